@@ -1,0 +1,33 @@
+# make demo   read a page of text on a simulated RK3588
+# make test   run the tests      make lint   types and style      make bench   benchmarks
+# Each makes .venv and installs what it needs on the first run.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/installed-demo
+	$(BIN)/anynpu demo
+
+test: $(VENV)/installed-conformance
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(VENV)/installed-conformance
+	$(BIN)/python -m benchmarks
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed-%: pyproject.toml CMakeLists.txt native/shim.c | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist

@@ -1,0 +1,94 @@
+"""anynpu: one Python runtime for the NPUs of edge SoCs.
+
+    import anynpu
+
+    session = anynpu.InferenceSession("model.rknn")
+    outputs = session.run(None, {"images": images})
+
+    with anynpu.Model("model.rknn") as model:
+        model.run(image)
+        scores = model.output_f32(0)
+
+On a board both run through the vendor's library, elsewhere on the soft NPU. Names are loaded when
+they are first used, so importing the package is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .errors import (
+        AnynpuError,
+        CallError,
+        CallTimeoutError,
+        ClosedError,
+        DeviceError,
+        InvalidArgumentError,
+        InvalidContextError,
+        InvalidModelError,
+        LibraryError,
+        LibraryNotFoundError,
+        MissingFunctionError,
+        ModelError,
+        OptionError,
+        OutOfMemoryError,
+        SoftNpuWarning,
+        TensorError,
+    )
+    from .layouts import dequantize_affine, nc1hwc2_to_nchw, nchw_to_nc1hwc2, quantize_affine
+    from .model import Model
+    from .session import InferenceSession, ModelMetadata, NodeArg
+    from .tensor import DType, Layout, Quantization, TensorInfo
+
+__all__ = [
+    "AnynpuError",
+    "CallError",
+    "CallTimeoutError",
+    "ClosedError",
+    "DType",
+    "DeviceError",
+    "InferenceSession",
+    "InvalidArgumentError",
+    "InvalidContextError",
+    "InvalidModelError",
+    "Layout",
+    "LibraryError",
+    "LibraryNotFoundError",
+    "MissingFunctionError",
+    "Model",
+    "ModelError",
+    "ModelMetadata",
+    "NodeArg",
+    "OptionError",
+    "OutOfMemoryError",
+    "Quantization",
+    "SoftNpuWarning",
+    "TensorError",
+    "TensorInfo",
+    "__version__",
+    "dequantize_affine",
+    "nc1hwc2_to_nchw",
+    "nchw_to_nc1hwc2",
+    "quantize_affine",
+]
+
+_HOMES = {"Model": "model"}
+_HOMES |= dict.fromkeys(("InferenceSession", "ModelMetadata", "NodeArg"), "session")
+_HOMES |= dict.fromkeys(("DType", "Layout", "Quantization", "TensorInfo"), "tensor")
+_HOMES |= {name: "layouts" for name in __all__ if name.islower() and name != "__version__"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

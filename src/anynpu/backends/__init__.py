@@ -1,0 +1,47 @@
+"""One vendor's way to run a model, and the choice between them by a file's first bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ModelError
+from .base import Backend, Worker
+from .rknn import RknnBackend
+
+__all__ = ["Backend", "Worker", "choose", "providers"]
+
+_BACKENDS: tuple[Backend, ...] = (RknnBackend(),)
+_LONGEST_MAGIC = 16
+_UNSUPPORTED_MAGICS = {
+    b"VPMN": "a network binary for VeriSilicon NPUs (.nb), which anynpu can't run yet",
+    b"RKNX": "a file for RKNPU3, which anynpu can't run",
+}
+
+
+def providers() -> dict[str, Backend]:
+    """Every backend under each of its execution providers' names."""
+    return {name: backend for backend in _BACKENDS for name in backend.names}
+
+
+def choose(model: str | os.PathLike[str] | bytes) -> Backend:
+    """The backend for a model, by its first bytes; an ONNX file goes to the first one.
+
+    Raises `ModelError` for formats that no backend runs, OSError for an unreadable path.
+    """
+    head = _head(model)
+    for magic, what in _UNSUPPORTED_MAGICS.items():
+        if head.startswith(magic):
+            raise ModelError(f"the model is {what}")
+    return next((b for b in _BACKENDS if head.startswith(b.magic)), _BACKENDS[0])
+
+
+def _head(model: str | os.PathLike[str] | bytes) -> bytes:
+    if isinstance(model, bytes):
+        return model[:_LONGEST_MAGIC]
+    with open(model, "rb") as file:
+        return file.read(_LONGEST_MAGIC)
+
+
+Options = Mapping[str, Any]

@@ -1,0 +1,108 @@
+"""The exceptions of anynpu.
+
+    AnynpuError
+    ├── LibraryError (OSError)            no usable runtime library
+    │   ├── LibraryNotFoundError          a board's library was asked for and none loads
+    │   └── MissingFunctionError          the library is too old for a call
+    ├── ModelError (ValueError)           a model file can't be read, or not be run here
+    ├── TensorError (ValueError)          an array doesn't fit a tensor: name, shape, dtype, size
+    ├── OptionError (ValueError)          an unknown or contradictory option
+    ├── ClosedError (RuntimeError)        used after close()
+    └── CallError (RuntimeError)          a C call returned an error code
+        ├── CallTimeoutError (TimeoutError)
+        ├── OutOfMemoryError (MemoryError)
+        ├── DeviceError                   no device, a driver that doesn't match, or the wrong chip
+        ├── InvalidArgumentError (ValueError)
+        ├── InvalidContextError           a destroyed or foreign handle
+        └── InvalidModelError (ModelError)
+
+Where users of ONNX Runtime expect a built-in exception, ours derives from it.
+`SoftNpuWarning` is what a process gets once when it falls back to the simulated device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class AnynpuError(Exception):
+    """Base of every exception that anynpu raises on purpose."""
+
+
+class LibraryError(AnynpuError, OSError):
+    """No usable runtime library."""
+
+
+class LibraryNotFoundError(LibraryError):
+    """A board's library was asked for and none could be loaded.
+
+    `attempts` lists (what was tried, why it failed) in the order of the search.
+    """
+
+    def __init__(self, message: str, attempts: Sequence[tuple[str, str]] = ()) -> None:
+        self.attempts = tuple(attempts)
+        lines = [message, *(f"  {what}: {why}" for what, why in self.attempts)]
+        super().__init__("\n".join(lines))
+
+
+class MissingFunctionError(LibraryError):
+    """The loaded library lacks a function that a call needs."""
+
+
+class ModelError(AnynpuError, ValueError):
+    """A model file can't be read, or can't be run on this device."""
+
+
+class TensorError(AnynpuError, ValueError):
+    """An array doesn't fit the tensor it is given for."""
+
+
+class OptionError(AnynpuError, ValueError):
+    """An option is unknown, malformed or contradicts another one."""
+
+
+class ClosedError(AnynpuError, RuntimeError):
+    """An object was used after its `close()`."""
+
+
+class CallError(AnynpuError, RuntimeError):
+    """A C call returned an error code.
+
+    `call` is the C function's name, `code` its return value, `symbol` the code's name in the
+    vendor's interface (such as ``RKNN_ERR_PARAM_INVALID``).
+    """
+
+    def __init__(self, call: str, code: int, symbol: str, meaning: str, detail: str = "") -> None:
+        self.call = call
+        self.code = code
+        self.symbol = symbol
+        message = f"{call} returned {symbol} ({code}): {meaning}"
+        super().__init__(f"{message}\n{detail}" if detail else message)
+
+
+class CallTimeoutError(CallError, TimeoutError):
+    """The device did not finish in time."""
+
+
+class OutOfMemoryError(CallError, MemoryError):
+    """The device's or the process's memory is exhausted."""
+
+
+class DeviceError(CallError):
+    """The device is missing, or model, driver and chip don't belong together."""
+
+
+class InvalidArgumentError(CallError, ValueError):
+    """The library rejected an argument."""
+
+
+class InvalidContextError(CallError):
+    """The library doesn't know the handle: destroyed, or from elsewhere."""
+
+
+class InvalidModelError(CallError, ModelError):
+    """The library rejected the model file."""
+
+
+class SoftNpuWarning(UserWarning):
+    """No vendor's library was found, so a simulated device runs the model."""

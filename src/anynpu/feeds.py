@@ -1,0 +1,88 @@
+"""From what a person passes to `run` to arrays that a backend takes. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import TensorError
+from .tensor import DType, TensorInfo
+
+FEEDABLE = tuple(dtype for dtype in DType if dtype.numpy_name)
+"""The element types that backends convert from by themselves."""
+
+Feed = Mapping[str, ArrayLike] | Sequence[ArrayLike] | ArrayLike
+
+
+def host_dtype(info: TensorInfo) -> DType:
+    """The dtype a person works with: float32 for quantised and float tensors, else the tensor's."""
+    if info.quantization is not None or info.dtype in (DType.FLOAT16, DType.BFLOAT16):
+        return DType.FLOAT32
+    return info.dtype
+
+
+def match(infos: Sequence[TensorInfo], feed: Feed) -> list[ArrayLike]:
+    """The feed's values in the model's order.
+
+    `feed` is a dict by name, a list or tuple in the model's order, or the one array of a model
+    with one input. Raises `TensorError` for missing, unknown or surplus inputs.
+    """
+    names = [info.name for info in infos]
+    if isinstance(feed, Mapping):
+        missing = [name for name in names if name not in feed]
+        unknown = [name for name in feed if name not in names]
+        if missing or unknown:
+            raise TensorError(
+                f"the model's inputs are {names}; missing {missing}, unknown {unknown}"
+            )
+        return [feed[name] for name in names]
+    if isinstance(feed, (list, tuple)) and len(names) > 1:
+        if len(feed) != len(names):
+            raise TensorError(f"the model has {len(names)} inputs {names}; {len(feed)} were given")
+        return list(feed)
+    if len(names) > 1:
+        raise TensorError(f"the model has {len(names)} inputs {names}; pass a dict or a list")
+    if isinstance(feed, (list, tuple)) and len(feed) == 1 and isinstance(feed[0], np.ndarray):
+        return [feed[0]]
+    return [feed]  # type: ignore[list-item]  # a lone array, or nested lists of numbers
+
+
+def as_array(value: ArrayLike, info: TensorInfo) -> NDArray[Any]:
+    """An array of a feedable dtype, C-contiguous, which shares memory with `value` where it can.
+
+    Other dtypes are cast to the tensor's host dtype where NumPy calls that safe or the same kind
+    (float64, lists of numbers); `TensorError` where it doesn't.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise TensorError(f"input {info.name!r} can't be made an array: {error}") from None
+    if DType.from_numpy(array.dtype) not in FEEDABLE:
+        target = host_dtype(info).numpy
+        if array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, target, "same_kind"):
+            raise TensorError(
+                f"input {info.name!r} takes {', '.join(d.name.lower() for d in FEEDABLE)} or what "
+                f"casts to {target}; found {array.dtype}"
+            )
+        array = array.astype(target)
+    return np.ascontiguousarray(array) if array.ndim else array
+
+
+def check_shape(array: NDArray[Any], shape: tuple[int, ...], info: TensorInfo) -> None:
+    """Raise `TensorError` unless the array has the shape that the tensor takes."""
+    if array.shape != shape:
+        raise TensorError(
+            f"input {info.name!r} takes the shape {shape}; found {array.shape}"
+            + _hint(array.shape, shape)
+        )
+
+
+def _hint(found: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    if len(found) == len(wanted) == 4 and (found[0], found[3], *found[1:3]) == wanted:
+        return ", which is the same image as NHWC: transpose it with array.transpose(0, 3, 1, 2)"
+    if len(found) == len(wanted) - 1 and wanted[0] == 1 and found == wanted[1:]:
+        return ", which lacks the batch axis: pass array[None]"
+    return ""

@@ -1,0 +1,44 @@
+"""Compile the plain-C helpers with whatever C compiler there is."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import LibraryError
+
+SOURCES = Path(__file__).parent / "source"
+"""The C files: a link to the repository's native/ in a checkout, copies in an installation."""
+
+FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+
+
+def find_compiler() -> list[str]:
+    """The compiler's command: ``$CC``, else cc, gcc or clang; raises `LibraryError` without one."""
+    if named := os.environ.get("CC"):
+        return shlex.split(named)
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    raise LibraryError(
+        "no C compiler was found (cc, gcc, clang, $CC); install one, for example with "
+        "`apt install gcc`"
+    )
+
+
+def compile_shared(source: Path, output: Path, options: Sequence[str] = ()) -> None:
+    """Compile one C file to a shared library; raises `LibraryError` with the compiler's words."""
+    command = [*find_compiler(), *FLAGS, *options, "-o", str(output), str(source)]
+    command += ["-ldl", "-lpthread", "-lm"]
+    try:
+        result = subprocess.run(command, check=False, capture_output=True, text=True)
+    except OSError as error:
+        raise LibraryError(
+            f"the C compiler can't be run: {shlex.join(command)}: {error}"
+        ) from error
+    if result.returncode != 0:
+        raise LibraryError(f"{shlex.join(command)} failed:\n{result.stderr.strip()}")

@@ -1,0 +1,64 @@
+"""From RKNN error codes to exceptions: `check` goes round every C call."""
+
+from __future__ import annotations
+
+from ..errors import (
+    CallError,
+    CallTimeoutError,
+    DeviceError,
+    InvalidArgumentError,
+    InvalidContextError,
+    InvalidModelError,
+    OutOfMemoryError,
+)
+from .abi import ErrorCode
+
+_MEANINGS: dict[ErrorCode, tuple[type[CallError], str]] = {
+    ErrorCode.FAIL: (CallError, "execution failed; the library's log says more"),
+    ErrorCode.TIMEOUT: (CallTimeoutError, "the device did not finish in time"),
+    ErrorCode.DEVICE_UNAVAILABLE: (
+        DeviceError,
+        "no NPU is available; check that the driver is loaded and /dev/dri is accessible",
+    ),
+    ErrorCode.MALLOC_FAIL: (OutOfMemoryError, "memory for the device could not be allocated"),
+    ErrorCode.PARAM_INVALID: (InvalidArgumentError, "an argument is invalid"),
+    ErrorCode.MODEL_INVALID: (
+        InvalidModelError,
+        "the model is damaged, or newer than this library can read",
+    ),
+    ErrorCode.CTX_INVALID: (InvalidContextError, "the context was destroyed or never initialised"),
+    ErrorCode.INPUT_INVALID: (InvalidArgumentError, "an input is invalid or was not set"),
+    ErrorCode.OUTPUT_INVALID: (InvalidArgumentError, "an output is invalid or not yet computed"),
+    ErrorCode.DEVICE_UNMATCH: (
+        DeviceError,
+        "driver and library versions don't match; update the older one",
+    ),
+    ErrorCode.INCOMPATILE_PRE_COMPILE_MODEL: (
+        InvalidModelError,
+        "the model is precompiled for another driver; convert it again",
+    ),
+    ErrorCode.INCOMPATILE_OPTIMIZATION_LEVEL_VERSION: (
+        InvalidModelError,
+        "the model's optimisation level doesn't fit this driver; convert it again",
+    ),
+    ErrorCode.TARGET_PLATFORM_UNMATCH: (
+        DeviceError,
+        "the model or the request is for another chip than this one",
+    ),
+}
+
+
+def error_for(call: str, code: int, detail: str = "") -> CallError:
+    """The exception for a C function's error code; `detail` becomes the message's second line."""
+    try:
+        known = ErrorCode(code)
+        kind, meaning = _MEANINGS[known]
+    except (ValueError, KeyError):
+        return CallError(call, code, "an unknown code", "not in the RKNN API 2.3.2", detail)
+    return kind(call, code, known.symbol, meaning, detail)
+
+
+def check(call: str, code: int, detail: str = "") -> None:
+    """Raise the exception for `code` unless it is RKNN_SUCC."""
+    if code != 0:
+        raise error_for(call, code, detail)

@@ -1,0 +1,1 @@
+"""The soft NPU's C side: callbacks, memory seen through pointers, the shared library's build."""

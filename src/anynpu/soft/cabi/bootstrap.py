@@ -1,0 +1,44 @@
+"""Fill the shim's table from inside the interpreter that it started or joined."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import time
+
+from ..rknn import function_table
+
+_DRAIN_SECONDS = 10.0
+_POLL_SECONDS = 0.005
+
+
+class _Entry(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+
+
+class _Table(ctypes.Structure):
+    """What native/shim.c declares; `count` entries follow."""
+
+    _fields_ = [
+        ("closing", ctypes.c_int32),
+        ("in_flight", ctypes.c_int32),
+        ("count", ctypes.c_uint64),
+    ]
+
+
+def fill(address: int) -> None:
+    """Write the functions' addresses into the table at `address`."""
+    table = _Table.from_address(address)
+    entries = (_Entry * table.count).from_address(address + ctypes.sizeof(_Table))
+    addresses = function_table()
+    for entry in entries:
+        entry.address = addresses[entry.name.decode()]
+    atexit.register(_close, table)
+
+
+def _close(table: _Table) -> None:
+    """Let no call in any more, and wait for those inside: Python can't be entered while it ends."""
+    table.closing = 1
+    deadline = time.monotonic() + _DRAIN_SECONDS
+    while table.in_flight > 0 and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)

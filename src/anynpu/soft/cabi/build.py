@@ -1,0 +1,168 @@
+"""Make the folder that holds the soft NPU's shared library, for programs that load it.
+
+A folder has the shim under the vendor library's name, and the two files that tell it which Python
+environment to use. Folders live in the user's cache, one for each environment, chip and version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import site
+import sys
+import sysconfig
+import tempfile
+from ctypes.util import find_library
+from pathlib import Path
+
+from ... import native
+from ..._version import __version__
+from ...errors import OptionError
+from ...native.compiler import SOURCES, compile_shared
+from ...soc import DEFAULT, ENVIRONMENT_VARIABLE, Soc
+from . import exports
+
+CONFIGURATION = "anynpu-soft.conf"
+BOOT_SCRIPT = "anynpu_soft_boot.py"
+CACHE_VARIABLE = "ANYNPU_CACHE"
+
+_BOOT_TEXT = """\
+# Written by `anynpu soft lib`: gives the soft NPU's functions to the shim in this folder.
+import os, site, sys
+
+EXPECTED = {cache_tag!r}
+FOLDERS = {folders!r}
+ENVIRONMENT = {environment!r}
+
+
+def main():
+    if sys.implementation.cache_tag != EXPECTED:
+        sys.stderr.write(
+            "anynpu: this soft NPU was set up for Python {version}, the process runs Python "
+            "%d.%d: install anynpu there, run its `anynpu soft lib` and load that library\\n"
+            % sys.version_info[:2]
+        )
+        return
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    for folder in FOLDERS:
+        if folder not in sys.path:
+            site.addsitedir(folder)
+    try:
+        from anynpu.soft.cabi.bootstrap import fill
+
+        fill(TABLE)
+    except Exception as error:
+        sys.stderr.write(
+            "anynpu: the soft NPU can't start: %s: %s; is anynpu[soft] still installed in one of "
+            "%s?\\n" % (type(error).__name__, error, FOLDERS)
+        )
+
+
+main()
+"""
+
+
+def library_folder(soc: Soc | None = None) -> Path:
+    """The folder with the soft NPU's library for a chip (None: whatever a model is for).
+
+    Builds it where it isn't there yet. Raises `OptionError` for a chip that has no soft library,
+    `LibraryError` when it has to be compiled and can't be.
+    """
+    library = (soc or DEFAULT).library
+    if library not in exports.LIBRARIES:
+        raise OptionError(
+            f"there is no soft {library}.so for {soc.name if soc else 'this chip'} yet"
+        )
+    text = exports.source(library)
+    configuration = _configuration()
+    boot = _boot_script(soc)
+    identity = "\0".join((__version__, text, _shim_text(), configuration, boot))
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    folder = _cache() / f"{soc.name if soc else 'any'}-{digest}"
+    if not folder.is_dir():
+        _make(folder, library, text, configuration, boot)
+    return folder
+
+
+def _make(folder: Path, library: str, text: str, configuration: str, boot: str) -> None:
+    """Fill a folder of its own and move it into place, so that nobody sees half of it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=folder.parent))
+    try:
+        (work / CONFIGURATION).write_text(configuration)
+        (work / BOOT_SCRIPT).write_text(boot)
+        _place_shim(work / f"{library}.so", text)
+        work.chmod(0o755)
+        work.rename(folder)
+    except OSError:
+        # Another process may have been quicker, which is as good.
+        if not folder.is_dir():
+            raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _place_shim(target: Path, text: str) -> None:
+    """Copy the shim that came with the installation if it has these exports, or compile it."""
+    for parent in native.__path__:
+        built = Path(parent) / "lib" / target.name
+        exported = built.with_suffix(".h")
+        if exported.is_file() and exported.read_text() == text:
+            shutil.copyfile(built, target)
+            return
+    header = target.with_suffix(".h")
+    header.write_text(text)
+    compile_shared(
+        SOURCES / "shim.c",
+        target,
+        (f'-DANYNPU_EXPORTS="{header}"', f"-Wl,-soname,{target.name}"),
+    )
+    header.unlink()
+
+
+def _shim_text() -> str:
+    source = SOURCES / "shim.c"
+    return source.read_text() if source.is_file() else ""
+
+
+def _cache() -> Path:
+    if named := os.environ.get(CACHE_VARIABLE):
+        return Path(named) / "soft"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "anynpu" / "soft"
+
+
+def _configuration() -> str:
+    return f"libpython={_libpython() or ''}\npython={sys.executable}\n"
+
+
+def _libpython() -> str | None:
+    """A shared library of this very Python version, where there is one."""
+    name = sysconfig.get_config_var("INSTSONAME")
+    if name and ".so" in name:
+        folders = [sysconfig.get_config_var("LIBDIR"), Path(sys.base_prefix) / "lib"]
+        multiarch = sysconfig.get_config_var("MULTIARCH")
+        folders += [Path("/usr/lib") / multiarch] if multiarch else []
+        for folder in folders:
+            if folder and (Path(folder) / name).is_file():
+                return str(Path(folder) / name)
+    return find_library("python{}.{}{}".format(*sys.version_info[:2], sys.abiflags))
+
+
+def _boot_script(soc: Soc | None) -> str:
+    return _BOOT_TEXT.format(
+        cache_tag=sys.implementation.cache_tag,
+        version="{}.{}".format(*sys.version_info[:2]),
+        folders=_module_folders(),
+        environment={ENVIRONMENT_VARIABLE: soc.name} if soc else {},
+    )
+
+
+def _module_folders() -> list[str]:
+    """Where this environment finds anynpu and what it needs, so that another interpreter can."""
+    package_parent = str(Path(__file__).resolve().parents[3])
+    candidates = [*site.getsitepackages(), site.getusersitepackages(), package_parent]
+    folders = [folder for folder in candidates if folder in sys.path or folder == package_parent]
+    return list(dict.fromkeys(folders))

@@ -1,0 +1,348 @@
+"""Cut an ONNX model where the device begins and ends.
+
+A vendor's compiler keeps the quantised tensors inside and makes them the model's inputs and
+outputs; float tensors become float16. `cut` rewrites a model to that: the QuantizeLinear after an
+input and the DequantizeLinear before an output go, so that the boundary is the quantised tensor;
+other float tensors get a pair of casts that rounds their values to float16.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
+
+from ...errors import ModelError
+from ...tensor import DType, Quantization
+from ..metadata import Metadata, Shapes
+from .program import Normalization, Port
+
+_FLOAT_TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+_PLAIN_TYPES: dict[int, DType] = {
+    TensorProto.INT8: DType.INT8,
+    TensorProto.UINT8: DType.UINT8,
+    TensorProto.INT16: DType.INT16,
+    TensorProto.UINT16: DType.UINT16,
+    TensorProto.INT32: DType.INT32,
+    TensorProto.UINT32: DType.UINT32,
+    TensorProto.INT64: DType.INT64,
+    TensorProto.BOOL: DType.BOOL,
+}
+_UNSIGNED_OFFSET = 128
+_QUANTIZED_TYPES = (TensorProto.INT8, TensorProto.UINT8)
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """An input or output of the rewritten model.
+
+    `name` is its name there, `port` what the device shows. `is_unsigned` says that the rewritten
+    model has uint8 where the device has int8: the sign bit differs.
+    """
+
+    name: str
+    port: Port
+    is_unsigned: bool = False
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The inputs and outputs of a rewritten model, in the original's order."""
+
+    inputs: tuple[Terminal, ...]
+    outputs: tuple[Terminal, ...]
+
+
+def cut(model: ModelProto, metadata: Metadata) -> Boundary:
+    """Rewrite `model` (changed in place) as the module says.
+
+    The shapes of output ports are empty: ONNX Runtime infers them when it loads the result.
+    Raises `ModelError` for shapes that aren't fixed, types that no NPU takes, and metadata that
+    doesn't fit the model.
+    """
+    shapes = metadata.shapes[0] if metadata.shapes else {}
+    _fix_input_shapes(model, shapes)
+    cutter = _Cutter(model.graph)
+    inputs = tuple(cutter.cut_input(info) for info in _true_inputs(model.graph))
+    outputs = tuple(cutter.cut_output(info) for info in list(model.graph.output))
+    inputs = _with_normalization(inputs, metadata.normalization)
+    return Boundary(inputs, outputs)
+
+
+# ------------------------------------------------------------------------------------- shapes
+
+
+def _true_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    """The inputs that a caller feeds: old files list initialisers among them."""
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [info for info in graph.input if info.name not in constants]
+    if not inputs or not graph.output:
+        raise ModelError("the ONNX model has no inputs or no outputs")
+    return inputs
+
+
+def _fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
+    inputs = _true_inputs(model.graph)
+    unknown = set(shapes) - {info.name for info in inputs}
+    if unknown:
+        raise ModelError(
+            f"anynpu.shapes names {sorted(unknown)}, which are no inputs; the model has "
+            f"{[info.name for info in inputs]}"
+        )
+    for info in inputs:
+        if info.name in shapes:
+            _set_shape(info, shapes[info.name])
+        elif _static_shape(info) is None:
+            raise ModelError(
+                f"input {info.name!r} has the shape {_describe_shape(info)}; an NPU needs fixed "
+                f"sizes (anynpu build --shape {info.name}=1,3,224,224)"
+            )
+
+
+def _set_shape(info: ValueInfoProto, shape: Iterable[int]) -> None:
+    sizes = list(shape)
+    dims = info.type.tensor_type.shape.dim
+    fits = len(dims) == len(sizes) and all(
+        not dim.HasField("dim_value") or dim.dim_value == size
+        for dim, size in zip(dims, sizes, strict=True)
+    )
+    if not fits:
+        raise ModelError(
+            f"anynpu.shapes gives input {info.name!r} the shape {sizes}; the model has "
+            f"{_describe_shape(info)}"
+        )
+    for dim, size in zip(dims, sizes, strict=True):
+        dim.dim_value = size
+
+
+def _static_shape(info: ValueInfoProto) -> tuple[int, ...] | None:
+    """The shape where every size is a known positive number."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    sizes = tuple(dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim)
+    return sizes if all(size > 0 for size in sizes) else None
+
+
+def _describe_shape(info: ValueInfoProto) -> str:
+    dims = info.type.tensor_type.shape.dim
+    return "[" + ", ".join(str(d.dim_value or d.dim_param or "?") for d in dims) + "]"
+
+
+# -------------------------------------------------------------------------------------- nodes
+
+
+class _Cutter:
+    """Rewrites one graph; knows who makes and who takes each tensor."""
+
+    def __init__(self, graph: GraphProto) -> None:
+        self._graph = graph
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._constants.update(_constant_nodes(graph))
+        self._names = _fresh_names(graph)
+
+    def cut_input(self, info: ValueInfoProto) -> Terminal:
+        """Move the device's edge behind an input's quantisation, or round it to float16."""
+        port = _input_port(info)
+        if info.type.tensor_type.elem_type not in _FLOAT_TYPES:
+            return Terminal(info.name, port)
+        quantizers = self._quantizers_of(info.name)
+        parameters = {self._parameters(node) for node in quantizers}
+        if len(parameters) == 1 and (found := parameters.pop()) is not None:
+            return self._quantized_input(info, port, quantizers, *found)
+        return self._rounded_input(info, port)
+
+    def cut_output(self, info: ValueInfoProto) -> Terminal:
+        """Move the device's edge before an output's dequantisation, or round it to float16."""
+        port = Port(info.name, (), _dtype(info))
+        if info.type.tensor_type.elem_type not in _FLOAT_TYPES:
+            return Terminal(info.name, port)
+        maker = self._maker_of(info.name)
+        if maker is not None and maker.op_type == "DequantizeLinear":
+            found = self._parameters(maker)
+            if found is not None:
+                return self._quantized_output(info, port, maker, *found)
+        return self._rounded_output(info, port)
+
+    # An input's consumers, when they are all quantisation and nothing else looks at it.
+    def _quantizers_of(self, name: str) -> list[NodeProto]:
+        takers = [node for node in _all_nodes(self._graph) if name in node.input]
+        is_output = any(info.name == name for info in self._graph.output)
+        quantizers = [
+            node for node in takers if node.op_type == "QuantizeLinear" and node.input[0] == name
+        ]
+        top_level = [node for node in self._graph.node if name in node.input]
+        return (
+            quantizers if len(quantizers) == len(takers) == len(top_level) and not is_output else []
+        )
+
+    def _maker_of(self, name: str) -> NodeProto | None:
+        return next((node for node in self._graph.node if name in node.output), None)
+
+    def _parameters(self, node: NodeProto) -> tuple[int, Quantization] | None:
+        """(quantised ONNX type, scale and zero point as int8) of a per-tensor (De)QuantizeLinear.
+
+        None for other kinds: by channel, computed parameters, wider types.
+        """
+        scale = self._scalar(node.input[1])
+        if scale is None or not (scale > 0 and np.isfinite(scale)):
+            return None
+        if len(node.input) > 2 and node.input[2]:
+            zero_point = self._scalar(node.input[2])
+            kind = self._constants[node.input[2]].data_type if zero_point is not None else None
+        elif node.op_type == "QuantizeLinear" and not node.attribute:
+            zero_point, kind = 0, TensorProto.UINT8
+        else:
+            return None
+        if zero_point is None or kind not in _QUANTIZED_TYPES:
+            return None
+        offset = int(zero_point) - (_UNSIGNED_OFFSET if kind == TensorProto.UINT8 else 0)
+        return kind, Quantization(scale, offset)
+
+    def _scalar(self, name: str) -> float | None:
+        tensor = self._constants.get(name)
+        if tensor is None:
+            return None
+        values = numpy_helper.to_array(tensor)
+        return float(values.reshape(-1)[0]) if values.size == 1 else None
+
+    def _quantized_input(
+        self,
+        info: ValueInfoProto,
+        port: Port,
+        quantizers: list[NodeProto],
+        kind: int,
+        quantization: Quantization,
+    ) -> Terminal:
+        outputs = {node.output[0] for node in quantizers}
+        for node in quantizers:
+            self._graph.node.remove(node)
+        for node in self._graph.node:
+            for index, name in enumerate(node.input):
+                if name in outputs:
+                    node.input[index] = info.name
+        for output in self._graph.output:
+            if output.name in outputs:
+                self._prepend(helper.make_node("Identity", [info.name], [output.name]))
+        info.type.tensor_type.elem_type = kind
+        port = replace(port, dtype=DType.INT8, quantization=quantization)
+        return Terminal(info.name, port, is_unsigned=kind == TensorProto.UINT8)
+
+    def _quantized_output(
+        self,
+        info: ValueInfoProto,
+        port: Port,
+        maker: NodeProto,
+        kind: int,
+        quantization: Quantization,
+    ) -> Terminal:
+        name = next(self._names)
+        self._graph.node.append(helper.make_node("Identity", [maker.input[0]], [name]))
+        info.name = name
+        info.type.tensor_type.elem_type = kind
+        if not any(maker.output[0] in node.input for node in _all_nodes(self._graph)):
+            self._graph.node.remove(maker)
+        port = replace(port, dtype=DType.INT8, quantization=quantization)
+        return Terminal(name, port, is_unsigned=kind == TensorProto.UINT8)
+
+    def _rounded_input(self, info: ValueInfoProto, port: Port) -> Terminal:
+        original = info.type.tensor_type.elem_type
+        name = next(self._names)
+        half = next(self._names)
+        self._prepend(helper.make_node("Cast", [half], [port.name], to=original))
+        self._prepend(helper.make_node("Cast", [name], [half], to=TensorProto.FLOAT16))
+        info.name = name
+        info.type.tensor_type.elem_type = TensorProto.FLOAT
+        return Terminal(name, port)
+
+    def _rounded_output(self, info: ValueInfoProto, port: Port) -> Terminal:
+        name = next(self._names)
+        half = next(self._names)
+        self._graph.node.append(
+            helper.make_node("Cast", [port.name], [half], to=TensorProto.FLOAT16)
+        )
+        self._graph.node.append(helper.make_node("Cast", [half], [name], to=TensorProto.FLOAT))
+        info.name = name
+        info.type.tensor_type.elem_type = TensorProto.FLOAT
+        return Terminal(name, port)
+
+    def _prepend(self, node: NodeProto) -> None:
+        self._graph.node.insert(0, node)
+
+
+def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    """The nodes of a graph and of the graphs inside its If, Loop and Scan nodes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _all_nodes(attribute.g)
+
+
+def _constant_nodes(graph: GraphProto) -> dict[str, TensorProto]:
+    return {
+        node.output[0]: attribute.t
+        for node in graph.node
+        if node.op_type == "Constant" and node.output
+        for attribute in node.attribute
+        if attribute.name == "value" and attribute.type == onnx.AttributeProto.TENSOR
+    }
+
+
+def _fresh_names(graph: GraphProto) -> Iterator[str]:
+    taken = {name for node in _all_nodes(graph) for name in (*node.input, *node.output)}
+    return (name for name in (f"anynpu_edge_{i}" for i in itertools.count()) if name not in taken)
+
+
+def _dtype(info: ValueInfoProto) -> DType:
+    """What the device holds for a tensor of the model's type."""
+    kind = info.type.tensor_type.elem_type
+    dtype = DType.FLOAT16 if kind in _FLOAT_TYPES else _PLAIN_TYPES.get(kind)
+    if dtype is None:
+        named = kind in TensorProto.DataType.values()
+        what = TensorProto.DataType.Name(kind) if named else f"number {kind}"
+        raise ModelError(f"tensor {info.name!r} has the type {what}, which no NPU takes")
+    return dtype
+
+
+def _input_port(info: ValueInfoProto) -> Port:
+    shape = _static_shape(info)
+    assert shape is not None, "input shapes were fixed before"
+    return Port(info.name, shape, _dtype(info))
+
+
+def _with_normalization(
+    inputs: tuple[Terminal, ...], normalization: Mapping[str, Normalization]
+) -> tuple[Terminal, ...]:
+    unknown = set(normalization) - {terminal.port.name for terminal in inputs}
+    if unknown:
+        raise ModelError(f"anynpu.mean or anynpu.std names {sorted(unknown)}, which are no inputs")
+    return tuple(
+        replace(t, port=_normalized(t.port, normalization[t.port.name]))
+        if t.port.name in normalization
+        else t
+        for t in inputs
+    )
+
+
+def _normalized(port: Port, normalization: Normalization) -> Port:
+    channels = len(normalization.mean)
+    is_image = len(port.shape) == 4 and port.dtype in (DType.FLOAT16, DType.INT8)
+    if not is_image or port.shape[1] != channels:
+        raise ModelError(
+            f"input {port.name!r} of shape {port.shape} can't be normalised with {channels} "
+            f"channels: that takes a float input [N, {channels}, H, W]"
+        )
+    return replace(port, normalization=normalization)

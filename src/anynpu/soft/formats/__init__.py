@@ -1,0 +1,1 @@
+"""Model files, read from bytes to immutable descriptions."""

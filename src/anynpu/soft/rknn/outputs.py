@@ -1,0 +1,80 @@
+"""rknn_outputs_get and rknn_outputs_release: from the program's arrays to the caller's buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...layouts import dequantize_affine
+from ...rknn.abi import ErrorCode
+from ...tensor import DType
+from ..cabi.memory import writable
+from ..engines import Port
+from .contexts import Context, borrow
+from .failure import Failure
+
+
+def rknn_outputs_get(context: int, n_outputs: int, outputs: Any, extend: Any) -> None:
+    """Write outputs, in the model's own order of axes, to the caller's buffers or to new ones."""
+    with borrow(context) as ctx:
+        count = len(ctx.program.outputs)
+        if not outputs:
+            raise Failure(ErrorCode.PARAM_INVALID, "the outputs pointer is NULL")
+        if not 0 < n_outputs <= count:
+            raise Failure(ErrorCode.PARAM_INVALID, f"n_outputs({n_outputs}) is not in 1..{count}")
+        if ctx.run_microseconds is None:
+            raise Failure(ErrorCode.OUTPUT_INVALID, "there are no outputs before rknn_run")
+        for wanted in outputs[:n_outputs]:
+            if wanted.index >= count:
+                raise Failure(
+                    ErrorCode.OUTPUT_INVALID, f"output index {wanted.index} is not below {count}"
+                )
+            _get(ctx, wanted, ctx.program.outputs[wanted.index])
+
+
+def rknn_outputs_release(context: int, n_outputs: int, outputs: Any) -> None:
+    """Free the buffers that rknn_outputs_get allocated; the caller's own are left alone."""
+    with borrow(context) as ctx:
+        if not outputs:
+            raise Failure(ErrorCode.PARAM_INVALID, "the outputs pointer is NULL")
+        if not 0 < n_outputs <= len(ctx.program.outputs):
+            raise Failure(ErrorCode.PARAM_INVALID, f"n_outputs({n_outputs}) is out of range")
+        for given in outputs[:n_outputs]:
+            if given.is_prealloc or not given.buf:
+                continue
+            if ctx.lent.pop(given.buf, None) is None:
+                raise Failure(
+                    ErrorCode.OUTPUT_INVALID,
+                    f"output {given.index} was not allocated by this context",
+                )
+            given.buf = None
+
+
+def _get(ctx: Context, wanted: Any, port: Port) -> None:
+    dtype = DType.FLOAT32 if wanted.want_float else port.dtype
+    needed = dtype.size_of(port.elements)
+    if wanted.is_prealloc:
+        if not wanted.buf:
+            raise Failure(ErrorCode.OUTPUT_INVALID, f"the buffer of output {port.name!r} is NULL")
+        if wanted.size < needed:
+            raise Failure(
+                ErrorCode.OUTPUT_INVALID,
+                f"the buffer of output {port.name!r} has {wanted.size} bytes, {needed} are needed",
+            )
+        target = np.frombuffer(writable(wanted.buf, needed), dtype.numpy)
+    else:
+        target = np.empty(port.elements, dtype.numpy)
+        wanted.buf = target.ctypes.data
+        ctx.lent[wanted.buf] = target
+    wanted.size = needed
+    _convert(ctx.instance.outputs[wanted.index], port, bool(wanted.want_float), target)
+
+
+def _convert(source: NDArray[Any], port: Port, as_float: bool, target: NDArray[Any]) -> None:
+    target = target.reshape(port.shape)
+    if as_float and port.quantization is not None:
+        dequantize_affine(source, port.quantization.scale, port.quantization.zero_point, out=target)
+    else:
+        np.copyto(target, source, casting="unsafe")

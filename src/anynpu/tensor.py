@@ -1,0 +1,111 @@
+"""What a tensor is: `DType`, `Layout`, `Quantization` and `TensorInfo`, for every vendor alike."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class DType(enum.Enum):
+    """An element type; `bits` is the size of one element."""
+
+    FLOAT32 = ("float32", 32)
+    FLOAT16 = ("float16", 16)
+    INT8 = ("int8", 8)
+    UINT8 = ("uint8", 8)
+    INT16 = ("int16", 16)
+    UINT16 = ("uint16", 16)
+    INT32 = ("int32", 32)
+    UINT32 = ("uint32", 32)
+    INT64 = ("int64", 64)
+    BOOL = ("bool", 8)
+    INT4 = (None, 4)
+    BFLOAT16 = (None, 16)
+
+    def __init__(self, numpy_name: str | None, bits: int) -> None:
+        self.numpy_name = numpy_name
+        self.bits = bits
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype; TypeError for INT4 and BFLOAT16, which NumPy doesn't have."""
+        import numpy as np
+
+        if self.numpy_name is None:
+            raise TypeError(f"NumPy has no dtype for {self.name}")
+        dtype: np.dtype[Any] = np.dtype(self.numpy_name)
+        return dtype
+
+    @classmethod
+    def from_numpy(cls, dtype: np.dtype[Any]) -> DType | None:
+        """The element type of a NumPy dtype in native byte order, None where there is none."""
+        return _BY_NUMPY_NAME.get(dtype.name) if dtype.isnative else None
+
+    def size_of(self, elements: int) -> int:
+        """Bytes that `elements` elements take; two INT4 share a byte."""
+        return (elements * self.bits + 7) // 8
+
+
+_BY_NUMPY_NAME = {member.numpy_name: member for member in DType if member.numpy_name}
+
+
+class Layout(enum.Enum):
+    """The order of a tensor's axes in memory.
+
+    NC1HWC2 packs channels into blocks of C2: axes (N, C1, H, W, C2), channel = C1 * C2 + C2 index.
+    UNDEFINED is a plain row-major array whose axes have no image meaning.
+    """
+
+    NCHW = "NCHW"
+    NHWC = "NHWC"
+    NC1HWC2 = "NC1HWC2"
+    UNDEFINED = "UNDEFINED"
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """Affine quantisation of a whole tensor: real = (q - zero_point) * scale."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One input or output of a model.
+
+    `shape` is in the order of `layout`; `dtype` is what the device holds. `size` counts bytes
+    without padding, `size_with_stride` with it. `width_stride` is the pixels from one row to the
+    next, 0 where rows aren't padded. `quantization` is None for tensors that hold real values.
+    """
+
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    layout: Layout
+    quantization: Quantization | None
+    size: int
+    size_with_stride: int
+    width_stride: int = 0
+
+    @property
+    def scale(self) -> float:
+        """The quantisation's scale, 1.0 where there is none."""
+        return self.quantization.scale if self.quantization else 1.0
+
+    @property
+    def zero_point(self) -> int:
+        """The quantisation's zero point, 0 where there is none."""
+        return self.quantization.zero_point if self.quantization else 0
+
+    def __str__(self) -> str:
+        dims = "x".join(map(str, self.shape))
+        text = f"{self.name}: {self.dtype.name} {dims} {self.layout.value}"
+        if self.quantization:
+            text += f" scale {self.scale:.6g} zero point {self.zero_point}"
+        return text
