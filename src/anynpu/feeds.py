@@ -51,7 +51,7 @@ def match(infos: Sequence[TensorInfo], feed: Feed) -> list[ArrayLike]:
 
 
 def as_array(value: ArrayLike, info: TensorInfo) -> NDArray[Any]:
-    """An array of a feedable dtype, C-contiguous, which shares memory with `value` where it can.
+    """An array of a feedable dtype, which shares memory with `value` where it can.
 
     Other dtypes are cast to the tensor's host dtype where NumPy calls that safe or the same kind
     (float64, lists of numbers); `TensorError` where it doesn't.
@@ -68,7 +68,7 @@ def as_array(value: ArrayLike, info: TensorInfo) -> NDArray[Any]:
                 f"casts to {target}; found {array.dtype}"
             )
         array = array.astype(target)
-    return np.ascontiguousarray(array) if array.ndim else array
+    return array
 
 
 def check_shape(array: NDArray[Any], shape: tuple[int, ...], info: TensorInfo) -> None:

@@ -85,7 +85,7 @@ class Model:
         arrays, formats = [], []
         for value, info in zip(inputs, infos, strict=True):
             array, fmt = _arrange(value, info)
-            arrays.append(array)
+            arrays.append(np.ascontiguousarray(array))
             formats.append(fmt)
         self._raw_is_current = self._float_is_current = False
         self._context.set_inputs(arrays, formats)

@@ -23,7 +23,7 @@ class Worker(ABC):
 
     @abstractmethod
     def run(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """New float32 arrays of all outputs; `arrays` are C-contiguous, of the inputs' shapes."""
+        """New float32 arrays of all outputs; `arrays` have the inputs' shapes."""
 
     @abstractmethod
     def metadata(self) -> dict[str, str]:

@@ -35,9 +35,7 @@ class RknnWorker(Worker):
         self._context = context
         self.inputs = tuple(_as_source(info) for info in context.inputs)
         self.outputs = context.outputs
-        # The runtime transposes NCHW by itself, but not for inputs that it normalises, and no
-        # query says which those are.
-        self._formats = [TensorFormat[info.layout.name] for info in self.inputs]
+        self._takes_nchw = True
 
     def run(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         self._set_inputs(arrays)
@@ -59,20 +57,32 @@ class RknnWorker(Worker):
         self._context.close()
 
     def _set_inputs(self, arrays: Sequence[NDArray[Any]]) -> None:
-        try:
-            self._context.set_inputs(self._arrange(arrays), self._formats)
-        except CallError as error:
-            if error.code != ErrorCode.FAIL or TensorFormat.NCHW not in self._formats:
-                raise
-            formats = {TensorFormat.NCHW: TensorFormat.NHWC}
-            self._formats = [formats.get(fmt, fmt) for fmt in self._formats]
-            self._context.set_inputs(self._arrange(arrays), self._formats)
+        """Pass images as they lie in memory where the runtime takes that.
 
-    def _arrange(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        return [
-            np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if fmt is TensorFormat.NHWC else array
-            for array, fmt in zip(arrays, self._formats, strict=True)
-        ]
+        It transposes NCHW by itself, but not for inputs that it normalises, and no query says
+        which those are; pictures (uint8) mostly are.
+        """
+        try:
+            self._context.set_inputs(*self._arrange(arrays))
+        except CallError as error:
+            if error.code != ErrorCode.FAIL or not self._takes_nchw:
+                raise
+            self._takes_nchw = False
+            self._context.set_inputs(*self._arrange(arrays))
+
+    def _arrange(
+        self, arrays: Sequence[NDArray[Any]]
+    ) -> tuple[list[NDArray[Any]], list[TensorFormat]]:
+        arranged, formats = [], []
+        for array, info in zip(arrays, self.inputs, strict=True):
+            is_picture = array.dtype == np.uint8 or not array.flags.c_contiguous
+            if info.layout is Layout.NCHW and (is_picture or not self._takes_nchw):
+                arranged.append(np.ascontiguousarray(array.transpose(0, 2, 3, 1)))
+                formats.append(TensorFormat.NHWC)
+            else:
+                arranged.append(np.ascontiguousarray(array))
+                formats.append(TensorFormat[info.layout.name])
+        return arranged, formats
 
 
 def _as_source(info: TensorInfo) -> TensorInfo:

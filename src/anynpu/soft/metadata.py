@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from ..errors import ModelError
 from .engines.program import Normalization
 
-_SOC = "anynpu.soc"
-_MEAN = "anynpu.mean"
-_STD = "anynpu.std"
-_SHAPES = "anynpu.shapes"
-_CUSTOM_STRING = "anynpu.custom_string"
+_PREFIX = "anynpu."
+_SOC = _PREFIX + "soc"
+_MEAN = _PREFIX + "mean"
+_STD = _PREFIX + "std"
+_SHAPES = _PREFIX + "shapes"
+_CUSTOM_STRING = _PREFIX + "custom_string"
 
 MAX_SHAPES = 512
 Shapes = Mapping[str, Sequence[int]]
@@ -51,6 +52,11 @@ class Metadata:
             normalization={n: v for n, v in normalizations.items() if not v.is_identity},
             shapes=_shapes(properties),
         )
+
+    @staticmethod
+    def is_ours(key: str) -> bool:
+        """Whether an entry's key is one of these."""
+        return key.startswith(_PREFIX)
 
     def properties(self) -> dict[str, str]:
         """The entries to write; defaults are left out."""

@@ -9,7 +9,7 @@ other float tensors get a pair of casts that rounds their values to float16.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from onnx import (
     helper,
     numpy_helper,
 )
+from onnxruntime.tools.onnx_model_utils import make_input_shape_fixed
 
 from ...errors import ModelError
 from ...tensor import DType, Quantization
@@ -94,37 +95,17 @@ def _true_inputs(graph: GraphProto) -> list[ValueInfoProto]:
 
 
 def _fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
-    inputs = _true_inputs(model.graph)
-    unknown = set(shapes) - {info.name for info in inputs}
-    if unknown:
-        raise ModelError(
-            f"anynpu.shapes names {sorted(unknown)}, which are no inputs; the model has "
-            f"{[info.name for info in inputs]}"
-        )
-    for info in inputs:
-        if info.name in shapes:
-            _set_shape(info, shapes[info.name])
-        elif _static_shape(info) is None:
+    try:
+        for name, shape in shapes.items():
+            make_input_shape_fixed(model.graph, name, list(shape))
+    except ValueError as error:
+        raise ModelError(f"the input shapes {dict(shapes)} don't fit the model: {error}") from None
+    for info in _true_inputs(model.graph):
+        if _static_shape(info) is None:
             raise ModelError(
                 f"input {info.name!r} has the shape {_describe_shape(info)}; an NPU needs fixed "
                 f"sizes (anynpu build --shape {info.name}=1,3,224,224)"
             )
-
-
-def _set_shape(info: ValueInfoProto, shape: Iterable[int]) -> None:
-    sizes = list(shape)
-    dims = info.type.tensor_type.shape.dim
-    fits = len(dims) == len(sizes) and all(
-        not dim.HasField("dim_value") or dim.dim_value == size
-        for dim, size in zip(dims, sizes, strict=True)
-    )
-    if not fits:
-        raise ModelError(
-            f"anynpu.shapes gives input {info.name!r} the shape {sizes}; the model has "
-            f"{_describe_shape(info)}"
-        )
-    for dim, size in zip(dims, sizes, strict=True):
-        dim.dim_value = size
 
 
 def _static_shape(info: ValueInfoProto) -> tuple[int, ...] | None:

@@ -92,16 +92,18 @@ def _format(given: Any, port: Port) -> TensorFormat:
 
 def _as_model_order(source: NDArray[Any], fmt: TensorFormat, port: Port) -> NDArray[Any]:
     """A view in the model's order of axes; formats matter for images only."""
+    view: NDArray[Any]
     if len(port.shape) != 4 or fmt is TensorFormat.NCHW:
-        same: NDArray[Any] = source.reshape(port.shape)
-        return same
+        view = source.reshape(port.shape)
+        return view
     if fmt is TensorFormat.NC1HWC2:
         raise Failure(
             ErrorCode.INPUT_INVALID,
             f"input {port.name!r}: NC1HWC2 is the device's own layout and needs pass_through=1",
         )
     n, c, h, w = port.shape
-    return source.reshape(n, h, w, c).transpose(0, 3, 1, 2)
+    view = source.reshape(n, h, w, c).transpose(0, 3, 1, 2)
+    return view
 
 
 def _normalize(source: NDArray[Any], port: Port) -> NDArray[np.float32]:

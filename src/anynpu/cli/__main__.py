@@ -1,0 +1,7 @@
+"""`python -m anynpu.cli`."""
+
+import sys
+
+from . import main
+
+sys.exit(main())

@@ -1,0 +1,63 @@
+"""`anynpu soft`: the soft NPU's shared library for programs in other languages."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from .. import soc as socs
+from ..errors import AnynpuError
+
+_SEARCH_PATH = "LD_LIBRARY_PATH"
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command and its two subcommands."""
+    parser = commands.add_parser("soft", help="use the soft NPU from other programs")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    library = actions.add_parser(
+        "lib",
+        help="print the folder that holds librknnrt.so",
+        description="Print the folder that holds the soft NPU under the vendor library's name; "
+        "it is made where it isn't there yet. The path stays valid for this environment.",
+    )
+    _add_soc(library)
+    library.set_defaults(run=_print_folder)
+    program = actions.add_parser(
+        "run",
+        help="run a program on the soft NPU",
+        description="Run a program with the soft NPU's folder first in the loader's search path. "
+        "The program must load librknnrt.so by its name, not by an absolute path.",
+    )
+    _add_soc(program)
+    program.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGUMENTS")
+    program.set_defaults(run=_run_program)
+
+
+def _add_soc(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--soc", help="the chip to simulate (default: the one a model is for)")
+
+
+def _folder(options: argparse.Namespace) -> str:
+    from ..soft.cabi.build import library_folder
+
+    return str(library_folder(socs.find(options.soc) if options.soc else None))
+
+
+def _print_folder(options: argparse.Namespace) -> int:
+    print(_folder(options))
+    return 0
+
+
+def _run_program(options: argparse.Namespace) -> int:
+    command = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not command:
+        raise AnynpuError("name the program: anynpu soft run -- PROGRAM ARGUMENTS")
+    older = os.environ.get(_SEARCH_PATH)
+    environment = dict(os.environ)
+    environment[_SEARCH_PATH] = f"{_folder(options)}:{older}" if older else _folder(options)
+    try:
+        os.execvpe(command[0], command, environment)
+    except OSError as error:
+        raise AnynpuError(f"{command[0]}: {error.strerror}") from None
