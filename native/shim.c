@@ -6,7 +6,8 @@
  * `anynpu soft lib` writes: anynpu-soft.conf (which libpython, which environment) and
  * anynpu_soft_boot.py, which fills the table.
  *
- * ANYNPU_EXPORTS names a generated file with a line for each function:
+ * ANYNPU_EXPORTS names a generated file: the declarations, and where ANYNPU_EXPORT is a macro, a
+ * line for each function:
  *     ANYNPU_EXPORT(result, name, (parameters), (arguments), result on failure)
  *     ANYNPU_EXPORT_VOID(name, (parameters), (arguments))
  */
@@ -18,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
+
+#include ANYNPU_EXPORTS
 
 #define CONFIGURATION "anynpu-soft.conf"
 #define BOOT_SCRIPT "anynpu_soft_boot.py"
@@ -154,7 +157,8 @@ static void start_interpreter(const char *folder) {
 /* Run the boot script, which fills the table; a single expression, so that it leaves no names. */
 static void run_boot_script(const char *folder) {
     static const char form[] =
-        "exec(open(bytes.fromhex('%s')).read(), {'__name__': 'anynpu_soft_boot', 'TABLE': %llu})";
+        "exec(__import__('pathlib').Path(__import__('os').fsdecode(bytes.fromhex('%s'))).read_text(),"
+        " {'__name__': 'anynpu_soft_boot', 'TABLE': %llu})";
     char path[PATH_SIZE + sizeof BOOT_SCRIPT + 1], hex[2 * sizeof path + 1];
     char code[sizeof hex + sizeof form + 32];
     snprintf(path, sizeof path, "%s/%s", folder, BOOT_SCRIPT);

@@ -82,10 +82,11 @@ def quantize_affine(
     if target.kind not in "iu" or target.itemsize > 2:
         raise TensorError(f"dtype {target} is not an integer of 8 or 16 bits")
     limits = np.iinfo(target.name)
-    real = np.divide(values, np.float32(scale), dtype=np.float32)
-    np.rint(real, out=real)
-    np.add(real, np.float32(zero_point), out=real)
-    np.fmin(np.fmax(real, np.float32(limits.min), out=real), np.float32(limits.max), out=real)
+    with np.errstate(over="ignore", invalid="ignore"):
+        real = np.divide(values, np.float32(scale), dtype=np.float32)
+        np.rint(real, out=real)
+        np.add(real, np.float32(zero_point), out=real)
+        np.fmin(np.fmax(real, np.float32(limits.min), out=real), np.float32(limits.max), out=real)
     if out is None:
         return np.asarray(real).astype(target)
     np.copyto(out, real, casting="unsafe")

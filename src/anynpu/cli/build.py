@@ -89,11 +89,10 @@ def _channels(texts: Sequence[str], option: str, model: str) -> dict[str, list[f
     """The numbers of each input; without a name they are for the model's only input."""
     result = {}
     for text in texts:
-        name, equals, numbers = text.rpartition("=")
+        name, _, numbers = text.rpartition("=")
+        name = name or _only_input(model, option)
         try:
-            result[name if equals else _only_input(model, option)] = [
-                float(number) for number in numbers.split(",")
-            ]
+            result[name] = [float(number) for number in numbers.split(",")]
         except ValueError:
             raise OptionError(f"{option} {text}: expected numbers such as 127.5,127.5,127.5") from (
                 None

@@ -60,6 +60,12 @@ def _symbols(prefix: str, **exceptions: str) -> Callable[[_E], _E]:
     return remember
 
 
+def symbol_of(enumeration: type, name: str) -> str:
+    """The C name of an enumeration's member, aliases included."""
+    prefix, exceptions = _SYMBOLS[enumeration]
+    return exceptions.get(name, prefix + name)
+
+
 class _Symbolic:
     """What an enumeration here adds to an int: the C name of a member."""
 
@@ -67,8 +73,7 @@ class _Symbolic:
 
     @property
     def symbol(self) -> str:
-        prefix, exceptions = _SYMBOLS[type(self)]
-        return exceptions.get(self.name, prefix + self.name)
+        return symbol_of(type(self), self.name)
 
 
 @_symbols(
@@ -365,7 +370,7 @@ class InputRange(Structure):
 class PerfDetail(Structure):
     """rknn_perf_detail (4.2.5)."""
 
-    _fields_ = [("perf_data", c_void_p), ("data_len", c_uint64)]
+    _fields_ = [("perf_data", POINTER(c_char)), ("data_len", c_uint64)]
 
 
 class PerfRun(Structure):

@@ -24,7 +24,7 @@ _MEANINGS: dict[ErrorCode, tuple[type[CallError], str]] = {
     ErrorCode.PARAM_INVALID: (InvalidArgumentError, "an argument is invalid"),
     ErrorCode.MODEL_INVALID: (
         InvalidModelError,
-        "the model is damaged, or newer than this library can read",
+        "the model is damaged, or not of a kind that this library reads; its log says more",
     ),
     ErrorCode.CTX_INVALID: (InvalidContextError, "the context was destroyed or never initialised"),
     ErrorCode.INPUT_INVALID: (InvalidArgumentError, "an input is invalid or was not set"),

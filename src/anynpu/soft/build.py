@@ -141,8 +141,9 @@ def _quantize(
         model = onnx.version_converter.convert_version(model, _OLDEST_QUANTIZABLE_OPSET)
     data = CalibrationFolder(folder, model, metadata.normalization, bgr=options.bgr)
     with tempfile.TemporaryDirectory() as work:
-        prepared, quantized = Path(work, "prepared.onnx"), Path(work, "quantized.onnx")
-        quant_pre_process(model, prepared, skip_symbolic_shape=True)
+        plain, prepared, quantized = (Path(work, f"{stage}.onnx") for stage in "012")
+        onnx.save(model, plain)
+        quant_pre_process(plain, prepared, skip_symbolic_shape=True)
         quantize_static(
             prepared,
             quantized,

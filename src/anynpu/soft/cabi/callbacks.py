@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ...rknn.abi import ErrorCode, Function
 from ..rknn import log
 from ..rknn.failure import Failure
@@ -40,7 +42,9 @@ def _guard(function: Function, implementation: Callable[..., Any]) -> Callable[.
 
     def call(*arguments: Any) -> Any:
         try:
-            result = implementation(*arguments)
+            # What the caller's program wants to hear of NumPy's warnings is for its own arrays.
+            with np.errstate(all="ignore"):
+                result = implementation(*arguments)
             return (result or 0) if returns_code else result
         except Failure as failure:
             log.error(f"{function.name}, {failure.message}")

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any
 
 from ...errors import OptionError
+from ...rknn import header
 from ...rknn.abi import FUNCTIONS, ErrorCode, Function
 from ..rknn import IMPLEMENTED
 
 LIBRARIES = ("librknnrt",)
-
-_C_NAMES: dict[Any, str] = {
-    ctypes.c_int32: "int32_t",
-    ctypes.c_uint32: "uint32_t",
-    ctypes.c_int64: "int64_t",
-    ctypes.c_uint64: "uint64_t",
-}
 
 
 def functions(library: str) -> list[Function]:
@@ -33,24 +26,18 @@ def functions(library: str) -> list[Function]:
 
 def source(library: str) -> str:
     """The text of the file that native/shim.c includes as ANYNPU_EXPORTS."""
-    lines = [f"/* Generated: python -m anynpu.soft.cabi.exports {library} */"]
-    lines += [_export(function) for function in functions(library)]
-    return "\n".join(lines) + "\n"
+    lines = [_export(function) for function in functions(library)]
+    return header.text() + "\n".join(("#ifdef ANYNPU_EXPORT", *lines, "#endif\n"))
 
 
 def _export(function: Function) -> str:
-    names = [name for name, _ in function.arguments]
-    parameters = ", ".join(f"{_c_name(kind)} {name}" for name, kind in function.arguments)
-    arguments = ", ".join(names)
+    parameters = header.parameters(function)
+    arguments = ", ".join(name for name, _ in function.arguments)
     if function.result is None:
         return f"ANYNPU_EXPORT_VOID({function.name}, ({parameters}), ({arguments}))"
     failure = int(ErrorCode.DEVICE_UNAVAILABLE) if function.result is ctypes.c_int else "NULL"
-    result = _c_name(function.result)
+    result = header.declare(function.result, "")
     return f"ANYNPU_EXPORT({result}, {function.name}, ({parameters}), ({arguments}), {failure})"
-
-
-def _c_name(kind: Any) -> str:
-    return _C_NAMES.get(kind, "void *")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,106 @@
+"""The published wheel of a Python peer runs on the soft NPU's librknnrt.so, as it comes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import anynpu
+from anynpu.soft.build import BuildOptions, build_file
+
+from .. import models
+
+PEER = "ztu_somemodelruntime_ez_rknn_async"
+PROGRAM = f"""
+import sys
+import numpy
+import {PEER} as peer
+
+session = peer.InferenceSession(sys.argv[1])
+values = numpy.load(sys.argv[2])
+name = session.get_inputs()[0].name
+results = session.run(None, {{name: values}})
+collected = []
+for _ in range(4):
+    session.run_async(None, {{name: values}}, lambda r, data, error: collected.append((r, error)))
+import time
+deadline = time.monotonic() + 30
+while len(collected) < 4 and time.monotonic() < deadline:
+    time.sleep(0.01)
+for result, error in collected:
+    assert not error, error
+    for one, other in zip(result, results):
+        numpy.testing.assert_array_equal(one, other)
+assert len(collected) == 4
+numpy.savez(sys.argv[3], *results)
+"""
+
+pytestmark = pytest.mark.skipif(
+    find_spec(PEER) is None, reason=f"{PEER} is not installed (anynpu[conformance])"
+)
+
+
+def run_peer(library: Path, model: Path, values: np.ndarray, folder: Path) -> list[np.ndarray]:
+    np.save(folder / "values.npy", values)
+    paths = [str(model), str(folder / "values.npy"), str(folder / "results.npz")]
+    environment = os.environ | {"ZTU_RKNPU2_RUNTIME_LIBRARY": str(library)}
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *paths],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    with np.load(folder / "results.npz") as results:
+        return [results[name] for name in results.files]
+
+
+def compare(library: Path, source: Path, values: np.ndarray, folder: Path) -> None:
+    """The peer's numbers are our session's, and ONNX Runtime's within float16."""
+    model = folder / "model.rknn"
+    build_file(source, model, BuildOptions())
+    theirs = run_peer(library, model, values, folder)
+    with anynpu.InferenceSession(model) as session:
+        ours = session.run(None, values)
+    exact = onnxruntime.InferenceSession(source).run(None, {session.get_inputs()[0].name: values})
+    assert len(theirs) == len(ours) == len(exact)
+    for their, our, reference in zip(theirs, ours, exact, strict=True):
+        np.testing.assert_array_equal(their, our)
+        np.testing.assert_allclose(their, reference, rtol=2e-2, atol=5e-3 * np.abs(reference).max())
+
+
+def test_a_small_network(soft_folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source.onnx"
+    source.write_bytes(models.convolution())
+    values = np.random.default_rng(0).normal(0, 1, (1, 3, 16, 16)).astype(np.float32)
+    compare(soft_folder / "librknnrt.so", source, values, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "high"),
+    [
+        ("efficientnet_lite0_224.onnx", (1, 3, 224, 224), 1),
+        ("yolox_nano_416.onnx", (1, 3, 416, 416), 255),
+    ],
+    ids=["classifier", "detector"],
+)
+def test_trained_networks(
+    soft_folder: Path,
+    tmp_path: Path,
+    shared_model: Callable[[str], Path],
+    name: str,
+    shape: tuple[int, ...],
+    high: float,
+) -> None:
+    values = np.random.default_rng(0).uniform(0, high, shape).astype(np.float32)
+    compare(soft_folder / "librknnrt.so", shared_model(name), values, tmp_path)

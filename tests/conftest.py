@@ -1,0 +1,65 @@
+"""Fixtures for all tests: a clean environment, the soft NPU through both of its doors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from anynpu.rknn.library import RknnLibrary, load
+from anynpu.soft.cabi.build import library_folder
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's settings don't reach a test; the soft NPU is chosen without its warning."""
+    for name in list(os.environ):
+        if name.startswith(("ANYNPU_", "RKNN_")) and name != "ANYNPU_CACHE":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("ANYNPU_DEVICE", "soft")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Shared libraries are built for this run, not taken from an earlier one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYNPU_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def soft_folder(_own_cache: None) -> Path:
+    """The folder with the soft NPU's librknnrt.so."""
+    return library_folder()
+
+
+@pytest.fixture(params=["table", "shared library"])
+def npu(request: pytest.FixtureRequest, soft_folder: Path) -> RknnLibrary:
+    """The soft NPU's functions: from the table in this process, and from librknnrt.so."""
+    return load("soft" if request.param == "table" else soft_folder / "librknnrt.so")
+
+
+@pytest.fixture(scope="session")
+def shared_model() -> Callable[[str], Path]:
+    """A function from a file's name to its path in the shared models; skips where they aren't."""
+
+    def find(name: str) -> Path:
+        path = SHARED / "models" / name
+        if not path.is_file():
+            pytest.skip(f"{path} is not there")
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def c_compiler() -> str:
+    """A C compiler's name; the build needs one, so its absence is a failure."""
+    found = shutil.which("gcc") or shutil.which("cc")
+    assert found, "these tests need a C compiler"
+    return found

@@ -1,0 +1,253 @@
+"""What no client may do to the process: damaged models, senseless calls, leaks."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import random
+from collections.abc import Callable
+
+import numpy as np
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anynpu.rknn import abi
+from anynpu.rknn.library import RknnLibrary, load
+from anynpu.soft.formats.rknn import write_soft
+
+from ... import models
+from ...capi import SUCC, infer, init, opened
+
+KNOWN_CODES = set(abi.ErrorCode)
+VALID = [
+    models.add_one(),
+    models.quantized(),
+    models.two_inputs(),
+    models.convolution(),
+    write_soft(
+        models.add_one(), target="rk3588", toolkit="t", inputs=[("x", (1,))], outputs=[("y", (1,))]
+    ),
+]
+
+
+def try_model(data: bytes) -> None:
+    """Loading and running must end in a code, whatever the bytes."""
+    npu = load("soft")
+    code, context = init(npu, data)
+    assert code in KNOWN_CODES
+    if code != SUCC:
+        assert context == 0
+        return
+    assert npu.rknn_run(context, None) in KNOWN_CODES
+    assert npu.rknn_destroy(context) == SUCC
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.binary(min_size=1, max_size=300))
+def test_random_bytes(data: bytes) -> None:
+    try_model(data)
+    try_model(b"RKNN" + data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_truncated_models(data: st.DataObject) -> None:
+    model = data.draw(st.sampled_from(VALID))
+    try_model(model[: data.draw(st.integers(1, len(model) - 1))])
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_mutated_models(data: st.DataObject) -> None:
+    model = bytearray(data.draw(st.sampled_from(VALID)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        model[data.draw(st.integers(0, len(model) - 1))] = data.draw(st.integers(0, 255))
+    try_model(bytes(model))
+
+
+class Fuzzer:
+    """Calls with random arguments: pointers are NULL or to memory of the size that is passed."""
+
+    def __init__(self, npu: RknnLibrary, seed: int) -> None:
+        self.npu = npu
+        self.random = random.Random(seed)
+        self.handles: list[int] = []
+        self.memory = np.zeros(1 << 16, np.uint8)
+        self.lent: list[abi.Output] = []
+
+    def integer(self) -> int:
+        edge = [0, 1, 2, 3, -1, 5, 16, 2**31 - 1, -(2**31), 0x10000]
+        return self.random.choice(edge)
+
+    def count(self) -> int:
+        return self.integer() & 0xFFFFFFFF
+
+    def handle(self) -> int:
+        choices = [0, 7, 2**64 - 1, self.random.getrandbits(64)]
+        return self.random.choice(self.handles + self.handles + choices)
+
+    def address(self) -> int | None:
+        return self.random.choice([None, self.memory.ctypes.data])
+
+    def init(self) -> int:
+        context = abi.Handle()
+        model = self.random.choice(VALID)
+        if self.random.random() < 0.3:
+            model = model[: self.random.randrange(1, len(model))]
+        code = self.npu.rknn_init(
+            ctypes.byref(context), model, len(model), self.random.getrandbits(17), None
+        )
+        if code == SUCC:
+            self.handles.append(context.value)
+        return code
+
+    def destroy(self) -> int:
+        handle = self.handle()
+        if handle in self.handles and len(self.handles) > 2:
+            self.handles.remove(handle)
+        elif handle in self.handles:
+            return 0
+        return self.npu.rknn_destroy(handle)
+
+    def query(self) -> int:
+        size = self.random.choice([0, 8, 372, 376, 1024, 33040, len(self.memory)])
+        return self.npu.rknn_query(self.handle(), self.integer(), self.address(), size)
+
+    def inputs_set(self) -> int:
+        inputs = (abi.Input * 2)()
+        for given_input in inputs:
+            given_input.index = self.random.choice([0, 1, self.count()])
+            given_input.buf = self.address()
+            given_input.size = self.random.choice([0, 10, 240, len(self.memory)])
+            given_input.pass_through = self.random.choice([0, 0, 1, 255])
+            given_input.type = self.random.choice([0, 1, 2, 3, self.integer()])
+            given_input.fmt = self.random.choice([0, 1, 2, 3, self.integer()])
+        count = self.random.choice([0, 1, 2, 2**32 - 1])
+        given_pointer = self.random.choice([inputs, inputs, None])
+        return self.npu.rknn_inputs_set(self.handle(), count, given_pointer)
+
+    def run(self) -> int:
+        extend = abi.RunExtend(self.random.getrandbits(64), 0, self.integer(), self.integer())
+        return self.npu.rknn_run(self.handle(), self.random.choice([None, ctypes.byref(extend)]))
+
+    def outputs_get(self) -> int:
+        outputs = (abi.Output * 2)()
+        for output in outputs:
+            output.want_float = self.random.choice([0, 1, 255])
+            output.is_prealloc = self.random.choice([0, 1])
+            output.index = self.random.choice([0, 1, self.count()])
+            output.buf = self.address()
+            output.size = self.random.choice([0, 10, 240, len(self.memory)])
+        count = self.random.choice([0, 1, 2, 2**32 - 1])
+        pointer = self.random.choice([outputs, outputs, None])
+        return self.npu.rknn_outputs_get(self.handle(), count, pointer, None)
+
+    def outputs_release(self) -> int:
+        outputs = (abi.Output * 2)()
+        for output in outputs:
+            output.is_prealloc = self.random.choice([0, 1])
+            output.buf = self.address()
+        count = self.random.choice([0, 1, 2, 2**32 - 1])
+        pointer = self.random.choice([outputs, None])
+        return self.npu.rknn_outputs_release(self.handle(), count, pointer)
+
+    def set_core_mask(self) -> int:
+        return self.npu.rknn_set_core_mask(self.handle(), self.integer())
+
+    def calls(self) -> list[Callable[[], int]]:
+        rare = [self.init, self.destroy]
+        common = [
+            self.query,
+            self.inputs_set,
+            self.run,
+            self.outputs_get,
+            self.outputs_release,
+            self.set_core_mask,
+        ]
+        return rare + 4 * common
+
+    def go(self, steps: int) -> None:
+        for _ in range(3):
+            self.init()
+        for _ in range(steps):
+            code = self.random.choice(self.calls())()
+            assert code in KNOWN_CODES, code
+        for handle in self.handles:
+            assert self.npu.rknn_destroy(handle) == SUCC
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_calls(npu: RknnLibrary, seed: int) -> None:
+    Fuzzer(npu, seed).go(2500)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_very_many_random_calls(npu: RknnLibrary, seed: int) -> None:
+    Fuzzer(npu, seed).go(100_000)
+
+
+def resources() -> tuple[int, int]:
+    """(resident bytes, open descriptors) of this process."""
+    gc.collect()
+    process = psutil.Process()
+    return process.memory_info().rss, len(os.listdir("/proc/self/fd"))
+
+
+def test_a_thousand_contexts_leave_nothing_behind() -> None:
+    npu = load("soft")
+    model = models.convolution(size=32, filters=32)
+    values = np.zeros((1, 3, 32, 32), np.float32)
+    like = np.zeros((1, 32, 32, 32), np.float32)
+
+    def use() -> None:
+        with opened(npu, model) as context:
+            infer(npu, context, values, like)
+
+    for _ in range(200):
+        use()
+    memory, descriptors = resources()
+    for _ in range(1000):
+        use()
+    more_memory, more_descriptors = resources()
+    assert more_descriptors == descriptors
+    assert more_memory - memory < 8 * 2**20
+
+
+def test_outputs_that_are_never_released_go_with_their_context() -> None:
+    npu = load("soft")
+    values = np.zeros((1, 3, 100, 100), np.float32)
+
+    def use() -> None:
+        with opened(npu, models.add_one(values.shape)) as context:
+            infer(npu, context, values, values)
+            for _ in range(20):
+                output = abi.Output(want_float=1)
+                assert npu.rknn_outputs_get(context, 1, ctypes.byref(output), None) == SUCC
+
+    for _ in range(20):
+        use()
+    memory, _ = resources()
+    for _ in range(100):
+        use()
+    assert resources()[0] - memory < 16 * 2**20  # 240 MB were lent
+
+
+def test_many_runs_without_a_collection() -> None:
+    npu = load("soft")
+    values = np.zeros((1, 3, 64, 64), np.float32)
+    with opened(npu, models.add_one(values.shape)) as context:
+        for _ in range(500):
+            infer(npu, context, values, values)
+        gc.collect()
+        gc.disable()
+        try:
+            memory = psutil.Process().memory_info().rss
+            for _ in range(5000):
+                infer(npu, context, values, values)
+            assert psutil.Process().memory_info().rss - memory < 4 * 2**20
+        finally:
+            gc.enable()

@@ -1,0 +1,234 @@
+"""rknn_run, rknn_set_core_mask, rknn_outputs_get, rknn_outputs_release."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from anynpu.rknn import abi
+from anynpu.rknn.library import RknnLibrary
+
+from ... import models
+from ...capi import SUCC, get_output, infer, opened, set_input
+
+Code, Mask = abi.ErrorCode, abi.CoreMask
+SHAPE = (1, 3, 4, 5)
+
+
+def test_a_convolution_is_what_onnx_runtime_computes(npu: RknnLibrary) -> None:
+    model = models.convolution()
+    values = np.random.default_rng(0).normal(0, 1, (1, 3, 16, 16)).astype(np.float32)
+    halves = values.astype(np.float16).astype(np.float32)
+    (expected,) = onnxruntime.InferenceSession(model).run(None, {"x": halves})
+    with opened(npu, model) as context:
+        result = infer(npu, context, values, expected)
+    np.testing.assert_array_equal(result, expected.astype(np.float16).astype(np.float32))
+
+
+def test_float_outputs_are_rounded_to_float16(npu: RknnLibrary) -> None:
+    with opened(npu, models.add_one((1, 4))) as context:
+        values = np.array([[2047.5, 2048.0, 1e-4, 65504]], np.float32)
+        result = infer(npu, context, values, values)
+        halves = get_output(npu, context, np.empty((1, 4), np.float16), want_float=0)
+    exact = values.astype(np.float16).astype(np.float32) + 1
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(halves, exact.astype(np.float16))
+    np.testing.assert_array_equal(result, halves.astype(np.float32))
+
+
+def test_quantised_outputs_raw_and_as_float(npu: RknnLibrary) -> None:
+    values = np.linspace(-10, 10, 60, dtype=np.float32).reshape(SHAPE)
+    for dtype, zero_point in ((np.int8, -3), (np.uint8, 125)):
+        with opened(npu, models.quantized(dtype=dtype, zero_point=zero_point)) as context:
+            real = infer(npu, context, values, values)
+            raw = get_output(npu, context, np.empty(SHAPE, np.int8), want_float=0)
+        np.testing.assert_array_equal(real, (raw.astype(np.float32) + 3) * np.float32(0.5))
+        assert raw.min() == -3
+
+
+def test_a_tensor_that_is_both_dequantised_and_used_further(npu: RknnLibrary) -> None:
+    model = onnx.load_from_string(models.quantized((1, 4)))
+    model.graph.node.append(helper.make_node("Neg", ["y"], ["z"]))
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, (1, 4)))
+    values = np.array([[-5, 1, 2, 100]], np.float32)
+    with opened(npu, model.SerializeToString()) as context:
+        y = infer(npu, context, values, values)
+        z = get_output(npu, context, values, index=1)
+    np.testing.assert_array_equal(y, [[0, 1, 2, 65]])
+    np.testing.assert_array_equal(z, -y)
+
+
+def test_an_input_with_another_consumer_is_not_quantised(npu: RknnLibrary) -> None:
+    model = onnx.load_from_string(models.quantized((1, 4)))
+    model.graph.node.append(helper.make_node("Neg", ["x"], ["z"]))
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, (1, 4)))
+    values = np.array([[-5, 1.1, 2, 100]], np.float32)
+    with opened(npu, model.SerializeToString()) as context:
+        attr = abi.TensorAttr()
+        npu.rknn_query(context, abi.Query.INPUT_ATTR, ctypes.byref(attr), ctypes.sizeof(attr))
+        assert attr.type == abi.TensorType.FLOAT16
+        infer(npu, context, values, values)
+        z = get_output(npu, context, values, index=1)
+    np.testing.assert_array_equal(z, -values.astype(np.float16).astype(np.float32))
+
+
+def test_the_runtime_allocates_and_frees_outputs(npu: RknnLibrary) -> None:
+    with opened(npu, models.add_one()) as context:
+        assert set_input(npu, context, np.ones(SHAPE, np.float32)) == SUCC
+        assert npu.rknn_run(context, None) == SUCC
+        output = abi.Output(want_float=1, buf=0x1234)
+        assert npu.rknn_outputs_get(context, 1, ctypes.byref(output), None) == SUCC
+        assert output.size == 240
+        values = np.frombuffer(ctypes.string_at(output.buf, output.size), np.float32)
+        assert (values == 2).all()
+        assert npu.rknn_outputs_release(context, 1, ctypes.byref(output)) == SUCC
+        assert not output.buf
+        assert npu.rknn_outputs_release(context, 1, ctypes.byref(output)) == SUCC
+
+
+def test_releasing_what_the_runtime_did_not_allocate(npu: RknnLibrary) -> None:
+    mine = np.zeros(60, np.float32)
+    with opened(npu, models.add_one()) as context:
+        output = abi.Output(is_prealloc=1, buf=mine.ctypes.data, size=mine.nbytes)
+        assert npu.rknn_outputs_release(context, 1, ctypes.byref(output)) == SUCC
+        assert output.buf == mine.ctypes.data
+        output.is_prealloc = 0
+        assert npu.rknn_outputs_release(context, 1, ctypes.byref(output)) == Code.OUTPUT_INVALID
+
+
+def test_the_order_of_calls(npu: RknnLibrary) -> None:
+    with opened(npu, models.two_inputs()) as context:
+        output = abi.Output(want_float=1)
+        code = npu.rknn_outputs_get(context, 1, ctypes.byref(output), None)
+        assert code == Code.OUTPUT_INVALID
+        assert npu.rknn_run(context, None) == Code.INPUT_INVALID
+        assert set_input(npu, context, np.zeros((2, 3), np.float32)) == SUCC
+        assert npu.rknn_run(context, None) == Code.INPUT_INVALID
+        assert set_input(npu, context, np.zeros((2, 3), np.float32), index=1) == SUCC
+        assert npu.rknn_run(context, None) == SUCC
+
+
+def test_misuse_of_outputs(npu: RknnLibrary) -> None:
+    values = np.zeros(SHAPE, np.float32)
+    with opened(npu, models.add_one()) as context:
+        infer(npu, context, values, values)
+        assert npu.rknn_outputs_get(context, 1, None, None) == Code.PARAM_INVALID
+        assert npu.rknn_outputs_release(context, 1, None) == Code.PARAM_INVALID
+        for count in (0, 2, 2**32 - 1):
+            output = abi.Output()
+            assert npu.rknn_outputs_get(context, count, output, None) == Code.PARAM_INVALID
+            assert npu.rknn_outputs_release(context, count, output) == Code.PARAM_INVALID
+        output = abi.Output(index=1)
+        assert npu.rknn_outputs_get(context, 1, output, None) == Code.OUTPUT_INVALID
+        output = abi.Output(is_prealloc=1, want_float=1, size=240)
+        assert npu.rknn_outputs_get(context, 1, output, None) == Code.OUTPUT_INVALID
+        output = abi.Output(is_prealloc=1, want_float=1, buf=values.ctypes.data, size=239)
+        assert npu.rknn_outputs_get(context, 1, output, None) == Code.OUTPUT_INVALID
+        output = abi.Output(is_prealloc=1, want_float=0, buf=values.ctypes.data, size=120)
+        assert npu.rknn_outputs_get(context, 1, output, None) == SUCC
+
+
+def test_a_run_that_fails_leaves_the_context_usable(npu: RknnLibrary) -> None:
+    """Gather with an index out of range fails inside ONNX Runtime."""
+    model = models.save(
+        [helper.make_node("Gather", ["table", "i"], ["y"])],
+        [("i", TensorProto.INT64, (1,))],
+        [("y", TensorProto.FLOAT, (1,))],
+        {"table": np.array([10, 20, 30], np.float32)},
+    )
+    like = np.empty(1, np.float32)
+    with opened(npu, model) as context:
+        assert set_input(npu, context, np.array([7], np.int64), fmt=3) == SUCC
+        assert npu.rknn_run(context, None) == Code.FAIL
+        assert infer(npu, context, np.array([2], np.int64), like, fmt=3) == [30]
+
+
+@pytest.mark.parametrize(
+    ("soc", "accepted"),
+    [
+        ("rk3588", [Mask.AUTO, 1, 2, 4, Mask.CORE_0_1, Mask.CORE_0_1_2, Mask.ALL]),
+        ("rk3576", [Mask.AUTO, 1, 2, Mask.CORE_0_1, Mask.ALL]),
+    ],
+)
+def test_masks_of_chips_with_several_cores(npu: RknnLibrary, soc: str, accepted: list[int]) -> None:
+    values = np.ones(SHAPE, np.float32)
+    with opened(npu, models.add_one(metadata={"anynpu.soc": soc})) as context:
+        for mask in [*range(9), 0xFFFF, 0x10000, -1]:
+            expected = SUCC if mask in accepted else Code.PARAM_INVALID
+            assert npu.rknn_set_core_mask(context, mask) == expected, mask
+            assert (infer(npu, context, values, values) == 2).all()
+
+
+@pytest.mark.parametrize("soc", ["rk3562", "rk3566", "rk3568"])
+def test_chips_with_one_core_have_no_masks(npu: RknnLibrary, soc: str) -> None:
+    with opened(npu, models.add_one(metadata={"anynpu.soc": soc})) as context:
+        for mask in (0, 1, 7):
+            assert npu.rknn_set_core_mask(context, mask) == Code.TARGET_PLATFORM_UNMATCH
+
+
+def test_two_threads_on_one_context_take_turns(npu: RknnLibrary) -> None:
+    codes: list[int] = []
+
+    def work(number: int) -> None:
+        values = np.full(SHAPE, number, np.float32)
+        for _ in range(50):
+            codes.append(set_input(npu, context, values))
+            codes.append(npu.rknn_run(context, None))
+            result = get_output(npu, context, values)
+            assert len(np.unique(result)) == 1
+
+    with opened(npu, models.add_one()) as context:
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert codes == [SUCC] * 200
+
+
+def test_results_of_threads_with_their_own_contexts_do_not_mix(npu: RknnLibrary) -> None:
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        values = np.full(SHAPE, number, np.float32)
+        with opened(npu, models.add_one()) as context:
+            for _ in range(30):
+                if not (infer(npu, context, values, values) == number + 1).all():
+                    wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_destroying_a_context_that_another_thread_uses(npu: RknnLibrary) -> None:
+    for _ in range(10):
+        with opened(npu, models.add_one()):  # keeps the model's kind warm
+            pass
+        context = abi.Handle()
+        model = models.convolution(size=64, filters=32)
+        assert npu.rknn_init(ctypes.byref(context), model, len(model), 0, None) == SUCC
+        values = np.zeros((1, 3, 64, 64), np.float32)
+        assert set_input(npu, context.value, values) == SUCC
+        codes: list[int] = []
+
+        def work(handle: int = context.value, codes: list[int] = codes) -> None:
+            while not codes or codes[-1] == SUCC:
+                codes.append(npu.rknn_run(handle, None))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        time.sleep(0.005)
+        assert npu.rknn_destroy(context.value) == SUCC
+        thread.join(10)
+        assert codes[-1] == Code.CTX_INVALID

@@ -1,0 +1,206 @@
+"""Building models for the soft NPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+import anynpu
+from anynpu.soft.build import BuildOptions, build, build_file
+from anynpu.soft.engines import Normalization
+from anynpu.soft.formats import rknn as rknn_format
+from anynpu.soft.metadata import Metadata
+
+from .. import models
+
+
+def metadata_of(data: bytes) -> dict[str, str]:
+    return {entry.key: entry.value for entry in onnx.load_from_string(data).metadata_props}
+
+
+def test_what_is_written_is_valid_onnx_with_the_metadata() -> None:
+    options = BuildOptions(
+        soc="RK3566",
+        mean={"x": [1, 2, 3]},
+        std={"x": [4, 5, 6]},
+        custom_string="RGB",
+    )
+    data = build(models.add_one(metadata={"author": "tests", "anynpu.soc": "rk3576"}), options)
+    onnx.checker.check_model(onnx.load_from_string(data))
+    found = metadata_of(data)
+    assert found.pop("author") == "tests"
+    assert Metadata.parse(found) == Metadata(
+        soc="rk3566",
+        custom_string="RGB",
+        normalization={"x": Normalization((1, 2, 3), (4, 5, 6))},
+    )
+
+
+def test_one_set_of_shapes_fixes_the_model() -> None:
+    data = build(models.add_one(("n", 3)), BuildOptions(shapes=[{"x": (2, 3)}]))
+    assert "anynpu.shapes" not in metadata_of(data)
+    with anynpu.Model(data) as model:
+        assert model.output_attrs[0].shape == (2, 3)
+
+
+def test_several_sets_of_shapes_are_kept() -> None:
+    shapes = [{"x": (2, 3)}, {"x": (5, 3)}]
+    data = build(models.add_one(("n", 3)), BuildOptions(shapes=shapes))
+    assert Metadata.parse(metadata_of(data)).shapes == tuple(shapes)
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".rknn"])
+def test_files(tmp_path: Path, suffix: str) -> None:
+    source, target = tmp_path / "source.onnx", tmp_path / f"target{suffix}"
+    source.write_bytes(models.add_one())
+    program = build_file(source, target, BuildOptions())
+    assert [port.name for port in program.inputs] == ["x"]
+    with anynpu.Model(target) as model:
+        model.run(np.zeros((1, 3, 4, 5)))
+        assert (model.output_f32(0) == 1).all()
+
+
+def test_a_soft_rknn_file_has_the_real_frame(tmp_path: Path) -> None:
+    target = tmp_path / "target.rknn"
+    build_file(models.add_one(), target, BuildOptions(soc="rk3568"))
+    data = target.read_bytes()
+    container = rknn_format.read(data)
+    assert (container.version, container.target) == (6, "rk3568")
+    assert container.toolkit.startswith("anynpu")
+    assert container.onnx is not None
+    onnx.checker.check_model(onnx.load_from_string(container.onnx))
+    assert data[:8] == b"RKNN\0\0\0\0"
+    assert data[68:72] == rknn_format.SOFT_IDENTIFIER
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(4):
+        pixels = rng.integers(0, 256, (16, 16, 3), np.uint8)  # no resizing, which would blur
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    return folder
+
+
+def test_quantising_with_pictures(pictures: Path) -> None:
+    options = BuildOptions(
+        mean={"x": [127.5] * 3}, std={"x": [127.5] * 3}, quantize=pictures, bgr=True
+    )
+    source = models.convolution()
+    data = build(source, options)
+    pixels = np.random.default_rng(1).integers(0, 256, (1, 16, 16, 3)).astype(np.uint8)
+    with anynpu.Model(data) as model:
+        (given,), (result,) = model.input_attrs, model.output_attrs
+        assert (given.dtype, result.dtype) == (anynpu.DType.INT8, anynpu.DType.INT8)
+        assert given.scale == pytest.approx(2 / 255, rel=0.02)
+        model.run(pixels)
+        quantized = model.output_f32(0)
+    real = build(source, BuildOptions(mean=options.mean, std=options.std))
+    with anynpu.Model(real) as model:
+        model.run(pixels)
+        exact = model.output_f32(0)
+    similarity = (quantized * exact).sum() / np.linalg.norm(quantized) / np.linalg.norm(exact)
+    assert similarity > 0.995
+    assert np.abs(quantized - exact).max() < 12 * result.scale
+
+
+def test_quantising_with_arrays(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        np.save(tmp_path / f"{number}.npy", rng.normal(0, 1, (16, 16, 3)).astype(np.float32))
+    data = build(models.convolution(), BuildOptions(quantize=tmp_path))
+    with anynpu.Model(data) as model:
+        assert model.input_attrs[0].dtype is anynpu.DType.INT8
+
+
+def test_quantising_several_inputs(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        a, b = rng.normal(0, 1, (2, 2, 3)).astype(np.float32)
+        np.savez(tmp_path / f"{number}.npz", a=a, b=b)
+    data = build(models.two_inputs(), BuildOptions(quantize=tmp_path))
+    a, b = rng.uniform(-0.5, 0.5, (2, 2, 3)).astype(np.float32)
+    with anynpu.Model(data) as model:
+        model.run(a, b)
+        np.testing.assert_allclose(model.output_f32(0), a + b, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (BuildOptions(soc="rk1"), "unknown chip"),
+        (BuildOptions(shapes=[{"z": (1, 2)}]), "z"),
+        (BuildOptions(shapes=[{"x": (1, 3, 4, 6)}]), "fixed size of 5 with 6"),
+        (BuildOptions(mean={"x": [1, 2]}, std={"x": [1, 2, 3]}), "2 means, 3 standard"),
+        (BuildOptions(quantize="/nowhere"), "not a folder"),
+    ],
+    ids=str,
+)
+def test_wrong_options(options: BuildOptions, message: str) -> None:
+    with pytest.raises(anynpu.OptionError, match=message):
+        build(models.add_one(), options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        BuildOptions(mean={"z": [1, 2, 3]}),
+        BuildOptions(mean={"x": [1, 2]}),
+        BuildOptions(std={"x": [1, 0, 1]}),
+    ],
+    ids=str,
+)
+def test_options_that_do_not_fit_the_model(options: BuildOptions) -> None:
+    with pytest.raises(anynpu.ModelError):
+        build(models.add_one(), options)
+
+
+def test_calibration_data_that_does_not_fit(tmp_path: Path) -> None:
+    options = BuildOptions(quantize=tmp_path)
+    with pytest.raises(anynpu.OptionError, match="has no files"):
+        build(models.convolution(), options)
+    np.save(tmp_path / "a.npy", np.zeros((3, 3)))
+    with pytest.raises(anynpu.OptionError, match=r"a\.npy: the array for input 'x' has the shape"):
+        build(models.convolution(), options)
+    (tmp_path / "a.npy").unlink()
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    with pytest.raises(anynpu.OptionError, match="takes no images"):
+        build(models.add_one((2, 3)), options)
+    with pytest.raises(anynpu.OptionError, match=r"give \.npz files"):
+        build(models.two_inputs(), options)
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(anynpu.ModelError, match="not an ONNX file"):
+        build(b"nonsense", BuildOptions())
+    with pytest.raises(FileNotFoundError):
+        build(tmp_path / "none.onnx", BuildOptions())
+    with pytest.raises(anynpu.OptionError, match=r"\.onnx or a \.rknn"):
+        build_file(models.add_one(), tmp_path / "x.bin", BuildOptions())
+
+
+def test_a_trained_classifier_keeps_its_answers_in_int8(
+    shared_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    data = pytest.importorskip("skimage.data")
+    names = shared_model("imagenet_synset.txt").read_text().splitlines()
+    for name in ("astronaut", "rocket", "chelsea", "coffee"):
+        Image.fromarray(getattr(data, name)()).save(tmp_path / f"{name}.png")
+    built = build(
+        shared_model("efficientnet_lite0_224.onnx"),
+        BuildOptions(mean={"images": [127] * 3}, std={"images": [128] * 3}, quantize=tmp_path),
+    )
+    answers = {"coffee": "espresso", "camera": "tripod", "chelsea": "cat"}
+    with anynpu.Model(built) as model:
+        assert model.input_attrs[0].dtype is anynpu.DType.INT8
+        for name, answer in answers.items():
+            picture = Image.fromarray(getattr(data, name)()).convert("RGB").resize((224, 224))
+            model.run(np.asarray(picture))
+            assert answer in names[int(model.output_f32(0).argmax())]

@@ -1,0 +1,68 @@
+"""What is known of the chips."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import anynpu
+from anynpu import soc
+from anynpu.tensor import DType
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("rk3588", "rk3588"), ("RK3588S", "rk3588"), (" rk3566 ", "rk3566"), ("rv1106g", "rv1106")],
+)
+def test_names(name: str, found: str) -> None:
+    assert soc.find(name).name == found
+
+
+@pytest.mark.parametrize("name", ["", "rk", "rk35", "rk3588-7", "rk35881", "bcm2712"])
+def test_unknown_names(name: str) -> None:
+    with pytest.raises(anynpu.OptionError, match="rk3562, rk3566"):
+        soc.find(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "int8", "float16"),
+    [("rk3588", 16, 8), ("rk3576", 16, 8), ("rk3562", 16, 8), ("rk3566", 8, 4), ("rv1106", 16, 8)],
+)
+def test_channel_blocks(name: str, int8: int, float16: int) -> None:
+    chip = soc.find(name)
+    assert chip.channel_block(DType.INT8) == int8
+    assert chip.channel_block(DType.FLOAT16) == float16
+
+
+def test_row_strides() -> None:
+    assert soc.find("rk3588").width_stride(7, DType.FLOAT16) == 8
+    assert soc.find("rk3588").width_stride(416, DType.INT8) == 416
+    assert soc.find("rk3566").width_stride(33, DType.INT8) == 40
+
+
+def test_cores() -> None:
+    assert [soc.find(name).cores for name in ("rk3588", "rk3576", "rk3562", "rv1103")] == [
+        3,
+        2,
+        1,
+        1,
+    ]
+
+
+def test_the_device_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "compatible"
+    monkeypatch.setattr(soc, "DEVICE_TREE", file)
+    assert soc.detect() is None
+    file.write_bytes(b"radxa,rock-5b\0rockchip,rk3588\0")
+    found = soc.detect()
+    assert found is not None
+    assert found.name == "rk3588"
+    file.write_bytes(b"raspberrypi,5-model-b\0brcm,bcm2712\0\xff\xfe")
+    assert soc.detect() is None
+
+
+def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert soc.chosen() is None
+    monkeypatch.setenv("ANYNPU_SOC", "rk3576")
+    assert soc.chosen() is soc.find("rk3576")
