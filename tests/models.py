@@ -33,10 +33,13 @@ def save(
     if metadata:
         helper.set_model_props(model, metadata)
     onnx.checker.check_model(model)
-    return model.SerializeToString()
+    data: bytes = model.SerializeToString()
+    return data
 
 
-def add_one(shape: Sequence[int] = (1, 3, 4, 5), metadata: dict[str, str] | None = None) -> bytes:
+def add_one(
+    shape: Sequence[int | str] = (1, 3, 4, 5), metadata: dict[str, str] | None = None
+) -> bytes:
     """The model y = x + 1, in float."""
     return save(
         [helper.make_node("Add", ["x", "one"], ["y"])],

@@ -52,7 +52,7 @@ def test_load_is_the_constructor(tmp_path: Path) -> None:
         PIXELS.transpose(0, 3, 1, 2),
         PIXELS.tobytes(),
         bytearray(PIXELS.tobytes()),
-        memoryview(PIXELS),
+        memoryview(PIXELS.tobytes()),
         PIXELS.tolist(),
         PIXELS.astype(np.float64),
         PIXELS[:, ::-1, :, ::-1][:, ::-1, :, ::-1],

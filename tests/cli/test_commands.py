@@ -14,13 +14,15 @@ from anynpu.cli import main
 from .. import models
 
 
-def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "anynpu.cli", *arguments],
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
-        **options,  # type: ignore[call-overload]
     )
 
 
@@ -133,7 +135,7 @@ def test_soft_run_passes_the_exit_status_on() -> None:
 def test_the_demo_reads_the_page(tmp_path: Path) -> None:
     pytest.importorskip("skimage")
     drawn = tmp_path / "page.png"
-    result = run("demo", "-o", str(drawn), env={"COLUMNS": "100", "PATH": "/usr/bin:/bin"})
+    result = run("demo", "-o", str(drawn), environment={"COLUMNS": "100", "PATH": "/usr/bin:/bin"})
     assert (result.returncode, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     for sentence in (

@@ -44,10 +44,9 @@ def arm32_extent(kind: Any) -> tuple[int, int]:
     if issubclass(kind, ctypes.Structure):
         size, alignment, _ = arm32_layout(kind)
         return size, alignment
-    is_pointer = issubclass(kind, (ctypes._Pointer, ctypes._CFuncPtr)) or kind in (
-        ctypes.c_void_p,
-        ctypes.c_char_p,
-    )
+    # What isn't a scalar here is a pointer to a structure or to a function.
+    is_scalar = issubclass(kind, ctypes._SimpleCData)
+    is_pointer = not is_scalar or kind in (ctypes.c_void_p, ctypes.c_char_p)
     return (4, 4) if is_pointer else (ctypes.sizeof(kind), ctypes.sizeof(kind))
 
 

@@ -12,13 +12,14 @@ from hypothesis.extra import numpy as hnp
 from onnx import TensorProto
 
 from anynpu.rknn import abi
+from anynpu.rknn.abi import TensorFormat as Fmt
 from anynpu.rknn.library import RknnLibrary, load
 from anynpu.tensor import DType
 
 from ... import models
 from ...capi import SUCC, infer, one_input, opened, set_input
 
-Code, Fmt = abi.ErrorCode, abi.TensorFormat
+Code = abi.ErrorCode
 SHAPE = (1, 3, 4, 5)
 MEAN_STD = {
     "anynpu.mean": '{"x": [10, 20, 30]}',

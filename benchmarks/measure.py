@@ -1,0 +1,55 @@
+"""Time two things in turns, so that a machine's moods hit both alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Medians of both in milliseconds, and the median of the ratios of neighbouring runs."""
+
+    name: str
+    ours_ms: float
+    theirs_ms: float
+    ratio: float
+    goal: float | None
+
+    def line(self) -> str:
+        """A row of text."""
+        goal = f"(goal <= {self.goal:.2f})" if self.goal is not None else ""
+        times = f"{self.ours_ms:9.3f} ms {self.theirs_ms:9.3f} ms"
+        return f"{self.name:58} {times}   x{self.ratio:.3f} {goal}"
+
+
+def compare(
+    name: str,
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    *,
+    rounds: int,
+    goal: float | None = None,
+    repeat: int = 1,
+) -> Comparison:
+    """Call both in turns; each round times `repeat` calls of one, then of the other."""
+    for function in (ours, theirs):
+        for _ in range(3):
+            function()
+    pairs = [(_time(ours, repeat), _time(theirs, repeat)) for _ in range(rounds)]
+    return Comparison(
+        name,
+        1000 * statistics.median(a for a, _ in pairs),
+        1000 * statistics.median(b for _, b in pairs),
+        statistics.median(a / b for a, b in pairs),
+        goal,
+    )
+
+
+def _time(function: Callable[[], object], repeat: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeat):
+        function()
+    return (time.perf_counter() - start) / repeat
