@@ -1,18 +1,22 @@
 # make demo   read a page of text on a simulated RK3588
-# make test   run the tests      make lint   types and style      make bench   benchmarks
+# make test   run the tests (ARGS='-k name' for some)     make nightly   those that take minutes
+# make lint   types and style                             make bench     benchmarks
 # Each makes .venv and installs what it needs on the first run.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test nightly lint bench clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/anynpu demo
 
 test: $(VENV)/installed-conformance
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(ARGS)
+
+nightly: $(VENV)/installed-conformance
+	$(BIN)/python -m pytest -m nightly $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check
@@ -20,7 +24,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 bench: $(VENV)/installed-conformance
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(ARGS)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,62 @@
+"""The README's words are tried: its code runs, its commands exist, its tables are true."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from anynpu import cli
+from anynpu.soft.build import BuildOptions, build_file
+from anynpu.soft.rknn import IMPLEMENTED
+
+from . import models
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+CODE = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_code_prints_what_its_comments_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    build_file(models.convolution(), "model.rknn", BuildOptions())
+    names: dict[str, object] = {}
+    assert len(CODE) == 2
+    for block in CODE:
+        exec(block, names)
+        printed = capsys.readouterr().out.splitlines()
+        promised = re.findall(r"^\s*# (.*)$", block, re.MULTILINE)
+        assert printed == promised
+    names["session"].close()  # type: ignore[attr-defined]
+
+
+def test_the_commands_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[object] = []
+
+    def remember(options: object) -> int:
+        called.append(options)
+        return 0
+
+    for command in (cli.build, cli.demo, cli.soft):
+        for name in ("run", "_print_folder", "_run_program"):
+            if hasattr(command, name):
+                monkeypatch.setattr(command, name, remember)
+    commands = re.findall(r"(?:^    |\$\()(anynpu [^)\n]*)", README, re.MULTILINE)
+    for command in commands:
+        assert cli.main(shlex.split(command, comments=True)[1:]) == 0
+    assert len(called) == len(commands) >= 4
+
+
+def test_the_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"\bmake (\w+)", README)) - {"and"}:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_table_of_calls_is_complete() -> None:
+    for name in IMPLEMENTED:
+        assert name.removeprefix("rknn_") in README
