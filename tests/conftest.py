@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def shared_model() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def ocr_models() -> Path:
+    """The folder of PP-OCR's networks in the PyPI package that carries them; skips without it."""
+    spec = find_spec("rapidocr_onnxruntime")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("rapidocr-onnxruntime is not installed (anynpu[demo], Python < 3.13)")
+    return Path(spec.submodule_search_locations[0]) / "models"
 
 
 @pytest.fixture(scope="session")

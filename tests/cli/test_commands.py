@@ -132,8 +132,7 @@ def test_soft_run_passes_the_exit_status_on() -> None:
     assert run("soft", "run", "--", "sh", "-c", "exit 7").returncode == 7
 
 
-def test_the_demo_reads_the_page(tmp_path: Path) -> None:
-    pytest.importorskip("skimage")
+def test_the_demo_reads_the_page(tmp_path: Path, ocr_models: Path) -> None:
     drawn = tmp_path / "page.png"
     result = run("demo", "-o", str(drawn), environment={"COLUMNS": "100", "PATH": "/usr/bin:/bin"})
     assert (result.returncode, result.stderr) == (0, "")
@@ -151,8 +150,9 @@ def test_the_demo_reads_the_page(tmp_path: Path) -> None:
     assert drawn.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_demo_reads_another_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("skimage")
+def test_the_demo_reads_another_picture(
+    tmp_path: Path, ocr_models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from PIL import Image, ImageDraw, ImageFont
 
     picture = Image.new("RGB", (500, 120), "white")

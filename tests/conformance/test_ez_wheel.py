@@ -87,6 +87,24 @@ def test_a_small_network(soft_folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "shape"),
+    [
+        ("ch_ppocr_mobile_v2.0_cls_infer.onnx", (1, 3, 48, 48)),
+        ("ch_PP-OCRv4_det_infer.onnx", (1, 3, 320, 320)),
+    ],
+    ids=["classifier", "detector"],
+)
+def test_published_networks(
+    soft_folder: Path, tmp_path: Path, ocr_models: Path, file: str, shape: tuple[int, ...]
+) -> None:
+    """The direction classifier and the detector of PP-OCR."""
+    source = tmp_path / "fixed.onnx"
+    build_file(ocr_models / file, source, BuildOptions(shapes=[{"x": shape}]))
+    values = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+    compare(soft_folder / "librknnrt.so", source, values, tmp_path)
+
+
+@pytest.mark.parametrize(
     ("name", "shape", "high"),
     [
         ("efficientnet_lite0_224.onnx", (1, 3, 224, 224), 1),

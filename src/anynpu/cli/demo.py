@@ -140,7 +140,10 @@ def _models_folder() -> Path:
     """Where the package keeps its networks; it isn't imported, because it would import OpenCV."""
     spec = find_spec(_MODELS_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise ImportError(f"the package {_MODELS_PACKAGE}, which carries the networks, is missing")
+        raise ImportError(
+            f"the package {_MODELS_PACKAGE} 1.4.4, which carries the networks, is missing (it has "
+            f"no release for Python 3.13)"
+        )
     return Path(spec.submodule_search_locations[0]) / "models"
 
 
