@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import feeds
 from .errors import TensorError
+from .lifetime import Closeable
 from .rknn.abi import TensorFormat
 from .rknn.context import Context
 from .rknn.library import RknnLibrary
 from .tensor import DType, Layout, TensorInfo
 
 
-class Model:
+class Model(Closeable):
     """A network on the NPU: load it, run it, read its outputs.
 
     `model` is a path or the file's bytes; `library` a runtime library's path, ``"soft"`` for the
@@ -117,17 +117,6 @@ class Model:
     def close(self) -> None:
         """Free the network; closing twice does nothing. Arrays from `output_raw` stay valid."""
         self._context.close()
-
-    def __enter__(self) -> Model:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _arrange(value: ArrayLike | bytes, info: TensorInfo) -> tuple[NDArray[Any], TensorFormat]:

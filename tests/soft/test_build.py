@@ -136,8 +136,7 @@ def test_quantising_several_inputs(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (BuildOptions(soc="rk1"), "unknown chip"),
-        (BuildOptions(shapes=[{"z": (1, 2)}]), "z"),
-        (BuildOptions(shapes=[{"x": (1, 3, 4, 6)}]), "fixed size of 5 with 6"),
+        (BuildOptions(std={"x": [1, 0, 1]}), "aren't all positive"),
         (BuildOptions(mean={"x": [1, 2]}, std={"x": [1, 2, 3]}), "2 means, 3 standard"),
         (BuildOptions(quantize="/nowhere"), "not a folder"),
     ],
@@ -153,7 +152,8 @@ def test_wrong_options(options: BuildOptions, message: str) -> None:
     [
         BuildOptions(mean={"z": [1, 2, 3]}),
         BuildOptions(mean={"x": [1, 2]}),
-        BuildOptions(std={"x": [1, 0, 1]}),
+        BuildOptions(shapes=[{"z": (1, 2)}]),
+        BuildOptions(shapes=[{"x": (1, 3, 4, 6)}]),
     ],
     ids=str,
 )

@@ -103,9 +103,9 @@ def _channels(texts: Sequence[str], option: str, model: str) -> dict[str, list[f
 def _only_input(model: str, option: str) -> str:
     import onnx
 
-    graph = onnx.load(model, load_external_data=False).graph
-    constants = {tensor.name for tensor in graph.initializer}
-    names = [info.name for info in graph.input if info.name not in constants]
+    from ..soft.engines.onnx_boundary import fed_inputs
+
+    names = [info.name for info in fed_inputs(onnx.load(model, load_external_data=False).graph)]
     if len(names) != 1:
         raise OptionError(f"{option} needs an input's name, as NAME=...; the model has {names}")
     return str(names[0])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import soc as socs
+from ..lifetime import Closeable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-class PageReader:
+class PageReader(Closeable):
     """PP-OCR's detector and recogniser, built for a chip, each in a session on the soft NPU."""
 
     def __init__(self, chip: str) -> None:
@@ -105,12 +106,6 @@ class PageReader:
     def close(self) -> None:
         """Close both sessions and remove the networks built."""
         self._cleanup.close()
-
-    def __enter__(self) -> PageReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Times:

@@ -6,13 +6,13 @@ import ctypes
 import os
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ClosedError, ModelError, TensorError
+from ..lifetime import Closeable
 from ..tensor import DType, Layout, Quantization, TensorInfo
 from . import abi
 from .library import RknnLibrary, load
@@ -22,7 +22,7 @@ _S = TypeVar("_S", bound=ctypes.Structure)
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
 
-class Context:
+class Context(Closeable):
     """A model loaded into the runtime: `rknn_init` to `rknn_destroy`.
 
     `model` is a path, or the file's bytes (the library copies what it needs). `library` is what
@@ -69,17 +69,6 @@ class Context:
     def close(self) -> None:
         """`rknn_destroy`; closing twice does nothing."""
         self._finalizer()
-
-    def __enter__(self) -> Context:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # -------------------------------------------------------------------------------- queries
 

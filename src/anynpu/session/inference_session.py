@@ -6,19 +6,19 @@ import difflib
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from numpy.typing import NDArray
 
 from .. import backends, feeds
 from ..errors import ClosedError, OptionError, TensorError
+from ..lifetime import Closeable
 from .node import ModelMetadata, NodeArg, input_arg, output_arg
 
 Provider = str | tuple[str, Mapping[str, Any]]
 
 
-class InferenceSession:
+class InferenceSession(Closeable):
     """A model on an NPU, called as ONNX Runtime's session is.
 
     `path_or_bytes` is a model's path or bytes. `sess_options` is accepted for compatibility and
@@ -100,17 +100,6 @@ class InferenceSession:
         with self._lock:
             self._closed = True
             self._worker.close()
-
-    def __enter__(self) -> InferenceSession:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _wanted(self, output_names: Sequence[str] | None) -> list[int]:
         if not output_names:

@@ -15,15 +15,15 @@ from pathlib import Path
 import onnx
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
-from onnxruntime.tools.onnx_model_utils import make_input_shape_fixed
 
 from .. import soc as socs
 from .._version import __version__
 from ..errors import ModelError, OptionError
 from .calibration import CalibrationFolder
-from .engines import Normalization, Program, load
+from .engines import Program, load
+from .engines.onnx_boundary import fix_shapes
 from .formats.rknn import write_soft
-from .metadata import Metadata, Shapes
+from .metadata import Metadata, Shapes, pair_normalizations
 
 PRODUCER = f"anynpu {__version__}"
 _OLDEST_QUANTIZABLE_OPSET = 13
@@ -58,7 +58,7 @@ def build(source: str | os.PathLike[str] | bytes | onnx.ModelProto, options: Bui
     metadata = _metadata(options)
     model = _load(source)
     if len(options.shapes) == 1:
-        _fix_shapes(model, options.shapes[0])
+        fix_shapes(model, options.shapes[0])
     if options.quantize is not None:
         model = _quantize(model, Path(options.quantize), options, metadata)
     _store(model, metadata)
@@ -94,15 +94,10 @@ def build_file(
 
 
 def _metadata(options: BuildOptions) -> Metadata:
-    names = sorted({*options.mean, *options.std})
-    normalization = {}
-    for name in names:
-        mean, std = options.mean.get(name), options.std.get(name)
-        channels = len(mean or std or ())
-        mean, std = tuple(mean or [0.0] * channels), tuple(std or [1.0] * channels)
-        if len(mean) != len(std):
-            raise OptionError(f"input {name!r}: {len(mean)} means, {len(std)} standard deviations")
-        normalization[name] = Normalization(mean, std)
+    try:
+        normalization = pair_normalizations(options.mean, options.std)
+    except ModelError as error:
+        raise OptionError(str(error)) from None
     return Metadata(
         soc=socs.find(options.soc).name,
         custom_string=options.custom_string,
@@ -122,14 +117,6 @@ def _load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Mode
         raise
     except Exception as error:  # protobuf's DecodeError has moved between versions
         raise ModelError(f"not an ONNX file: {error}") from None
-
-
-def _fix_shapes(model: onnx.ModelProto, shapes: Shapes) -> None:
-    try:
-        for name, shape in shapes.items():
-            make_input_shape_fixed(model.graph, name, list(shape))
-    except ValueError as error:
-        raise OptionError(f"the shapes don't fit the model: {error}") from None
 
 
 def _quantize(

@@ -13,6 +13,7 @@ from onnxruntime.quantization import CalibrationDataReader
 
 from ..errors import OptionError
 from .engines import Normalization
+from .engines.onnx_boundary import fed_inputs
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 ARRAY_SUFFIXES = (".npy", ".npz")
@@ -101,19 +102,15 @@ class CalibrationFolder(CalibrationDataReader):  # type: ignore[misc]
                 f"takes {shape}"
             )
         if (normalization := self._normalization.get(name)) is not None:
-            mean = np.asarray(normalization.mean, np.float32)[:, None, None]
-            std = np.asarray(normalization.std, np.float32)[:, None, None]
-            value = (value.astype(np.float32) - mean) / std
+            value = normalization.apply(value)
         return np.ascontiguousarray(value.astype(dtype))
 
 
 def _inputs(model: onnx.ModelProto) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    constants = {tensor.name for tensor in model.graph.initializer}
     return {
         info.name: (
             tuple(dim.dim_value for dim in info.type.tensor_type.shape.dim),
             onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type),
         )
-        for info in model.graph.input
-        if info.name not in constants
+        for info in fed_inputs(model.graph)
     }

@@ -40,16 +40,11 @@ class Metadata:
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> Metadata:
         """Read the entries of `metadata_props`; raises `ModelError` for malformed ones."""
-        means = _channels(_MEAN, properties)
-        stds = _channels(_STD, properties)
-        normalizations = {
-            name: _normalization(name, means.get(name), stds.get(name))
-            for name in sorted({*means, *stds})
-        }
+        means, stds = _channels(_MEAN, properties), _channels(_STD, properties)
         return cls(
             soc=properties.get(_SOC),
             custom_string=properties.get(_CUSTOM_STRING, ""),
-            normalization={n: v for n, v in normalizations.items() if not v.is_identity},
+            normalization=pair_normalizations(means, stds),
             shapes=_shapes(properties),
         )
 
@@ -99,17 +94,25 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
-def _normalization(
-    name: str, mean: tuple[float, ...] | None, std: tuple[float, ...] | None
-) -> Normalization:
-    channels = len(mean or std or ())
-    mean = mean or (0.0,) * channels
-    std = std or (1.0,) * channels
-    if len(mean) != len(std):
-        raise ModelError(f"input {name!r} has {len(mean)} means but {len(std)} standard deviations")
-    if not all(value > 0 for value in std):
-        raise ModelError(f"input {name!r}: the standard deviations {std} are not all positive")
-    return Normalization(mean, std)
+def pair_normalizations(
+    means: Mapping[str, Sequence[float]], stds: Mapping[str, Sequence[float]]
+) -> dict[str, Normalization]:
+    """What is to be done to each input that is named; what changes nothing is left out.
+
+    Raises `ModelError` for lists of different lengths and deviations that aren't positive.
+    """
+    found = {}
+    for name in sorted({*means, *stds}):
+        channels = len(means.get(name) or stds[name])
+        mean = tuple(map(float, means.get(name) or [0] * channels))
+        std = tuple(map(float, stds.get(name) or [1] * channels))
+        if len(mean) != len(std):
+            raise ModelError(f"input {name!r}: {len(mean)} means, {len(std)} standard deviations")
+        if not all(value > 0 for value in std):
+            raise ModelError(f"input {name!r}: the standard deviations {std} aren't all positive")
+        if not (normalization := Normalization(mean, std)).is_identity:
+            found[name] = normalization
+    return found
 
 
 def _shapes(properties: Mapping[str, str]) -> tuple[Shapes, ...]:

@@ -73,10 +73,10 @@ def cut(model: ModelProto, metadata: Metadata) -> Boundary:
     Raises `ModelError` for shapes that aren't fixed, types that no NPU takes, and metadata that
     doesn't fit the model.
     """
-    shapes = metadata.shapes[0] if metadata.shapes else {}
-    _fix_input_shapes(model, shapes)
+    fix_shapes(model, metadata.shapes[0] if metadata.shapes else {})
+    _require_fixed_shapes(model)
     cutter = _Cutter(model.graph)
-    inputs = tuple(cutter.cut_input(info) for info in _true_inputs(model.graph))
+    inputs = tuple(cutter.cut_input(info) for info in fed_inputs(model.graph))
     outputs = tuple(cutter.cut_output(info) for info in list(model.graph.output))
     inputs = _with_normalization(inputs, metadata.normalization)
     return Boundary(inputs, outputs)
@@ -85,7 +85,7 @@ def cut(model: ModelProto, metadata: Metadata) -> Boundary:
 # ------------------------------------------------------------------------------------- shapes
 
 
-def _true_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+def fed_inputs(graph: GraphProto) -> list[ValueInfoProto]:
     """The inputs that a caller feeds: old files list initialisers among them."""
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [info for info in graph.input if info.name not in constants]
@@ -94,13 +94,17 @@ def _true_inputs(graph: GraphProto) -> list[ValueInfoProto]:
     return inputs
 
 
-def _fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
+def fix_shapes(model: ModelProto, shapes: Shapes) -> None:
+    """Give inputs fixed shapes (the model is changed); `ModelError` where they contradict it."""
     try:
         for name, shape in shapes.items():
             make_input_shape_fixed(model.graph, name, list(shape))
     except ValueError as error:
         raise ModelError(f"the input shapes {dict(shapes)} don't fit the model: {error}") from None
-    for info in _true_inputs(model.graph):
+
+
+def _require_fixed_shapes(model: ModelProto) -> None:
+    for info in fed_inputs(model.graph):
         if _static_shape(info) is None:
             raise ModelError(
                 f"input {info.name!r} has the shape {_describe_shape(info)}; an NPU needs fixed "

@@ -24,6 +24,15 @@ class Normalization:
     def is_identity(self) -> bool:
         return not any(self.mean) and all(value == 1 for value in self.std)
 
+    def apply(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """Normalise (N, C, H, W) values of any dtype and strides to a new C-ordered array."""
+        mean = np.asarray(self.mean, np.float32)[:, None, None]
+        std = np.asarray(self.std, np.float32)[:, None, None]
+        result = np.empty(values.shape, np.float32)
+        np.subtract(values, mean, out=result, casting="unsafe")
+        np.divide(result, std, out=result)
+        return result
+
 
 @dataclass(frozen=True)
 class Port:

@@ -62,7 +62,7 @@ def _set(ctx: Context, given: Any, port: Port) -> None:
                 f"Meet unsupported src layout for normalize: {fmt.name}, only support NHWC src "
                 f"layout!\nrknn_inputs_set, normalize error(-1) index={given.index}",
             )
-        source = _normalize(_as_model_order(source, fmt, port), port)
+        source = port.normalization.apply(_as_model_order(source, fmt, port))
     else:
         source = _as_model_order(source, fmt, port)
     _store_real(source, port, target)
@@ -104,17 +104,6 @@ def _as_model_order(source: NDArray[Any], fmt: TensorFormat, port: Port) -> NDAr
     n, c, h, w = port.shape
     view = source.reshape(n, h, w, c).transpose(0, 3, 1, 2)
     return view
-
-
-def _normalize(source: NDArray[Any], port: Port) -> NDArray[np.float32]:
-    assert port.normalization is not None
-    mean = np.asarray(port.normalization.mean, np.float32)[:, None, None]
-    std = np.asarray(port.normalization.std, np.float32)[:, None, None]
-    # C order: the model's, not the source's.
-    values = np.empty(port.shape, np.float32)
-    np.subtract(source, mean, out=values, casting="unsafe")
-    np.divide(values, std, out=values)
-    return values
 
 
 def _store_real(source: NDArray[Any], port: Port, target: NDArray[Any]) -> None:
