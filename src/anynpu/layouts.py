@@ -11,16 +11,28 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .errors import TensorError
+from .native import kernels
 
-__all__ = ["dequantize_affine", "nc1hwc2_to_nchw", "nchw_to_nc1hwc2", "quantize_affine"]
+__all__ = [
+    "copy_channels_last",
+    "dequantize_affine",
+    "nc1hwc2_to_nchw",
+    "nchw_to_nc1hwc2",
+    "quantize_affine",
+]
+
+_FEW_CHANNELS = 16
 
 
-def nc1hwc2_to_nchw(array: NDArray[Any], channels: int) -> NDArray[Any]:
-    """Unpack channel blocks: (N, C1, H, W, C2) of any dtype to a new (N, `channels`, H, W) array.
+def nc1hwc2_to_nchw(
+    array: NDArray[Any], channels: int, out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Unpack channel blocks: (N, C1, H, W, C2) of any dtype to (N, `channels`, H, W).
 
-    `channels` is the model's own count; the padding channels above it are dropped. C1 may be
-    larger than needed (RK3588 rounds it up). Raises `TensorError` when the array isn't
-    5-dimensional or holds fewer than `channels` channels.
+    The result is a new array, or `out`, to whose dtype the values are cast. `channels` is the
+    model's own count; the padding channels above it are dropped. C1 may be larger than needed
+    (RK3588 rounds it up). Raises `TensorError` when the array isn't 5-dimensional, holds fewer
+    than `channels` channels, or `out` has another shape.
     """
     if array.ndim != 5:
         raise TensorError(f"an NC1HWC2 array has 5 dimensions; this one has shape {array.shape}")
@@ -29,21 +41,29 @@ def nc1hwc2_to_nchw(array: NDArray[Any], channels: int) -> NDArray[Any]:
         raise TensorError(
             f"channels={channels} is not in 1..{c1 * c2}, which C1={c1} blocks of C2={c2} hold"
         )
-    nchw = np.empty((n, channels, h, w), array.dtype)
-    whole = channels // c2
+    if out is not None and out.dtype != array.dtype and out.shape == (n, channels, h, w):
+        kernels.convert(nc1hwc2_to_nchw(array, channels), out)
+        return out
+    nchw = _result((n, channels, h, w), array.dtype, out)
+    whole, rest = divmod(channels, c2)
     if whole:
+        # Splitting an axis is a view for any strides.
         blocks = nchw[:, : whole * c2].reshape(n, whole, c2, h, w)
-        blocks[...] = array[:, :whole].transpose(0, 1, 4, 2, 3)
-    if whole * c2 < channels:
-        nchw[:, whole * c2 :] = array[:, whole, :, :, : channels - whole * c2].transpose(0, 3, 1, 2)
+        np.copyto(blocks, array[:, :whole].transpose(0, 1, 4, 2, 3))
+    if rest:
+        nchw[:, whole * c2 :] = array[:, whole, :, :, :rest].transpose(0, 3, 1, 2)
     return nchw
 
 
-def nchw_to_nc1hwc2(array: NDArray[Any], c2: int, c1: int | None = None) -> NDArray[Any]:
-    """Pack channels into blocks: (N, C, H, W) of any dtype to a new (N, C1, H, W, C2) array.
+def nchw_to_nc1hwc2(
+    array: NDArray[Any], c2: int, c1: int | None = None, out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Pack channels into blocks: (N, C, H, W) of any dtype to (N, C1, H, W, C2).
 
-    Channels that pad the last block are zero. `c1` may ask for more blocks than ceil(C / C2), as
-    RK3588 does. Raises `TensorError` when the array isn't 4-dimensional or the blocks are too few.
+    The result is a new array, or `out`, to whose dtype the values are cast. Channels that pad the
+    last block are zero. `c1` may ask for more blocks than ceil(C / C2), as RK3588 does. Raises
+    `TensorError` when the array isn't 4-dimensional, the blocks are too few, or `out` has another
+    shape.
     """
     if array.ndim != 4:
         raise TensorError(f"an NCHW array has 4 dimensions; this one has shape {array.shape}")
@@ -53,15 +73,40 @@ def nchw_to_nc1hwc2(array: NDArray[Any], c2: int, c1: int | None = None) -> NDAr
     blocks = -(-channels // c2) if c1 is None else c1
     if blocks * c2 < channels:
         raise TensorError(f"c1={blocks} blocks of c2={c2} can't hold {channels} channels")
-    packed = np.zeros((n, blocks, h, w, c2), array.dtype)
+    packed = _result((n, blocks, h, w, c2), array.dtype, out)
+    if packed.dtype != array.dtype:
+        source, array = array, np.empty(array.shape, packed.dtype)
+        kernels.convert(source, array)
     whole, rest = divmod(channels, c2)
     if whole:
-        packed[:, :whole] = (
-            array[:, : whole * c2].reshape(n, whole, c2, h, w).transpose(0, 1, 3, 4, 2)
-        )
+        full = array[:, : whole * c2].reshape(n, whole, c2, h, w).transpose(0, 1, 3, 4, 2)
+        packed[:, :whole] = full
+    packed[:, whole:] = 0
     if rest:
         packed[:, whole, :, :, :rest] = array[:, whole * c2 :].transpose(0, 2, 3, 1)
     return packed
+
+
+def copy_channels_last(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Copy (N, H, W, C) values of any strides, cast to the target's dtype.
+
+    Where the source's channels lie apart, as those of a transposed NCHW array do, few channels are
+    copied one by one: NumPy's own order of copying is then some seven times slower.
+    """
+    channels = source.shape[-1]
+    if source.strides[-1] == source.itemsize or channels > _FEW_CHANNELS:
+        np.copyto(target, source, casting="unsafe")
+        return
+    for channel in range(channels):
+        np.copyto(target[..., channel], source[..., channel], casting="unsafe")
+
+
+def _result(shape: tuple[int, ...], dtype: np.dtype[Any], out: NDArray[Any] | None) -> NDArray[Any]:
+    if out is None:
+        return np.empty(shape, dtype)
+    if out.shape != shape:
+        raise TensorError(f"the result has the shape {shape}; out has {out.shape}")
+    return out
 
 
 def quantize_affine(

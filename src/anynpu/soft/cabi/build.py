@@ -7,7 +7,6 @@ environment to use. Folders live in the user's cache, one for each environment, 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import site
 import sys
@@ -18,14 +17,13 @@ from pathlib import Path
 
 from ... import native
 from ..._version import __version__
-from ...errors import OptionError
+from ...native.cache import cache_folder
 from ...native.compiler import SOURCES, compile_shared
 from ...soc import DEFAULT, ENVIRONMENT_VARIABLE, Soc
 from . import exports
 
 CONFIGURATION = "anynpu-soft.conf"
 BOOT_SCRIPT = "anynpu_soft_boot.py"
-CACHE_VARIABLE = "ANYNPU_CACHE"
 
 _BOOT_TEXT = """\
 # Written by `anynpu soft lib`: gives the soft NPU's functions to the shim in this folder.
@@ -52,7 +50,7 @@ def main():
     try:
         from anynpu.soft.cabi.bootstrap import fill
 
-        fill(TABLE)
+        fill(TABLE, {library!r})
     except Exception as error:
         sys.stderr.write(
             "anynpu: the soft NPU can't start: %s: %s; is anynpu[soft] still installed in one of "
@@ -67,20 +65,16 @@ main()
 def library_folder(soc: Soc | None = None) -> Path:
     """The folder with the soft NPU's library for a chip (None: whatever a model is for).
 
-    Builds it where it isn't there yet. Raises `OptionError` for a chip that has no soft library,
-    `LibraryError` when it has to be compiled and can't be.
+    Builds it where it isn't there yet; raises `LibraryError` when it has to be compiled and can't
+    be.
     """
     library = (soc or DEFAULT).library
-    if library not in exports.LIBRARIES:
-        raise OptionError(
-            f"there is no soft {library}.so for {soc.name if soc else 'this chip'} yet"
-        )
     text = exports.source(library)
     configuration = _configuration()
     boot = _boot_script(soc)
     identity = "\0".join((__version__, text, _shim_text(), configuration, boot))
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
-    folder = _cache() / f"{soc.name if soc else 'any'}-{digest}"
+    folder = cache_folder("soft") / f"{soc.name if soc else 'any'}-{digest}"
     if not folder.is_dir():
         _make(folder, library, text, configuration, boot)
     return folder
@@ -127,13 +121,6 @@ def _shim_text() -> str:
     return source.read_text() if source.is_file() else ""
 
 
-def _cache() -> Path:
-    if named := os.environ.get(CACHE_VARIABLE):
-        return Path(named) / "soft"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "anynpu" / "soft"
-
-
 def _configuration() -> str:
     return f"libpython={_libpython() or ''}\npython={sys.executable}\n"
 
@@ -154,6 +141,7 @@ def _libpython() -> str | None:
 def _boot_script(soc: Soc | None) -> str:
     return _BOOT_TEXT.format(
         cache_tag=sys.implementation.cache_tag,
+        library=(soc or DEFAULT).library,
         version="{}.{}".format(*sys.version_info[:2]),
         folders=_module_folders(),
         environment={ENVIRONMENT_VARIABLE: soc.name} if soc else {},

@@ -12,21 +12,15 @@ import sys
 from ...errors import OptionError
 from ...rknn import header
 from ...rknn.abi import FUNCTIONS, ErrorCode, Function
-from ..rknn import IMPLEMENTED
-
-LIBRARIES = ("librknnrt",)
-
-
-def functions(library: str) -> list[Function]:
-    """What a library exports: what the soft NPU implements of the vendor's list."""
-    if library not in LIBRARIES:
-        raise OptionError(f"no soft library is called {library!r}; there is {', '.join(LIBRARIES)}")
-    return [function for name, function in FUNCTIONS.items() if name in IMPLEMENTED]
+from ..rknn import LIBRARIES, functions
 
 
 def source(library: str) -> str:
     """The text of the file that native/shim.c includes as ANYNPU_EXPORTS."""
-    lines = [_export(function) for function in functions(library)]
+    if library not in LIBRARIES:
+        raise OptionError(f"no soft library is called {library!r}; there is {', '.join(LIBRARIES)}")
+    # C declares handles as wide as they are; narrow ones are a matter of who fills the table.
+    lines = [_export(FUNCTIONS[name]) for name in functions(library)]
     return header.text() + "\n".join(("#ifdef ANYNPU_EXPORT", *lines, "#endif\n"))
 
 
