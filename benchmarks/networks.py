@@ -21,13 +21,17 @@ SHAPES = {
 
 def trained() -> Iterator[tuple[str, bytes, np.ndarray]]:
     """(name, ONNX file with a fixed shape, input) of each network."""
+    for name, (file, shape) in SHAPES.items():
+        model = build(folder() / file, BuildOptions(shapes=[{"x": shape}]))
+        yield name, model, np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
+
+
+def folder() -> Path:
+    """Where the trained networks' files are."""
     spec = find_spec(PACKAGE)
     assert spec is not None, f"pip install {PACKAGE}"
     assert spec.submodule_search_locations, f"{PACKAGE} has no folder"
-    folder = Path(spec.submodule_search_locations[0]) / "models"
-    for name, (file, shape) in SHAPES.items():
-        model = build(folder / file, BuildOptions(shapes=[{"x": shape}]))
-        yield name, model, np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
+    return Path(spec.submodule_search_locations[0]) / "models"
 
 
 def tiny(shape: tuple[int, ...]) -> tuple[bytes, np.ndarray]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .errors import OptionError
@@ -27,12 +27,40 @@ class Family(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What work costs an NPU: the constants of the model clock (docs/clock.md).
+
+    `clock` is in Hz. In one cycle a core multiplies `int8_lanes` or `float16_lanes` (channels out,
+    channels in) of a convolution, or `depthwise_lanes` channels of a depthwise one in int8, half
+    as many in float16. The other constants are fitted to published frame rates: `utilisation` is
+    the share of cycles in which the multipliers work, `elements_per_cycle` what the look-up table
+    and the pooling unit do in a cycle, `bandwidth` one core's bytes a second from and to memory,
+    `overhead` the seconds that a layer takes besides.
+    """
+
+    clock: float
+    int8_lanes: tuple[int, int]
+    float16_lanes: tuple[int, int]
+    depthwise_lanes: int
+    utilisation: float
+    elements_per_cycle: float
+    bandwidth: float
+    overhead: float
+
+    def lanes(self, dtype: DType) -> tuple[int, int]:
+        """Channels out and in that a core multiplies in a cycle."""
+        return self.int8_lanes if dtype is DType.INT8 else self.float16_lanes
+
+
+@dataclass(frozen=True)
 class Soc:
     """One chip.
 
     `atom_bytes` is the size of a channel block of one pixel (C2 times the element size), and also
     what a row of a native input is aligned to, counted per channel. `library` is the name of the
-    vendor's runtime for it. `driver_target` is how that runtime's log calls the NPU.
+    vendor's runtime for it. `driver_target` is how that runtime's log calls the NPU. `cost` says
+    how fast it is. `pairs_blocks` says that features have an even number of channel blocks.
+    `sram_bytes` is the on-chip memory that the NPU may use for intermediate tensors.
     """
 
     name: str
@@ -41,10 +69,22 @@ class Soc:
     atom_bytes: int
     library: str
     driver_target: str
+    cost: Cost
+    pairs_blocks: bool = False
+    sram_bytes: int = 0
 
     def channel_block(self, dtype: DType) -> int:
         """C2 of the NC1HWC2 layout for an element type."""
         return self.atom_bytes * 8 // dtype.bits
+
+    def channel_blocks(self, channels: int, dtype: DType) -> int:
+        """C1 of the NC1HWC2 layout: how many blocks hold that many channels.
+
+        A compiled model may have other counts; seen on RK3588 are 64 -> 4, 80 -> 6 and 1 -> 2 for
+        int8, on RK3568 255 -> 32.
+        """
+        unit = self.channel_block(dtype) * (2 if self.pairs_blocks else 1)
+        return -(-channels // unit) * (2 if self.pairs_blocks else 1)
 
     def width_stride(self, width: int, dtype: DType) -> int:
         """Pixels from one row of a native input to the next: `width` rounded up."""
@@ -52,14 +92,31 @@ class Soc:
         return -(-width // unit) * unit
 
 
+# Clocks are those that the vendor's model zoo sets to measure its frame rates (its file
+# scaling_frequency.sh). Lanes are the blocks in which weights are stored, by the matmul API's
+# native layout and by compiled files (RK3588, RK3568): 32 x 32 is the 1024 of RK3588's reference
+# manual, 16 x 32 at 1 GHz the 1 TOPS of RK3562's and RK3568's data sheets. RK3576's says 6 TOPS,
+# which would be 48 x 32 for each core; the best published rate uses half of that, so it has the
+# 32 x 32 of its layout here. Depthwise lanes of RK3576 and RK3562 are taken to be those of RK3588
+# and RK3568. The last four constants are fitted: `python -m benchmarks.clock_fit`.
+_RK3588 = Cost(1.0e9, (32, 32), (16, 32), 64, 0.88, 1.81, 9.86e9, 7.9e-6)
+_RK3576 = Cost(1.0e9, (32, 32), (16, 32), 64, 0.85, 2.79, 7.94e9, 0.0)
+_RK3562 = Cost(1.0e9, (16, 32), (8, 32), 32, 0.83, 0.82, 4.81e9, 0.0)
+_RK3568 = Cost(1.0e9, (16, 32), (8, 16), 32, 0.75, 0.71, 3.03e9, 0.0)
+# No rates are published for RV1103 and RV1106. 16 x 32 lanes, as in compiled files, make the data
+# sheet's 0.5 TOPS at 0.5 GHz. The rest is RK3562's, the bandwidth in proportion to clock and width
+# of the memories (924 MHz, 16 bits to 1560 MHz, 32 bits).
+_RV1106 = replace(_RK3562, clock=0.5e9, bandwidth=_RK3562.bandwidth * (924 * 16) / (1560 * 32))
+
 _SOCS = (
-    Soc("rk3562", Family.RK356X, 1, 16, "librknnrt", "RKNPU lite"),
-    Soc("rk3566", Family.RK356X, 1, 8, "librknnrt", "RKNPU lite"),
-    Soc("rk3568", Family.RK356X, 1, 8, "librknnrt", "RKNPU lite"),
-    Soc("rk3576", Family.RK3588, 2, 16, "librknnrt", "RKNPU f2"),
-    Soc("rk3588", Family.RK3588, 3, 16, "librknnrt", "RKNPU v2"),
-    Soc("rv1103", Family.RV1106, 1, 16, "librknnmrt", "RKNPU t3"),
-    Soc("rv1106", Family.RV1106, 1, 16, "librknnmrt", "RKNPU t3"),
+    Soc("rk3562", Family.RK356X, 1, 16, "librknnrt", "RKNPU lite", _RK3562),
+    Soc("rk3566", Family.RK356X, 1, 8, "librknnrt", "RKNPU lite", _RK3568),
+    Soc("rk3568", Family.RK356X, 1, 8, "librknnrt", "RKNPU lite", _RK3568),
+    Soc("rk3576", Family.RK3588, 2, 16, "librknnrt", "RKNPU f2", _RK3576, pairs_blocks=True),
+    # The kernel's log on RK3588: "sram region: ..., sram size: 0xef000".
+    Soc("rk3588", Family.RK3588, 3, 16, "librknnrt", "RKNPU v2", _RK3588, True, 0xEF000),
+    Soc("rv1103", Family.RV1106, 1, 16, "librknnmrt", "RKNPU t3", _RV1106),
+    Soc("rv1106", Family.RV1106, 1, 16, "librknnmrt", "RKNPU t3", _RV1106),
 )
 SOCS = {soc.name: soc for soc in _SOCS}
 DEFAULT = SOCS["rk3588"]
