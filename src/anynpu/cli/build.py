@@ -61,6 +61,11 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--bgr", action="store_true", help="read calibration images as BGR")
     parser.add_argument("--custom-string", default="", help="text for RKNN_QUERY_CUSTOM_STRING")
+    parser.add_argument(
+        "--remove-weights",
+        action="store_true",
+        help="leave the weights out, for RKNN_FLAG_SHARE_WEIGHT_MEM with a model that has them",
+    )
     parser.set_defaults(run=run)
 
 
@@ -79,6 +84,7 @@ def run(options: argparse.Namespace) -> int:
             quantize=options.quantize,
             bgr=options.bgr,
             custom_string=options.custom_string,
+            remove_weights=options.remove_weights,
         ),
     )
     _print(options.output, program)
@@ -126,7 +132,8 @@ def _shapes(text: str) -> dict[str, list[int]]:
 
 def _print(output: str, program: Program) -> None:
     print(f"{output}: {program.framework} for {program.soc}")
-    for side, ports in (("input", program.inputs), ("output", program.outputs)):
+    shapes = program.variant(0)
+    for side, ports in (("input", shapes.inputs), ("output", shapes.outputs)):
         for port in ports:
             print(f"  {side:6} {port.name}: {_describe(port)}")
 

@@ -20,8 +20,9 @@ from .. import soc as socs
 from .._version import __version__
 from ..errors import ModelError, OptionError
 from .calibration import CalibrationFolder
-from .engines import Program, load
+from .engines import ModelSource, Program, load
 from .engines.onnx_boundary import fix_shapes
+from .engines.onnx_weights import remove_weights
 from .formats.rknn import write_soft
 from .metadata import Metadata, Shapes, pair_normalizations
 
@@ -37,7 +38,9 @@ class BuildOptions:
     the runtime computes (x - mean) / std. `shapes` lists sets of input shapes: one fixes the
     model's shapes, several make it dynamic, the first being the default. `quantize` is a folder
     of images or arrays to calibrate int8 with (None leaves the model in float16), read as BGR
-    where `bgr` says so. `custom_string` is what RKNN_QUERY_CUSTOM_STRING answers.
+    where `bgr` says so. `custom_string` is what RKNN_QUERY_CUSTOM_STRING answers. `remove_weights`
+    leaves the weights out: such a model runs on those of another one that differs from it in its
+    shapes alone (RKNN_FLAG_SHARE_WEIGHT_MEM).
     """
 
     soc: str = socs.DEFAULT.name
@@ -47,6 +50,7 @@ class BuildOptions:
     quantize: str | os.PathLike[str] | None = None
     bgr: bool = False
     custom_string: str = ""
+    remove_weights: bool = False
 
 
 def build(source: str | os.PathLike[str] | bytes | onnx.ModelProto, options: BuildOptions) -> bytes:
@@ -55,16 +59,7 @@ def build(source: str | os.PathLike[str] | bytes | onnx.ModelProto, options: Bui
     Raises `ModelError` for a model that the soft NPU can't run, `OptionError` for options that
     don't fit it.
     """
-    metadata = _metadata(options)
-    model = _load(source)
-    if len(options.shapes) == 1:
-        fix_shapes(model, options.shapes[0])
-    if options.quantize is not None:
-        model = _quantize(model, Path(options.quantize), options, metadata)
-    _store(model, metadata)
-    data: bytes = model.SerializeToString()
-    load(data)
-    return data
+    return _build(source, options)[0]
 
 
 def build_file(
@@ -79,18 +74,37 @@ def build_file(
     target = Path(output)
     if target.suffix not in (".onnx", ".rknn"):
         raise OptionError(f"{target.name}: the output is a .onnx or a .rknn file")
-    data = build(source, options)
-    program = load(data)
+    data, program = _build(source, options)
     if target.suffix == ".rknn":
         data = write_soft(
             data,
             target=socs.find(options.soc).name,
             toolkit=PRODUCER,
-            inputs=[(port.name, port.shape) for port in program.inputs],
-            outputs=[(port.name, port.shape) for port in program.outputs],
+            inputs=[(port.name, port.shape) for port in program.variant(0).inputs],
+            outputs=[(port.name, port.shape) for port in program.variant(0).outputs],
         )
     target.write_bytes(data)
     return program
+
+
+def _build(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto, options: BuildOptions
+) -> tuple[bytes, Program]:
+    """The file's bytes, and the program that the soft NPU makes of the whole model."""
+    metadata = _metadata(options)
+    model = _load(source)
+    if len(options.shapes) == 1:
+        fix_shapes(model, options.shapes[0])
+    if options.quantize is not None:
+        model = _quantize(model, Path(options.quantize), options, metadata)
+    _store(model, metadata)
+    data: bytes = model.SerializeToString()
+    program = load(ModelSource.of(data))
+    program.variant(0)
+    if options.remove_weights:
+        remove_weights(model)
+        data = model.SerializeToString()
+    return data, program
 
 
 def _metadata(options: BuildOptions) -> Metadata:

@@ -9,7 +9,7 @@ other float tensors get a pair of casts that rounds their values to float16.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,16 +69,18 @@ class Boundary:
 def cut(model: ModelProto, metadata: Metadata) -> Boundary:
     """Rewrite `model` (changed in place) as the module says.
 
-    The shapes of output ports are empty: ONNX Runtime infers them when it loads the result.
-    Raises `ModelError` for shapes that aren't fixed, types that no NPU takes, and metadata that
+    The ports' shapes are empty: those of inputs are a matter of `shape_sets`, those of outputs
+    follow from them. Raises `ModelError` for types that no NPU takes, and for metadata that
     doesn't fit the model.
     """
-    fix_shapes(model, metadata.shapes[0] if metadata.shapes else {})
-    _require_fixed_shapes(model)
-    cutter = _Cutter(model.graph)
+    if len(metadata.shapes) == 1:
+        fix_shapes(model, metadata.shapes[0])
+    unknown = set(metadata.normalization) - {info.name for info in fed_inputs(model.graph)}
+    if unknown:
+        raise ModelError(f"anynpu.mean or anynpu.std names {sorted(unknown)}, which are no inputs")
+    cutter = _Cutter(model.graph, metadata.normalization)
     inputs = tuple(cutter.cut_input(info) for info in fed_inputs(model.graph))
     outputs = tuple(cutter.cut_output(info) for info in list(model.graph.output))
-    inputs = _with_normalization(inputs, metadata.normalization)
     return Boundary(inputs, outputs)
 
 
@@ -103,22 +105,44 @@ def fix_shapes(model: ModelProto, shapes: Shapes) -> None:
         raise ModelError(f"the input shapes {dict(shapes)} don't fit the model: {error}") from None
 
 
-def _require_fixed_shapes(model: ModelProto) -> None:
-    for info in fed_inputs(model.graph):
-        if _static_shape(info) is None:
+def shape_sets(model: ModelProto, metadata: Metadata) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """The sets of shapes that the inputs may have, each in the order of the inputs.
+
+    Raises `ModelError` for an input whose shape is neither fixed nor given, and for a set that
+    contradicts the model.
+    """
+    inputs = fed_inputs(model.graph)
+    return tuple(_shape_set(inputs, shapes) for shapes in metadata.shapes or ({},))
+
+
+def _shape_set(inputs: Sequence[ValueInfoProto], shapes: Shapes) -> tuple[tuple[int, ...], ...]:
+    unknown = set(shapes) - {info.name for info in inputs}
+    if unknown:
+        raise ModelError(
+            f"the shapes are for {sorted(unknown)}; the inputs are {[i.name for i in inputs]}"
+        )
+    return tuple(_chosen_shape(info, shapes.get(info.name)) for info in inputs)
+
+
+def _chosen_shape(info: ValueInfoProto, chosen: Sequence[int] | None) -> tuple[int, ...]:
+    dims = info.type.tensor_type.shape.dim
+    fixed = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+    if chosen is None:
+        if any(size is None or size <= 0 for size in fixed):
             raise ModelError(
                 f"input {info.name!r} has the shape {_describe_shape(info)}; an NPU needs fixed "
                 f"sizes (anynpu build --shape {info.name}=1,3,224,224)"
             )
-
-
-def _static_shape(info: ValueInfoProto) -> tuple[int, ...] | None:
-    """The shape where every size is a known positive number."""
-    tensor = info.type.tensor_type
-    if not tensor.HasField("shape"):
-        return None
-    sizes = tuple(dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim)
-    return sizes if all(size > 0 for size in sizes) else None
+        return tuple(size for size in fixed if size is not None)
+    fits = len(chosen) == len(fixed) and all(
+        size is None or size <= 0 or size == wanted
+        for size, wanted in zip(fixed, chosen, strict=True)
+    )
+    if not fits:
+        raise ModelError(
+            f"input {info.name!r} has the shape {_describe_shape(info)}, not {list(chosen)}"
+        )
+    return tuple(chosen)
 
 
 def _describe_shape(info: ValueInfoProto) -> str:
@@ -132,15 +156,16 @@ def _describe_shape(info: ValueInfoProto) -> str:
 class _Cutter:
     """Rewrites one graph; knows who makes and who takes each tensor."""
 
-    def __init__(self, graph: GraphProto) -> None:
+    def __init__(self, graph: GraphProto, normalizations: Mapping[str, Normalization]) -> None:
         self._graph = graph
+        self._normalizations = normalizations
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._constants.update(_constant_nodes(graph))
         self._names = _fresh_names(graph)
 
     def cut_input(self, info: ValueInfoProto) -> Terminal:
         """Move the device's edge behind an input's quantisation, or round it to float16."""
-        port = _input_port(info)
+        port = Port(info.name, (), _dtype(info), normalization=self._normalization(info))
         if info.type.tensor_type.elem_type not in _FLOAT_TYPES:
             return Terminal(info.name, port)
         quantizers = self._quantizers_of(info.name)
@@ -160,6 +185,21 @@ class _Cutter:
             if found is not None:
                 return self._quantized_output(info, port, maker, *found)
         return self._rounded_output(info, port)
+
+    def _normalization(self, info: ValueInfoProto) -> Normalization | None:
+        """What the runtime does to an input first; it takes a float image of as many channels."""
+        found = self._normalizations.get(info.name)
+        if found is None:
+            return None
+        tensor = info.type.tensor_type
+        dims, channels = tensor.shape.dim, len(found.mean)
+        is_image = len(dims) == 4 and tensor.elem_type in _FLOAT_TYPES
+        if not is_image or dims[1].dim_value != channels:
+            raise ModelError(
+                f"input {info.name!r} of shape {_describe_shape(info)} can't be normalised with "
+                f"{channels} channels: that takes a float input [N, {channels}, H, W]"
+            )
+        return found
 
     # An input's consumers, when they are all quantisation and nothing else looks at it.
     def _quantizers_of(self, name: str) -> list[NodeProto]:
@@ -300,34 +340,3 @@ def _dtype(info: ValueInfoProto) -> DType:
         what = TensorProto.DataType.Name(kind) if named else f"number {kind}"
         raise ModelError(f"tensor {info.name!r} has the type {what}, which no NPU takes")
     return dtype
-
-
-def _input_port(info: ValueInfoProto) -> Port:
-    shape = _static_shape(info)
-    assert shape is not None, "input shapes were fixed before"
-    return Port(info.name, shape, _dtype(info))
-
-
-def _with_normalization(
-    inputs: tuple[Terminal, ...], normalization: Mapping[str, Normalization]
-) -> tuple[Terminal, ...]:
-    unknown = set(normalization) - {terminal.port.name for terminal in inputs}
-    if unknown:
-        raise ModelError(f"anynpu.mean or anynpu.std names {sorted(unknown)}, which are no inputs")
-    return tuple(
-        replace(t, port=_normalized(t.port, normalization[t.port.name]))
-        if t.port.name in normalization
-        else t
-        for t in inputs
-    )
-
-
-def _normalized(port: Port, normalization: Normalization) -> Port:
-    channels = len(normalization.mean)
-    is_image = len(port.shape) == 4 and port.dtype in (DType.FLOAT16, DType.INT8)
-    if not is_image or port.shape[1] != channels:
-        raise ModelError(
-            f"input {port.name!r} of shape {port.shape} can't be normalised with {channels} "
-            f"channels: that takes a float input [N, {channels}, H, W]"
-        )
-    return replace(port, normalization=normalization)

@@ -62,11 +62,78 @@ class Port:
         return DType.FLOAT32.numpy if self.dtype is DType.FLOAT16 else self.dtype.numpy
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A program's inputs and outputs under one set of input shapes."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What an NPU computes in one pass, as far as its time depends on it.
+
+    `inputs` are the shapes of all tensors that it reads, weights included, `output` that of the
+    first one it writes, each in the model's own order; () where a shape isn't known. `dtype` is
+    that of the data read. `macs` counts multiply-accumulates. `read_bytes` include `weight_bytes`.
+    `channels_in` and `channels_out` are those of one group of a convolution, or of a matrix
+    product, and of all groups for `channels_out` of a depthwise one; they and `kernel`, its height
+    and width, are 0 and () for other layers. `uses_table` says that it looks an activation up.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[tuple[int, ...], ...]
+    output: tuple[int, ...]
+    dtype: DType
+    macs: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    weight_bytes: int = 0
+    channels_in: int = 0
+    channels_out: int = 0
+    kernel: tuple[int, ...] = ()
+    is_depthwise: bool = False
+    uses_table: bool = False
+
+
+@dataclass(frozen=True)
+class LoweredModel:
+    """A model as the device sees it.
+
+    `layers` are in the order of execution; `weight_bytes` is what all weights take on the device;
+    `peak_intermediate_bytes` is the most that tensors between layers take at one time, without
+    the model's inputs and outputs.
+    """
+
+    layers: tuple[Layer, ...]
+    weight_bytes: int
+    peak_intermediate_bytes: int
+
+
+@dataclass(frozen=True)
+class MeasuredLayer:
+    """How long one layer of a run took on this machine.
+
+    `name` is the node's name in the model as the engine runs it, `inputs` and `output` are shapes,
+    `kilobytes` is what it reads and writes here.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[tuple[int, ...], ...]
+    output: tuple[int, ...]
+    dtype: str
+    microseconds: int
+    kilobytes: float
+
+
 class Instance(ABC):
     """The arrays of one context, and how to compute the outputs from the inputs.
 
     `inputs` and `outputs` are C-contiguous arrays of each port's shape and carrier dtype, the same
-    ones for the instance's life. One thread at a time.
+    ones for the instance's life. One thread at a time; `cancel` may come from another.
     """
 
     inputs: tuple[NDArray[Any], ...]
@@ -77,6 +144,10 @@ class Instance(ABC):
         """Compute `outputs` from `inputs`; raises `ModelError` where that fails."""
 
     @abstractmethod
+    def cancel(self) -> None:
+        """Make a `run` under way fail soon."""
+
+    @abstractmethod
     def close(self) -> None:
         """Drop the arrays and the share in the program."""
 
@@ -85,16 +156,28 @@ class Program(ABC):
     """A loaded model: immutable, shared between contexts and threads.
 
     `framework` and `producer` say where the model comes from, `soc` the chip it is for (None for
-    any), `custom_string` what its author stored in it.
+    any), `custom_string` what its author stored in it. `input_shapes` lists the sets of shapes
+    that the inputs may have, in the order of the inputs; a model of fixed shapes has one set.
     """
 
     framework: str
     producer: str
     soc: str | None
     custom_string: str
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    input_shapes: tuple[tuple[tuple[int, ...], ...], ...]
 
     @abstractmethod
-    def instance(self) -> Instance:
+    def variant(self, number: int) -> Variant:
+        """The inputs and outputs under a set of shapes; raises `ModelError` where that fails."""
+
+    @abstractmethod
+    def lowered(self, number: int) -> LoweredModel:
+        """The layers as an NPU would run them under a set of shapes, and what memory they take."""
+
+    @abstractmethod
+    def instance(self, number: int) -> Instance:
         """A new set of arrays to run with."""
+
+    @abstractmethod
+    def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
+        """Run the instance's inputs once more, apart from it, and time the layers."""
