@@ -32,7 +32,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -627,6 +627,9 @@ MULTI_CORE = frozenset({Family.RK3588})
 NO_CHIP: frozenset[Family] = frozenset()
 
 
+_HANDLE_ARGUMENTS = ("context", "ctx", "context_in", "context_out")
+
+
 @dataclass(frozen=True)
 class Function:
     """One exported function.
@@ -657,6 +660,20 @@ class Function:
     @property
     def argument_types(self) -> tuple[Any, ...]:
         return tuple(kind for _, kind in self.arguments)
+
+    @property
+    def with_narrow_handles(self) -> Function:
+        """The same function with 32-bit handles, whatever the machine.
+
+        A shipping client of librknnmrt declares handles so on 64-bit machines too: it has four
+        bytes to write one to, and passes registers whose upper halves mean nothing.
+        """
+        narrow = {Handle: c_uint32, POINTER(Handle): POINTER(c_uint32)}
+        arguments = tuple(
+            (name, narrow.get(kind, kind) if name in _HANDLE_ARGUMENTS else kind)
+            for name, kind in self.arguments
+        )
+        return replace(self, arguments=arguments)
 
 
 def _returns_code(

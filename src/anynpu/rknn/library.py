@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from .. import soc as socs
 from ..errors import LibraryNotFoundError, MissingFunctionError, OptionError, SoftNpuWarning
 from .abi import FUNCTIONS, Function
 
@@ -172,11 +173,12 @@ def _soft() -> RknnLibrary:
     # The one place above the C ABI that knows of the soft NPU.
     from ..soft.rknn import function_table
 
+    name = (socs.chosen() or socs.DEFAULT).library
     with _lock:
-        library = _loaded.get(SOFT)
+        library = _loaded.get(f"{SOFT} {name}")
         if library is None:
-            library = _loaded[SOFT] = RknnLibrary(
-                "the soft NPU", _table_binder(function_table()), is_soft=True
+            library = _loaded[f"{SOFT} {name}"] = RknnLibrary(
+                "the soft NPU", _table_binder(function_table(name)), is_soft=True
             )
     return library
 

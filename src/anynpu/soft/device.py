@@ -1,50 +1,66 @@
-"""The simulated chip: cores that run one job at a time.
+"""The simulated chip: cores that run one job at a time, and on-chip memory.
 
 Thread-safe; a `Device` is shared by every context of its chip in the process.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 
 from ..soc import SOCS, Soc
 
+Cores = frozenset[int]
+
+
+class DeadlineError(Exception):
+    """The cores did not become free in time."""
+
+
+@dataclass(frozen=True, order=True)
+class _Job:
+    """A job that waits: the smaller comes first."""
+
+    priority: int
+    ticket: int
+    wanted: Cores | int
+
+    def choose(self, free: Cores) -> Cores | None:
+        """The cores it would take of those free, None where they don't suffice."""
+        if isinstance(self.wanted, int):
+            return frozenset(sorted(free)[: self.wanted]) if len(free) >= self.wanted else None
+        return self.wanted if self.wanted <= free else None
+
 
 class Device:
-    """The cores of one chip.
+    """The cores of one chip and its on-chip memory (SRAM).
 
-    Jobs wait in order of priority (0 first), then of arrival. A job with `cores` set to None takes
-    any one idle core; otherwise it takes all the cores named, together.
+    Jobs wait in order of priority (0 first), then of arrival. A job names the cores it wants, or
+    how many of them, whichever are idle; it gets them all at once.
     """
 
     def __init__(self, soc: Soc) -> None:
         self.soc = soc
-        self._idle = set(range(soc.cores))
+        self._idle: Cores = frozenset(range(soc.cores))
         self._changed = threading.Condition()
         self._tickets = itertools.count()
-        self._waiting: list[tuple[int, int, frozenset[int] | None]] = []
+        self._waiting: list[_Job] = []
+        self._free_sram = soc.sram_bytes
 
     @contextmanager
-    def occupy(self, cores: frozenset[int] | None, priority: int) -> Iterator[frozenset[int]]:
-        """Wait for the cores, hold them for the block, and give the block their numbers."""
-        job = (priority, next(self._tickets), cores)
-        with self._changed:
-            heapq.heappush(self._waiting, job)
-            try:
-                taken = self._grant(job)
-                while taken is None:
-                    self._changed.wait()
-                    taken = self._grant(job)
-            finally:
-                self._waiting.remove(job)
-                heapq.heapify(self._waiting)
-                self._changed.notify_all()
-            self._idle -= taken
+    def occupy(
+        self, wanted: Cores | int, priority: int, deadline: float | None = None
+    ) -> Iterator[Cores]:
+        """Wait for cores, hold them for the block, and give the block their numbers.
+
+        `deadline` is a `time.monotonic` time; `DeadlineError` when it passes before.
+        """
+        taken = self._take(_Job(priority, next(self._tickets), wanted), deadline)
         try:
             yield taken
         finally:
@@ -52,25 +68,61 @@ class Device:
                 self._idle |= taken
                 self._changed.notify_all()
 
-    def _grant(self, job: tuple[int, int, frozenset[int] | None]) -> frozenset[int] | None:
+    def _take(self, job: _Job, deadline: float | None) -> Cores:
+        with self._changed:
+            self._waiting.append(job)
+            self._waiting.sort(key=lambda waiting: (waiting.priority, waiting.ticket))
+            try:
+                self._wait(lambda: self._grant(job) is not None, deadline)
+                taken = self._grant(job)
+                assert taken is not None, "granted under the lock a moment ago"
+                self._idle -= taken
+                return taken
+            finally:
+                self._waiting.remove(job)
+                self._changed.notify_all()
+
+    def _wait(self, condition: Callable[[], bool], deadline: float | None) -> None:
+        remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not self._changed.wait_for(condition, remaining):
+            raise DeadlineError
+
+    def _grant(self, job: _Job) -> Cores | None:
         """The cores for a waiting job, None while it has to wait on.
 
-        A job that comes earlier in the order keeps the cores it waits for, so that a job for
-        several cores is not starved by jobs for one.
+        A job that comes earlier keeps the cores it waits for, so that a job for several cores is
+        not starved by jobs for one.
         """
-        free = set(self._idle)
-        for earlier in sorted(self._waiting):
-            wanted = earlier[2]
-            if wanted is None:
-                taken = frozenset(sorted(free)[:1])
-                available = bool(taken)
+        free = self._idle
+        for earlier in self._waiting:
+            choice = earlier.choose(free)
+            if earlier is job:
+                return choice
+            if choice is not None:
+                free -= choice
+            elif isinstance(earlier.wanted, int):
+                free = frozenset()
             else:
-                taken = wanted
-                available = wanted <= free
-            if earlier == job:
-                return taken if available else None
-            free -= taken
+                free -= earlier.wanted
         return None
+
+    @property
+    def free_sram(self) -> int:
+        """Bytes of on-chip memory that nobody has taken."""
+        with self._changed:
+            return self._free_sram
+
+    def take_sram(self, size: int) -> int:
+        """Take up to `size` bytes of on-chip memory; returns how many there were."""
+        with self._changed:
+            granted = min(size, self._free_sram)
+            self._free_sram -= granted
+            return granted
+
+    def return_sram(self, size: int) -> None:
+        """Give bytes back that `take_sram` granted."""
+        with self._changed:
+            self._free_sram += size
 
 
 @cache

@@ -26,11 +26,11 @@ class _Table(ctypes.Structure):
     ]
 
 
-def fill(address: int) -> None:
-    """Write the functions' addresses into the table at `address`."""
+def fill(address: int, library: str) -> None:
+    """Write the addresses of a runtime's functions into the table at `address`."""
     table = _Table.from_address(address)
     entries = (_Entry * table.count).from_address(address + ctypes.sizeof(_Table))
-    addresses = function_table()
+    addresses = function_table(library)
     for entry in entries:
         entry.address = addresses[entry.name.decode()]
     atexit.register(_close, table)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...rknn.abi import ErrorCode, Function
+from .. import faults
 from ..rknn import log
 from ..rknn.failure import Failure
 
@@ -44,6 +45,7 @@ def _guard(function: Function, implementation: Callable[..., Any]) -> Callable[.
         try:
             # What the caller's program wants to hear of NumPy's warnings is for its own arrays.
             with np.errstate(all="ignore"):
+                faults.check(function.name)
                 result = implementation(*arguments)
             return (result or 0) if returns_code else result
         except Failure as failure:

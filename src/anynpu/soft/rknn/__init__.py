@@ -10,32 +10,59 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ...rknn.abi import FUNCTIONS
+from ...rknn.abi import FUNCTIONS, Function
 
 IMPLEMENTED: dict[str, str] = {
     "rknn_init": "lifecycle",
+    "rknn_dup_context": "lifecycle",
     "rknn_destroy": "lifecycle",
     "rknn_query": "query",
     "rknn_inputs_set": "inputs",
+    "rknn_set_batch_core_num": "run",
     "rknn_set_core_mask": "run",
     "rknn_run": "run",
+    "rknn_wait": "run",
     "rknn_outputs_get": "outputs",
     "rknn_outputs_release": "outputs",
+    "rknn_create_mem_from_phys": "memory",
+    "rknn_create_mem_from_fd": "memory",
+    "rknn_create_mem_from_mb_blk": "memory",
+    "rknn_create_mem": "memory",
+    "rknn_create_mem2": "memory",
+    "rknn_destroy_mem": "memory",
+    "rknn_set_weight_mem": "memory",
+    "rknn_set_internal_mem": "memory",
+    "rknn_set_io_mem": "zero_copy",
+    "rknn_set_input_shape": "shapes",
+    "rknn_set_input_shapes": "shapes",
+    "rknn_mem_sync": "memory",
 }
 """C function -> the module that implements it. What isn't here isn't exported."""
 
 
+LIBRARIES = ("librknnrt", "librknnmrt")
+"""The vendor's runtimes that the soft NPU stands in for; the second is that of RV1103/RV1106."""
+
+
+def functions(library: str) -> dict[str, Function]:
+    """What a runtime exports of the table of functions, as far as it is implemented."""
+    exported = {name: FUNCTIONS[name] for name in FUNCTIONS if name in IMPLEMENTED}
+    if library != "librknnmrt":
+        return exported
+    return {n: f.with_narrow_handles for n, f in exported.items() if f.in_librknnmrt}
+
+
 @cache
-def _callbacks() -> tuple[dict[str, int], list[Any]]:
+def _callbacks(library: str) -> tuple[dict[str, int], list[Any]]:
     from ..cabi.callbacks import make_table
 
+    declared = functions(library)
     implementations = {
-        name: getattr(import_module(f".{module}", __name__), name)
-        for name, module in IMPLEMENTED.items()
+        name: getattr(import_module(f".{IMPLEMENTED[name]}", __name__), name) for name in declared
     }
-    return make_table(FUNCTIONS, implementations)
+    return make_table(declared, implementations)
 
 
-def function_table() -> dict[str, int]:
-    """The address of each implemented function; they stay valid until the process ends."""
-    return _callbacks()[0]
+def function_table(library: str = LIBRARIES[0]) -> dict[str, int]:
+    """The address of each function of a runtime; they stay valid until the process ends."""
+    return _callbacks(library)[0]

@@ -1,4 +1,4 @@
-"""Fill `rknn_tensor_attr` from a program's ports, by the rules of the general API."""
+"""Fill `rknn_tensor_attr` from a program's ports: the general, the native and the NHWC view."""
 
 from __future__ import annotations
 
@@ -16,16 +16,40 @@ from ...soc import Soc
 from ...tensor import DType
 from ..engines import Port
 
+_PACKED_CHANNELS = (1, 3, 4)
+"""Channel counts whose native input layout is NHWC; others are NC1HWC2."""
+
+
+def is_feature(port: Port) -> bool:
+    """Whether the NPU holds a tensor as a feature map, in channel blocks."""
+    return len(port.shape) == 4 and (port.dtype is DType.FLOAT16 or port.quantization is not None)
+
+
+def native_input_format(port: Port) -> TensorFormat:
+    """The layout in which the NPU reads an input."""
+    if len(port.shape) != 4:
+        return TensorFormat.UNDEFINED
+    if not is_feature(port):
+        return TensorFormat.NCHW
+    is_packed = port.shape[1] in _PACKED_CHANNELS
+    return TensorFormat.NHWC if is_packed else TensorFormat.NC1HWC2
+
+
+def native_input_shape(port: Port, soc: Soc) -> tuple[int, ...]:
+    """An input's sizes in its native layout, rows not padded."""
+    fmt = native_input_format(port)
+    if fmt is TensorFormat.NHWC:
+        n, c, h, w = port.shape
+        return n, h, w, c
+    return _blocked(port, soc) if fmt is TensorFormat.NC1HWC2 else port.shape
+
 
 def general_input(attr: TensorAttr, port: Port, soc: Soc) -> None:
     """RKNN_QUERY_INPUT_ATTR: images as NHWC whatever the model's own order, with a row stride."""
-    if len(port.shape) != 4:
+    if len(port.shape) == 4:
+        _fill_nhwc_input(attr, port, soc)
+    else:
         _fill(attr, port, port.shape, TensorFormat.UNDEFINED)
-        return
-    n, c, h, w = port.shape
-    _fill(attr, port, (n, h, w, c), TensorFormat.NHWC)
-    attr.w_stride = soc.width_stride(w, port.dtype)
-    attr.size_with_stride = port.dtype.size_of(n * h * attr.w_stride * c)
 
 
 def general_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
@@ -41,13 +65,60 @@ def general_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
     attr.size_with_stride = port.dtype.size_of(max(blocked, rows))
 
 
+def native_input(attr: TensorAttr, port: Port, soc: Soc) -> None:
+    """RKNN_QUERY_NATIVE_INPUT_ATTR: as the NPU reads the input."""
+    fmt = native_input_format(port)
+    if fmt is TensorFormat.NHWC:
+        _fill_nhwc_input(attr, port, soc)
+        return
+    _fill(attr, port, native_input_shape(port, soc), fmt)
+    if fmt is TensorFormat.NC1HWC2:
+        attr.w_stride = port.shape[3]
+
+
+def native_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
+    """RKNN_QUERY_NATIVE_OUTPUT_ATTR: as the NPU writes the output."""
+    if is_feature(port):
+        _fill(attr, port, _blocked(port, soc), TensorFormat.NC1HWC2)
+    else:
+        is_image = len(port.shape) == 4
+        _fill(attr, port, port.shape, TensorFormat.NCHW if is_image else TensorFormat.UNDEFINED)
+
+
+def nhwc_input(attr: TensorAttr, port: Port, soc: Soc) -> None:
+    """RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR: NHWC for any number of channels."""
+    general_input(attr, port, soc)
+
+
+def nhwc_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
+    """RKNN_QUERY_NATIVE_NHWC_OUTPUT_ATTR."""
+    if len(port.shape) != 4:
+        _fill(attr, port, port.shape, TensorFormat.UNDEFINED)
+        return
+    n, c, h, w = port.shape
+    _fill(attr, port, (n, h, w, c), TensorFormat.NHWC)
+
+
+def _blocked(port: Port, soc: Soc) -> tuple[int, ...]:
+    n, c, h, w = port.shape
+    return n, soc.channel_blocks(c, port.dtype), h, w, soc.channel_block(port.dtype)
+
+
+def _fill_nhwc_input(attr: TensorAttr, port: Port, soc: Soc) -> None:
+    n, c, h, w = port.shape
+    _fill(attr, port, (n, h, w, c), TensorFormat.NHWC)
+    attr.w_stride = soc.width_stride(w, port.dtype)
+    attr.size_with_stride = port.dtype.size_of(n * h * attr.w_stride * c)
+
+
 def _fill(attr: TensorAttr, port: Port, shape: tuple[int, ...], fmt: TensorFormat) -> None:
     quantization = port.quantization
+    elements = math.prod(shape)
     attr.n_dims = len(shape)
     attr.dims[:] = shape + (0,) * (MAX_DIMS - len(shape))
     attr.name = port.name.encode()[: MAX_NAME_LEN - 1]
-    attr.n_elems = port.elements
-    attr.size = attr.size_with_stride = port.dtype.size_of(port.elements)
+    attr.n_elems = elements
+    attr.size = attr.size_with_stride = port.dtype.size_of(elements)
     attr.fmt = fmt
     attr.type = TensorType[port.dtype.name]
     affine = quantization is not None or port.dtype is DType.FLOAT16

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...rknn.abi import ErrorCode
 
 
@@ -12,3 +14,11 @@ class Failure(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+def check_array(pointer: Any, count: int, limit: int, what: str) -> None:
+    """PARAM_INVALID unless an array argument is there, with 1 to `limit` elements."""
+    if not pointer:
+        raise Failure(ErrorCode.PARAM_INVALID, f"the {what} pointer is NULL")
+    if not 0 < count <= limit:
+        raise Failure(ErrorCode.PARAM_INVALID, f"n_{what}({count}) is not in 1..{limit}")

@@ -1,4 +1,4 @@
-"""rknn_init and rknn_destroy."""
+"""rknn_init, rknn_dup_context and rknn_destroy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from ...rknn.abi import API_VERSION, ErrorCode, InitFlag
 from ...soc import Soc
 from ..cabi.memory import readable
 from ..device import device_for
-from ..engines import Program, load
-from . import contexts, log
+from ..engines import ModelSource, Program, load
+from . import contexts, log, memory
+from .contexts import Context
 from .failure import Failure
+from .timing import clock
 
-API = f"{API_VERSION} (anynpu {__version__} soft NPU)"
 DRIVER = "0.9.8"
+_FENCES = InitFlag.FENCE_IN_OUTSIDE | InitFlag.FENCE_OUT_OUTSIDE
+
+
+def api_version() -> str:
+    """What RKNN_QUERY_SDK_VERSION answers; it says whose clock the run times are."""
+    return f"{API_VERSION} (anynpu {__version__} soft NPU, {clock().name} clock)"
 
 
 def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any) -> None:
@@ -29,25 +36,95 @@ def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any
     context[0] = 0
     if not model:
         raise Failure(ErrorCode.PARAM_INVALID, "the model pointer is NULL")
+    flags = InitFlag(flag)
+    options = extend.contents if extend else None
+    if flags & _FENCES:
+        raise Failure(ErrorCode.PARAM_INVALID, "fences from outside are not supported")
     try:
-        program = load(_model_source(model, size))
-        chip = _chip_for(program)
-        log.information(_runtime_lines(program, chip))
-        created = contexts.Context(program, device_for(chip.name), InitFlag(flag))
+        program = load(_source(model, size, options), _weights(flags, options))
+        created = _create(program, flags, options)
     except (ModelError, OSError) as error:
         raise Failure(ErrorCode.MODEL_INVALID, f"load model failed! {error}") from error
     context[0] = contexts.add(created)
 
 
+def rknn_dup_context(context_in: Any, context_out: Any) -> None:
+    """A context of its own for the same model, which is there once."""
+    if not context_in or not context_out:
+        raise Failure(ErrorCode.PARAM_INVALID, "a context pointer is NULL")
+    context_out[0] = _duplicate(context_in[0])
+
+
 def rknn_destroy(context: int) -> None:
-    """Free a context and every output buffer that it still lends."""
-    contexts.remove(context)
+    """Free a context, its memory and every output buffer that it still lends."""
+    removed = contexts.remove(context)
+    if removed.job is not None:
+        removed.job.cancel()
+        removed.job.wait()
+    with removed.lock:
+        removed.close()
+        memory.release_all(removed)
 
 
-def _model_source(model: int, size: int) -> bytes | str:
+def _create(program: Program, flags: InitFlag, options: Any) -> Context:
+    chip = _chip_for(program)
+    program.variant(0)
+    log.information(_runtime_lines(program, chip))
+    created = Context(program, device_for(chip.name), flags)
+    if flags & InitFlag.ENABLE_SRAM:
+        _place_in_sram(created, flags, options)
+    elif flags & InitFlag.SHARE_SRAM:
+        raise Failure(ErrorCode.PARAM_INVALID, "RKNN_FLAG_SHARE_SRAM needs RKNN_FLAG_ENABLE_SRAM")
+    if not flags & InitFlag.COLLECT_MODEL_INFO_ONLY:
+        _ = created.arrays
+    if log.is_debugging():
+        log.debug(_memory_lines(created))
+    return created
+
+
+@contexts.on_context_as("rknn_dup_context")
+def _duplicate(ctx: Context) -> int:
+    created = Context(ctx.program, ctx.device, ctx.flags)
+    created.core_mask = ctx.core_mask
+    created.batch_cores = ctx.batch_cores
+    return contexts.add(created)
+
+
+def _source(model: int, size: int, options: Any) -> ModelSource:
     if size > 0:
-        return bytes(readable(model, size))
-    return os.fsdecode(ctypes.string_at(model))
+        return ModelSource.of(bytes(readable(model, size)))
+    path = os.fsdecode(ctypes.string_at(model))
+    if options is None:
+        return ModelSource.of(path)
+    if options.real_model_offset < 0:
+        raise Failure(
+            ErrorCode.PARAM_INVALID, f"real_model_offset({options.real_model_offset}) is negative"
+        )
+    return ModelSource.of(path, options.real_model_offset, options.real_model_size)
+
+
+def _weights(flags: InitFlag, options: Any) -> Program | None:
+    """The program whose weights RKNN_FLAG_SHARE_WEIGHT_MEM asks for."""
+    if not flags & InitFlag.SHARE_WEIGHT_MEM:
+        return None
+    with contexts.borrow(_other_context(options, "RKNN_FLAG_SHARE_WEIGHT_MEM")) as other:
+        return other.program
+
+
+def _other_context(options: Any, flag: str) -> int:
+    if options is None or not options.ctx:
+        raise Failure(ErrorCode.PARAM_INVALID, f"{flag} needs the other context in extend->ctx")
+    handle: int = options.ctx
+    return handle
+
+
+def _place_in_sram(created: Context, flags: InitFlag, options: Any) -> None:
+    """Take on-chip memory for the intermediate tensors, or share what another context took."""
+    if flags & InitFlag.SHARE_SRAM:
+        with contexts.borrow(_other_context(options, "RKNN_FLAG_SHARE_SRAM")) as other:
+            created.shares_sram_of = other
+        return
+    created.sram = created.device.take_sram(created.program.lowered(0).peak_intermediate_bytes)
 
 
 def _chip_for(program: Program) -> Soc:
@@ -67,11 +144,20 @@ def _chip_for(program: Program) -> Soc:
 
 
 def _runtime_lines(program: Program, chip: Soc) -> str:
+    kind = "dynamic_shape" if len(program.input_shapes) > 1 else "static_shape"
     return (
-        f"RKNN Runtime Information, librknnrt version: {API}\n"
+        f"RKNN Runtime Information, {chip.library} version: {api_version()}\n"
         f"RKNN Driver Information, version: {DRIVER}\n"
         f"RKNN Model Information, version: 6, toolkit version: {program.producer}, "
         f"target: {chip.driver_target}, target platform: {chip.name}, "
         f"framework name: {program.framework}, framework layout: NCHW, "
-        f"model inference type: static_shape"
+        f"model inference type: {kind}"
+    )
+
+
+def _memory_lines(created: Context) -> str:
+    lowered = created.program.lowered(0)
+    return (
+        f"Total Internal Memory Size: {lowered.peak_intermediate_bytes / 1024:g}KB\n"
+        f"Total Weight Memory Size: {lowered.weight_bytes / 1024:g}KB"
     )

@@ -34,6 +34,15 @@ def information(text: str) -> None:
     _write("I", text)
 
 
+def is_debugging() -> bool:
+    """Whether debugging lines are written: what they say may take time to find out."""
+    return _level >= _LEVELS["D"]
+
+
+def debug(text: str) -> None:
+    _write("D", text)
+
+
 def _write(letter: str, text: str) -> None:
     if _LEVELS[letter] > _level or sys.stderr is None:
         return

@@ -8,48 +8,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layouts import dequantize_affine
+from ...native import kernels
 from ...rknn.abi import ErrorCode
 from ...tensor import DType
 from ..cabi.memory import writable
 from ..engines import Port
-from .contexts import Context, borrow
-from .failure import Failure
+from .contexts import Context, on_context
+from .failure import Failure, check_array
 
 
-def rknn_outputs_get(context: int, n_outputs: int, outputs: Any, extend: Any) -> None:
+@on_context
+def rknn_outputs_get(ctx: Context, n_outputs: int, outputs: Any, extend: Any) -> None:
     """Write outputs, in the model's own order of axes, to the caller's buffers or to new ones."""
-    with borrow(context) as ctx:
-        count = len(ctx.program.outputs)
-        if not outputs:
-            raise Failure(ErrorCode.PARAM_INVALID, "the outputs pointer is NULL")
-        if not 0 < n_outputs <= count:
-            raise Failure(ErrorCode.PARAM_INVALID, f"n_outputs({n_outputs}) is not in 1..{count}")
-        if ctx.run_microseconds is None:
-            raise Failure(ErrorCode.OUTPUT_INVALID, "there are no outputs before rknn_run")
-        for wanted in outputs[:n_outputs]:
-            if wanted.index >= count:
-                raise Failure(
-                    ErrorCode.OUTPUT_INVALID, f"output index {wanted.index} is not below {count}"
-                )
-            _get(ctx, wanted, ctx.program.outputs[wanted.index])
+    ports = ctx.shapes.outputs
+    check_array(outputs, n_outputs, len(ports), "outputs")
+    if ctx.job is not None:
+        ctx.job.result()
+    if ctx.run_microseconds is None:
+        raise Failure(ErrorCode.OUTPUT_INVALID, "there are no outputs before rknn_run")
+    for wanted in outputs[:n_outputs]:
+        if wanted.index >= len(ports):
+            raise Failure(
+                ErrorCode.OUTPUT_INVALID, f"output index {wanted.index} is not below {len(ports)}"
+            )
+        _get(ctx, wanted, ports[wanted.index])
 
 
-def rknn_outputs_release(context: int, n_outputs: int, outputs: Any) -> None:
+@on_context
+def rknn_outputs_release(ctx: Context, n_outputs: int, outputs: Any) -> None:
     """Free the buffers that rknn_outputs_get allocated; the caller's own are left alone."""
-    with borrow(context) as ctx:
-        if not outputs:
-            raise Failure(ErrorCode.PARAM_INVALID, "the outputs pointer is NULL")
-        if not 0 < n_outputs <= len(ctx.program.outputs):
-            raise Failure(ErrorCode.PARAM_INVALID, f"n_outputs({n_outputs}) is out of range")
-        for given in outputs[:n_outputs]:
-            if given.is_prealloc or not given.buf:
-                continue
-            if ctx.lent.pop(given.buf, None) is None:
-                raise Failure(
-                    ErrorCode.OUTPUT_INVALID,
-                    f"output {given.index} was not allocated by this context",
-                )
-            given.buf = None
+    check_array(outputs, n_outputs, len(ctx.shapes.outputs), "outputs")
+    for given in outputs[:n_outputs]:
+        if given.is_prealloc or not given.buf:
+            continue
+        if ctx.lent.pop(given.buf, None) is None:
+            raise Failure(
+                ErrorCode.OUTPUT_INVALID,
+                f"output {given.index} was not allocated by this context",
+            )
+        given.buf = None
 
 
 def _get(ctx: Context, wanted: Any, port: Port) -> None:
@@ -69,7 +66,7 @@ def _get(ctx: Context, wanted: Any, port: Port) -> None:
         wanted.buf = target.ctypes.data
         ctx.lent[wanted.buf] = target
     wanted.size = needed
-    _convert(ctx.instance.outputs[wanted.index], port, bool(wanted.want_float), target)
+    _convert(ctx.arrays.outputs[wanted.index], port, bool(wanted.want_float), target)
 
 
 def _convert(source: NDArray[Any], port: Port, as_float: bool, target: NDArray[Any]) -> None:
@@ -77,4 +74,4 @@ def _convert(source: NDArray[Any], port: Port, as_float: bool, target: NDArray[A
     if as_float and port.quantization is not None:
         dequantize_affine(source, port.quantization.scale, port.quantization.zero_point, out=target)
     else:
-        np.copyto(target, source, casting="unsafe")
+        kernels.convert(source, target)

@@ -7,51 +7,93 @@ from collections.abc import Callable
 from typing import Any
 
 from ...rknn.abi import (
+    MAX_DIMS,
+    MAX_NAME_LEN,
     QUERIES,
     STRUCTURES,
     CustomString,
     ErrorCode,
+    InitFlag,
     InputOutputNum,
+    InputRange,
+    MemSize,
+    PerfDetail,
     PerfRun,
     Query,
     SdkVersion,
     TensorAttr,
+    TensorFormat,
 )
-from ..engines import Port
-from . import attributes, lifecycle
-from .contexts import Context, borrow
+from ...soc import Family, Soc
+from ..engines import Port, Variant
+from . import attributes, lifecycle, perf_detail
+from .contexts import Context, on_context
 from .failure import Failure
+from .shapes import api_order
+
+Describe = Callable[[TensorAttr, Port, Soc], None]
 
 
-def rknn_query(context: int, cmd: int, info: int | None, size: int) -> None:
+@on_context
+def rknn_query(ctx: Context, cmd: int, info: int | None, size: int) -> None:
     """Answer a query into the caller's structure, which may be longer than ours but not shorter."""
-    with borrow(context) as ctx:
-        try:
-            query = Query(cmd)
-            answer = _ANSWERS[query]
-        except (ValueError, KeyError):
-            raise Failure(ErrorCode.PARAM_INVALID, f"command {cmd} is unknown") from None
-        if not info:
-            raise Failure(ErrorCode.PARAM_INVALID, "the info pointer is NULL")
-        structure = QUERIES[query].structure
-        needed = ctypes.sizeof(structure)
-        if size < needed:
-            name = _c_name(structure)
-            raise Failure(ErrorCode.PARAM_INVALID, f"info_len({size}) < sizeof({name})({needed})!")
-        answer(ctx, structure.from_address(info))
+    rule = QUERIES.get(Query(cmd)) if cmd in set(Query) else None
+    if rule is None or ctx.soc.family not in rule.families:
+        raise Failure(ErrorCode.PARAM_INVALID, f"command {cmd} is not supported on {ctx.soc.name}")
+    if not info:
+        raise Failure(ErrorCode.PARAM_INVALID, "the info pointer is NULL")
+    needed = ctypes.sizeof(rule.structure)
+    if size < needed:
+        name = next(name for name, declared in STRUCTURES.items() if declared is rule.structure)
+        raise Failure(ErrorCode.PARAM_INVALID, f"info_len({size}) < sizeof({name})({needed})!")
+    _ANSWERS[Query(cmd)](ctx, rule.structure.from_address(info))
 
 
 def _in_out_num(ctx: Context, info: InputOutputNum) -> None:
-    info.n_input = len(ctx.program.inputs)
-    info.n_output = len(ctx.program.outputs)
+    info.n_input = len(ctx.shapes.inputs)
+    info.n_output = len(ctx.shapes.outputs)
 
 
-def _input_attr(ctx: Context, attr: TensorAttr) -> None:
-    attributes.general_input(attr, _port(ctx.program.inputs, attr.index, "input"), ctx.soc)
+def _tensor(
+    side: str, describe: Describe, *, current: bool = False
+) -> Callable[[Context, TensorAttr], None]:
+    """An answer about one tensor: under the default set of shapes, or under the one in use."""
+
+    def answer(ctx: Context, attr: TensorAttr) -> None:
+        shapes: Variant = ctx.program.variant(ctx.variant if current else 0)
+        ports = shapes.inputs if side == "input" else shapes.outputs
+        if attr.index >= len(ports):
+            raise Failure(
+                ErrorCode.PARAM_INVALID, f"{side} index {attr.index} is not below {len(ports)}"
+            )
+        describe(attr, ports[attr.index], ctx.soc)
+
+    return answer
 
 
-def _output_attr(ctx: Context, attr: TensorAttr) -> None:
-    attributes.general_output(attr, _port(ctx.program.outputs, attr.index, "output"), ctx.soc)
+def _input(attr: TensorAttr, port: Port, soc: Soc) -> None:
+    # The small runtime knows native inputs only.
+    is_native = soc.family is Family.RV1106
+    (attributes.native_input if is_native else attributes.general_input)(attr, port, soc)
+
+
+def _dynamic_range(ctx: Context, info: InputRange) -> None:
+    sets = ctx.program.input_shapes
+    ports = ctx.program.variant(0).inputs
+    if len(sets) == 1:
+        raise Failure(ErrorCode.MODEL_INVALID, "the model has static shapes only")
+    if info.index >= len(ports):
+        raise Failure(
+            ErrorCode.PARAM_INVALID, f"input index {info.index} is not below {len(ports)}"
+        )
+    port = ports[info.index]
+    info.shape_number = len(sets)
+    info.fmt = TensorFormat.NHWC if len(port.shape) == 4 else TensorFormat.UNDEFINED
+    info.name = port.name.encode()[: MAX_NAME_LEN - 1]
+    info.n_dims = len(port.shape)
+    for number, shapes in enumerate(sets):
+        shape = api_order(port, shapes[info.index])
+        info.dyn_range[number][:] = shape + (0,) * (MAX_DIMS - len(shape))
 
 
 def _perf_run(ctx: Context, info: PerfRun) -> None:
@@ -60,30 +102,57 @@ def _perf_run(ctx: Context, info: PerfRun) -> None:
     info.run_duration = ctx.run_microseconds
 
 
+def _perf_detail(ctx: Context, info: PerfDetail) -> None:
+    if not ctx.flags & InitFlag.COLLECT_PERF_MASK:
+        raise Failure(ErrorCode.FAIL, "RKNN_QUERY_PERF_DETAIL needs RKNN_FLAG_COLLECT_PERF_MASK")
+    if ctx.run_microseconds is None:
+        raise Failure(ErrorCode.FAIL, "RKNN_QUERY_PERF_DETAIL needs a rknn_run before it")
+    text = perf_detail.table(ctx).encode()
+    # C sees the text until the next query, or the context's end.
+    ctx.perf_text = ctypes.create_string_buffer(text)
+    info.perf_data = ctypes.cast(ctx.perf_text, ctypes.POINTER(ctypes.c_char))
+    info.data_len = len(text)
+
+
 def _sdk_version(ctx: Context, info: SdkVersion) -> None:
-    info.api_version = lifecycle.API.encode()
+    info.api_version = lifecycle.api_version().encode()
     info.drv_version = lifecycle.DRIVER.encode()
+
+
+def _mem_size(ctx: Context, info: MemSize) -> None:
+    lowered = ctx.program.lowered(ctx.variant)
+    weights, internal = lowered.weight_bytes, lowered.peak_intermediate_bytes
+    edges = sum(
+        port.dtype.size_of(port.elements) for port in (*ctx.shapes.inputs, *ctx.shapes.outputs)
+    )
+    outside = ctx.flags & InitFlag.MEM_ALLOC_OUTSIDE
+    info.total_weight_size = min(weights, 2**32 - 1)
+    info.total_internal_size = min(internal, 2**32 - 1)
+    info.total_dma_allocated_size = 0 if outside else weights + internal + edges
+    info.total_sram_size = ctx.soc.sram_bytes
+    info.free_sram_size = ctx.device.free_sram
 
 
 def _custom_string(ctx: Context, info: CustomString) -> None:
     info.string = ctx.program.custom_string.encode()[: CustomString.string.size - 1]
 
 
-def _port(ports: tuple[Port, ...], index: int, side: str) -> Port:
-    if index >= len(ports):
-        raise Failure(ErrorCode.PARAM_INVALID, f"{side} index {index} is not below {len(ports)}")
-    return ports[index]
-
-
-def _c_name(structure: type[ctypes.Structure]) -> str:
-    return next(name for name, declared in STRUCTURES.items() if declared is structure)
-
-
 _ANSWERS: dict[Query, Callable[[Context, Any], None]] = {
     Query.IN_OUT_NUM: _in_out_num,
-    Query.INPUT_ATTR: _input_attr,
-    Query.OUTPUT_ATTR: _output_attr,
+    Query.INPUT_ATTR: _tensor("input", _input),
+    Query.OUTPUT_ATTR: _tensor("output", attributes.general_output),
+    Query.PERF_DETAIL: _perf_detail,
     Query.PERF_RUN: _perf_run,
     Query.SDK_VERSION: _sdk_version,
+    Query.MEM_SIZE: _mem_size,
     Query.CUSTOM_STRING: _custom_string,
+    Query.NATIVE_INPUT_ATTR: _tensor("input", attributes.native_input),
+    Query.NATIVE_OUTPUT_ATTR: _tensor("output", attributes.native_output),
+    Query.NATIVE_NHWC_INPUT_ATTR: _tensor("input", attributes.nhwc_input),
+    Query.NATIVE_NHWC_OUTPUT_ATTR: _tensor("output", attributes.nhwc_output),
+    Query.INPUT_DYNAMIC_RANGE: _dynamic_range,
+    Query.CURRENT_INPUT_ATTR: _tensor("input", attributes.general_input, current=True),
+    Query.CURRENT_OUTPUT_ATTR: _tensor("output", attributes.general_output, current=True),
+    Query.CURRENT_NATIVE_INPUT_ATTR: _tensor("input", attributes.native_input, current=True),
+    Query.CURRENT_NATIVE_OUTPUT_ATTR: _tensor("output", attributes.native_output, current=True),
 }

@@ -1,4 +1,4 @@
-"""rknn_run and the choice of cores."""
+"""rknn_run, rknn_wait and the choice of cores."""
 
 from __future__ import annotations
 
@@ -6,56 +6,140 @@ import time
 from typing import Any
 
 from ...errors import ModelError
-from ...rknn.abi import CoreMask, ErrorCode
-from ...soc import Family
-from .contexts import Context, borrow
+from ...rknn.abi import CoreMask, ErrorCode, InitFlag
+from ..device import Cores, DeadlineError
+from ..memory import strict
+from . import log
+from .contexts import Context, borrow, on_context
 from .failure import Failure
+from .job import Job
+from .timing import clock
 
 
-def rknn_set_core_mask(context: int, core_mask: int) -> None:
-    """Choose the cores of a context's runs; only chips of several cores take one."""
-    with borrow(context) as ctx:
-        if ctx.soc.family is not Family.RK3588:
-            raise Failure(
-                ErrorCode.TARGET_PLATFORM_UNMATCH, f"{ctx.soc.name} has no choice of cores"
-            )
-        try:
-            mask = CoreMask(core_mask)
-        except ValueError:
-            mask = CoreMask.UNDEFINED
-        if mask is CoreMask.UNDEFINED or not _fits(mask, ctx.soc.cores):
-            raise Failure(
-                ErrorCode.PARAM_INVALID,
-                f"failed to set core mask: {core_mask}; {ctx.soc.name} has {ctx.soc.cores} cores",
-            )
-        ctx.core_mask = mask
+@on_context
+def rknn_set_core_mask(ctx: Context, core_mask: int) -> None:
+    """Choose the cores of a context's runs."""
+    try:
+        mask = CoreMask(core_mask)
+    except ValueError:
+        mask = CoreMask.UNDEFINED
+    fits = mask is CoreMask.ALL or mask < 1 << ctx.soc.cores
+    if mask is CoreMask.UNDEFINED or not fits:
+        raise Failure(
+            ErrorCode.PARAM_INVALID,
+            f"failed to set core mask: {core_mask}; {ctx.soc.name} has {ctx.soc.cores} cores",
+        )
+    ctx.core_mask = mask
+
+
+@on_context
+def rknn_set_batch_core_num(ctx: Context, core_num: int) -> None:
+    """Spread the batch of a context's runs over so many cores."""
+    if not 0 < core_num <= ctx.soc.cores:
+        raise Failure(ErrorCode.PARAM_INVALID, f"core_num({core_num}) is not in 1..{ctx.soc.cores}")
+    ctx.batch_cores = core_num
 
 
 def rknn_run(context: int, extend: Any) -> None:
-    """Compute; blocks until the outputs are there."""
+    """Compute: until the outputs are there, for so long, or (non_block) only begin to."""
     with borrow(context) as ctx:
-        missing = [
-            port.name
-            for index, port in enumerate(ctx.program.inputs)
-            if index not in ctx.inputs_set
-        ]
-        if missing:
-            raise Failure(ErrorCode.INPUT_INVALID, f"inputs {missing} have not been set")
-        with ctx.device.occupy(_cores(ctx), ctx.priority):
-            start = time.perf_counter_ns()
-            try:
-                ctx.instance.run()
-            except ModelError as error:
-                raise Failure(ErrorCode.FAIL, str(error)) from error
-            ctx.run_microseconds = (time.perf_counter_ns() - start) // 1000
+        _check_ready(ctx)
+        returns_at_once = bool(extend and extend.contents.non_block)
+        milliseconds = extend.contents.timeout_ms if extend else 0
+        seconds = milliseconds / 1000 if milliseconds > 0 else None
+        if not returns_at_once and seconds is None:
+            _compute(ctx, None)
+            return
+        job = _begin(ctx, seconds)
+    if returns_at_once:
+        return
+    if not job.wait(seconds):
+        job.cancel()
+        raise Failure(ErrorCode.TIMEOUT, f"the run took longer than {milliseconds} ms")
+    job.result()
 
 
-def _fits(mask: CoreMask, cores: int) -> bool:
-    return mask is CoreMask.ALL or mask < 1 << cores
+def rknn_wait(context: int, extend: Any) -> None:
+    """Wait for the run that was begun, and end as it ended.
+
+    The vendor's function always fails; in strict mode this one does too.
+    """
+    if strict():
+        with borrow(context):
+            log.warning("rknn_wait fence fd = -1 is invalid")
+            raise Failure(ErrorCode.FAIL, "wait failed")
+    with borrow(context) as ctx:
+        if ctx.job is not None:
+            ctx.job.result()
 
 
-def _cores(ctx: Context) -> frozenset[int] | None:
-    """The cores to hold: None for any one, as RKNN_NPU_CORE_AUTO says."""
+def _begin(ctx: Context, seconds: float | None) -> Job:
+    deadline = None if seconds is None else time.monotonic() + seconds
+    instance = ctx.arrays
+
+    def work() -> None:
+        with ctx.lock:
+            if not ctx.closed:
+                _compute(ctx, deadline)
+
+    ctx.job = Job(work, instance.cancel)
+    return ctx.job
+
+
+def _check_ready(ctx: Context) -> None:
+    _drop_destroyed(ctx)
+    shapes = ctx.shapes
+    missing = [
+        port.name
+        for index, port in enumerate(shapes.inputs)
+        if index not in ctx.inputs_set and index not in ctx.input_bindings
+    ]
+    if missing:
+        raise Failure(ErrorCode.INPUT_INVALID, f"inputs {missing} have not been set")
+    outside = ctx.flags & InitFlag.MEM_ALLOC_OUTSIDE
+    internal_outside = outside or ctx.flags & InitFlag.INTERNAL_ALLOC_OUTSIDE
+    for needed, memory, kind in (
+        (outside, ctx.weight_memory, "weight"),
+        (internal_outside, ctx.internal_memory, "internal"),
+    ):
+        if needed and (memory is None or memory.closed):
+            raise Failure(
+                ErrorCode.FAIL, f"{kind} memory is to be allocated outside and has not been set"
+            )
+
+
+def _drop_destroyed(ctx: Context) -> None:
+    """Forget buffers that were destroyed while they were bound."""
+    for bindings in (ctx.input_bindings, ctx.output_bindings):
+        for index in [index for index, binding in bindings.items() if binding.memory.closed]:
+            del bindings[index]
+
+
+def _compute(ctx: Context, deadline: float | None) -> None:
+    """Move the bound inputs in, hold the cores, run, move the bound outputs out."""
+    instance = ctx.arrays
+    flushes = not ctx.flags & InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE
+    for index, binding in ctx.input_bindings.items():
+        binding.load(instance.inputs[index], flush=bool(flushes))
+    try:
+        with ctx.device.occupy(_cores(ctx), ctx.priority, deadline) as cores:
+            start = time.perf_counter()
+            instance.run()
+            ctx.run_microseconds = clock().finish(ctx, start, len(cores), deadline)
+            ctx.last_cores = cores
+    except DeadlineError:
+        raise Failure(ErrorCode.TIMEOUT, "the cores did not become free in time") from None
+    except ModelError as error:
+        raise Failure(ErrorCode.FAIL, f"failed to submit!, {error}") from error
+    flushes = not ctx.flags & InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
+    for index, binding in ctx.output_bindings.items():
+        binding.store(instance.outputs[index], invalidate=bool(flushes))
+    if strict() and ctx.internal_memory is not None:
+        ctx.internal_memory.scribble()
+
+
+def _cores(ctx: Context) -> Cores | int:
+    """Which cores to hold, or how many, whichever are idle (RKNN_NPU_CORE_AUTO)."""
     if ctx.core_mask is CoreMask.AUTO:
-        return None
+        return ctx.batch_cores
     return frozenset(core for core in range(ctx.soc.cores) if ctx.core_mask >> core & 1)

@@ -1,0 +1,67 @@
+"""Map a descriptor's memory into the process, for as long as an array needs it.
+
+Python's own mmap keeps a second descriptor for each mapping, and a program may have only so many.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_FAILED = ctypes.c_void_p(-1).value
+
+
+class _Mapping:
+    """The owner of a mapping: arrays made of it keep it, and it goes with the last of them."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self._size = 0
+        protection = mmap.PROT_READ | mmap.PROT_WRITE
+        self._address = _libc.mmap(None, size, protection, mmap.MAP_SHARED, fd, 0)
+        if self._address == _FAILED:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+        self._size = size
+        self._unmap = _libc.munmap
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (self._size,),
+            "data": (self._address, False),
+        }
+
+    def __del__(self) -> None:
+        if self._size:
+            self._unmap(self._address, self._size)
+
+
+def map_descriptor(fd: int, size: int) -> NDArray[np.uint8]:
+    """The first `size` bytes of a descriptor, shared and writable.
+
+    Raises OSError where they can't be mapped, ValueError where the file has fewer: reading beyond
+    its end would end the process.
+    """
+    # A DMA buffer tells its size only to those who seek its end.
+    length = os.fstat(fd).st_size or os.lseek(fd, 0, os.SEEK_END)
+    if size > length:
+        raise ValueError(f"the descriptor has {length} bytes, not {size}")
+    return np.asarray(_Mapping(fd, size))

@@ -1,0 +1,49 @@
+"""A run on a thread of its own: for rknn_run calls that return at once or only wait so long."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable
+
+from ...rknn.abi import ErrorCode
+from . import log
+from .failure import Failure
+
+
+class Job:
+    """Work that is under way from the moment it is made; any thread may wait for it.
+
+    `cancel` is called by whoever gives up waiting, and makes the work end soon.
+    """
+
+    def __init__(self, work: Callable[[], None], cancel: Callable[[], None]) -> None:
+        self.cancel = cancel
+        self._failure: Failure | None = None
+        self._done = threading.Event()
+        # A daemon: the end of the program doesn't wait for a simulated device.
+        threading.Thread(target=self._run, args=(work,), daemon=True, name="rknn_run").start()
+
+    @property
+    def is_done(self) -> bool:
+        return self._done.is_set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end; False where it didn't come in time."""
+        return self._done.wait(seconds)
+
+    def result(self) -> None:
+        """Raise the `Failure` that the work ended with, if any; the work is done."""
+        if self._failure is not None:
+            raise Failure(self._failure.code, self._failure.message)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Failure as failure:
+            self._failure = failure
+        except BaseException:
+            log.error(f"rknn_run, internal error:\n{traceback.format_exc()}")
+            self._failure = Failure(ErrorCode.FAIL, "the run failed")
+        finally:
+            self._done.set()

@@ -1,0 +1,82 @@
+"""rknn_set_input_shapes and the deprecated rknn_set_input_shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import ModelError
+from ...rknn.abi import MAX_DIMS, ErrorCode, TensorFormat
+from ..engines import Port
+from .contexts import Context, on_context
+from .failure import Failure, check_array
+
+
+@on_context
+def rknn_set_input_shapes(ctx: Context, n_inputs: int, attr: Any) -> None:
+    """Take up a set of input shapes from the model's list; inputs and outputs begin anew."""
+    ports = ctx.shapes.inputs
+    check_array(attr, n_inputs, len(ports), "inputs")
+    if n_inputs != len(ports):
+        raise Failure(ErrorCode.PARAM_INVALID, f"n_inputs({n_inputs}) is not {len(ports)}")
+    wanted: dict[int, tuple[int, ...]] = {}
+    for given in attr[:n_inputs]:
+        if given.index >= len(ports) or not 0 < given.n_dims <= MAX_DIMS:
+            raise Failure(
+                ErrorCode.PARAM_INVALID,
+                f"input index {given.index} or n_dims {given.n_dims} is out of range",
+            )
+        wanted[given.index] = _model_order(given)
+    chosen = tuple(wanted.get(index, ()) for index in range(len(ports)))
+    if chosen not in ctx.program.input_shapes:
+        raise Failure(ErrorCode.FAIL, _supported(ctx, attr[:n_inputs]))
+    number = ctx.program.input_shapes.index(chosen)
+    if number == ctx.variant:
+        return
+    try:
+        ctx.program.variant(number)
+    except ModelError as error:
+        raise Failure(ErrorCode.FAIL, str(error)) from error
+    ctx.select(number)
+
+
+@on_context
+def rknn_set_input_shape(ctx: Context, attr: Any) -> None:
+    """Deprecated since 1.5.2 and not available: refused."""
+    raise Failure(
+        ErrorCode.FAIL, "this call is deprecated and not available, use rknn_set_input_shapes"
+    )
+
+
+def api_order(port: Port, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape as the API shows it: images as NHWC."""
+    return (shape[0], *shape[2:], shape[1]) if len(port.shape) == 4 else shape
+
+
+def _model_order(given: Any) -> tuple[int, ...]:
+    dims = tuple(given.dims[: given.n_dims])
+    if len(dims) == 4 and given.fmt == TensorFormat.NHWC:
+        return dims[0], dims[3], dims[1], dims[2]
+    return dims
+
+
+def _supported(ctx: Context, given: Any) -> str:
+    """The vendor's message: what each input may have, and what was asked."""
+    lines = []
+    for index, port in enumerate(ctx.shapes.inputs):
+        layout = "NHWC" if len(port.shape) == 4 else "UNDEFINED"
+        lines.append(
+            f"rknn_set_input_shapes error, input name = {port.name} supported input shapes are as "
+            f"follows:"
+        )
+        lines += [
+            f" shape = [{','.join(map(str, api_order(port, shapes[index])))}], layout = {layout}"
+            for shapes in ctx.program.input_shapes
+        ]
+    for attr in given:
+        dims = ", ".join(map(str, attr.dims[: min(attr.n_dims, MAX_DIMS)]))
+        name = attr.name.decode(errors="replace")
+        fmt = TensorFormat(attr.fmt).name if attr.fmt in set(TensorFormat) else attr.fmt
+        lines.append(
+            f"while get rknn_tensor_attr[{attr.index}].name = {name}, dims = [{dims}], fmt = {fmt}"
+        )
+    return "\n".join(lines)

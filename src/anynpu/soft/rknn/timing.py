@@ -1,0 +1,127 @@
+"""Whose clock a run's times are: this machine's, or a model of the chip's.
+
+``ANYNPU_SOFT_CLOCK=model`` makes a run hold its cores for as long as the chip is estimated to
+need, so that schedules can be studied without a board; a run that takes this machine longer takes
+longer. The default, ``host``, reports what ONNX Runtime took here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from ...rknn.abi import ErrorCode
+from ..clock import LayerTime, estimate
+from ..device import DeadlineError
+from .failure import Failure
+
+if TYPE_CHECKING:
+    from .contexts import Context
+    from .perf_detail import Row
+
+ENVIRONMENT_VARIABLE = "ANYNPU_SOFT_CLOCK"
+
+
+class Clock(ABC):
+    """How long a run takes, as a whole and layer by layer."""
+
+    name: str
+    description: str
+
+    @abstractmethod
+    def finish(self, ctx: Context, start: float, cores: int, deadline: float | None) -> int:
+        """The microseconds of a run that began at `start` (perf_counter) and has been computed.
+
+        Returns when the run is over by this clock; `DeadlineError` when the deadline
+        (`time.monotonic`) comes before.
+        """
+
+    @abstractmethod
+    def layers(self, ctx: Context) -> list[Row]:
+        """The layers of the last run."""
+
+
+class HostClock(Clock):
+    """What this machine takes; the layers are timed in a repetition of the run."""
+
+    name = "host"
+    description = "times of ONNX Runtime on this machine"
+
+    def finish(self, ctx: Context, start: float, cores: int, deadline: float | None) -> int:
+        return round((time.perf_counter() - start) * 1e6)
+
+    def layers(self, ctx: Context) -> list[Row]:
+        from .perf_detail import Row, device_type, shape_text
+
+        return [
+            Row(
+                layer.op_type,
+                layer.name,
+                device_type(layer.dtype),
+                "NPU",
+                shape_text(layer.inputs),
+                shape_text([layer.output]),
+                layer.microseconds,
+                layer.kilobytes,
+            )
+            for layer in ctx.program.profile(ctx.arrays)
+        ]
+
+
+class ModelClock(Clock):
+    """What the chip is estimated to take: a run holds its cores for as long."""
+
+    name = "model"
+    description = "times estimated by a model of the chip"
+
+    def finish(self, ctx: Context, start: float, cores: int, deadline: float | None) -> int:
+        microseconds = sum(layer.microseconds for layer in self._estimates(ctx, cores))
+        remaining = start + microseconds / 1e6 - time.perf_counter()
+        if deadline is not None and time.monotonic() + remaining > deadline:
+            time.sleep(max(0.0, deadline - time.monotonic()))
+            raise DeadlineError
+        time.sleep(max(0.0, remaining))
+        return round(microseconds)
+
+    def layers(self, ctx: Context) -> list[Row]:
+        from .perf_detail import Row, shape_text
+
+        layers = ctx.program.lowered(ctx.variant).layers
+        times = self._estimates(ctx, len(ctx.last_cores))
+        return [
+            Row(
+                layer.op_type,
+                layer.name,
+                layer.dtype.name,
+                "NPU",
+                shape_text(layer.inputs),
+                shape_text([layer.output]),
+                round(estimated.microseconds),
+                # The runtime counts what is read.
+                layer.read_bytes / 1024,
+                f"{estimated.ddr_cycles}/{estimated.npu_cycles}/{estimated.total_cycles}",
+                f"{100 * estimated.mac_usage:.2f}",
+            )
+            for layer, estimated in zip(layers, times, strict=True)
+        ]
+
+    @staticmethod
+    def _estimates(ctx: Context, cores: int) -> tuple[LayerTime, ...]:
+        return estimate(ctx.program.lowered(ctx.variant).layers, ctx.soc, cores)
+
+
+def clock() -> Clock:
+    """The clock that the environment asks for."""
+    word = os.environ.get(ENVIRONMENT_VARIABLE, "").strip().lower() or HostClock.name
+    found = _CLOCKS.get(word)
+    if found is None:
+        raise Failure(
+            ErrorCode.PARAM_INVALID,
+            f"${ENVIRONMENT_VARIABLE} is {word!r}; it may be {', '.join(_CLOCKS)}",
+        )
+    return found
+
+
+_CLOCKS: dict[str, Clock] = {HostClock.name: HostClock(), ModelClock.name: ModelClock()}
