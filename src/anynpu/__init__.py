@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         CallTimeoutError,
         ClosedError,
         DeviceError,
+        InUseError,
         InvalidArgumentError,
         InvalidContextError,
         InvalidModelError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         OptionError,
         OutOfMemoryError,
         SoftNpuWarning,
+        StateError,
         TensorError,
     )
     from .layouts import dequantize_affine, nc1hwc2_to_nchw, nchw_to_nc1hwc2, quantize_affine
@@ -51,6 +53,7 @@ __all__ = [
     "ClosedError",
     "DType",
     "DeviceError",
+    "InUseError",
     "InferenceSession",
     "InvalidArgumentError",
     "InvalidContextError",
@@ -67,6 +70,7 @@ __all__ = [
     "OutOfMemoryError",
     "Quantization",
     "SoftNpuWarning",
+    "StateError",
     "TensorError",
     "TensorInfo",
     "__version__",

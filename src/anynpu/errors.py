@@ -7,7 +7,9 @@
     ├── ModelError (ValueError)           a model file can't be read, or not be run here
     ├── TensorError (ValueError)          an array doesn't fit a tensor: name, shape, dtype, size
     ├── OptionError (ValueError)          an unknown or contradictory option
-    ├── ClosedError (RuntimeError)        used after close()
+    ├── StateError (RuntimeError)         called in the wrong order
+    │   └── ClosedError                   used after close()
+    ├── InUseError (BufferError)          an array still shares the memory to be destroyed
     └── CallError (RuntimeError)          a C call returned an error code
         ├── CallTimeoutError (TimeoutError)
         ├── OutOfMemoryError (MemoryError)
@@ -61,8 +63,16 @@ class OptionError(AnynpuError, ValueError):
     """An option is unknown, malformed or contradicts another one."""
 
 
-class ClosedError(AnynpuError, RuntimeError):
+class StateError(AnynpuError, RuntimeError):
+    """A method was called before what has to come first."""
+
+
+class ClosedError(StateError):
     """An object was used after its `close()`."""
+
+
+class InUseError(AnynpuError, BufferError):
+    """Memory was to be destroyed while an array still shares it."""
 
 
 class CallError(AnynpuError, RuntimeError):

@@ -54,21 +54,41 @@ def as_array(value: ArrayLike, info: TensorInfo) -> NDArray[Any]:
     """An array of a feedable dtype, which shares memory with `value` where it can.
 
     Other dtypes are cast to the tensor's host dtype where NumPy calls that safe or the same kind
-    (float64, lists of numbers); `TensorError` where it doesn't.
+    (float64, lists of numbers); `TensorError` where it doesn't. For a tensor of whole numbers the
+    result has the tensor's own dtype, and every value fits it.
     """
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise TensorError(f"input {info.name!r} can't be made an array: {error}") from None
+    if host_dtype(info) is not DType.FLOAT32:
+        return _whole_numbers(array, info)
     if DType.from_numpy(array.dtype) not in FEEDABLE:
-        target = host_dtype(info).numpy
-        if array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, target, "same_kind"):
+        if array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, np.float32, "same_kind"):
             raise TensorError(
                 f"input {info.name!r} takes {', '.join(d.name.lower() for d in FEEDABLE)} or what "
-                f"casts to {target}; found {array.dtype}"
+                f"casts to float32; found {array.dtype}"
             )
-        array = array.astype(target)
+        array = array.astype(np.float32)
     return array
+
+
+def _whole_numbers(array: NDArray[Any], info: TensorInfo) -> NDArray[Any]:
+    """The array in the tensor's own dtype; `TensorError` for fractions and for what's too large."""
+    target = info.dtype.numpy
+    if array.dtype == target:
+        return array
+    if array.dtype.kind not in "biu":
+        raise TensorError(f"input {info.name!r} takes {target}; found {array.dtype}")
+    low, high = (0, 1) if target.kind == "b" else _limits(target)
+    if array.size and (array.min() < low or array.max() > high):
+        raise TensorError(f"input {info.name!r} takes {target}; found values beyond {low}..{high}")
+    return array.astype(target)
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    limits = np.iinfo(dtype.name)
+    return int(limits.min), int(limits.max)
 
 
 def check_shape(array: NDArray[Any], shape: tuple[int, ...], info: TensorInfo) -> None:

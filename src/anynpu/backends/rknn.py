@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CallError
+from ..layouts import copy_channels_last
 from ..rknn.abi import ErrorCode, TensorFormat
 from ..rknn.context import Context
 from ..tensor import Layout, TensorInfo
@@ -77,12 +78,21 @@ class RknnWorker(Worker):
         for array, info in zip(arrays, self.inputs, strict=True):
             is_picture = array.dtype == np.uint8 or not array.flags.c_contiguous
             if info.layout is Layout.NCHW and (is_picture or not self._takes_nchw):
-                arranged.append(np.ascontiguousarray(array.transpose(0, 2, 3, 1)))
+                arranged.append(_packed(array.transpose(0, 2, 3, 1)))
                 formats.append(TensorFormat.NHWC)
             else:
                 arranged.append(np.ascontiguousarray(array))
                 formats.append(TensorFormat[info.layout.name])
         return arranged, formats
+
+
+def _packed(nhwc: NDArray[Any]) -> NDArray[Any]:
+    """The same values, contiguous; the array itself where it is."""
+    if nhwc.flags.c_contiguous:
+        return nhwc
+    packed = np.empty(nhwc.shape, nhwc.dtype)
+    copy_channels_last(nhwc, packed)
+    return packed
 
 
 def _as_source(info: TensorInfo) -> TensorInfo:

@@ -6,31 +6,36 @@ import ctypes
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ClosedError, ModelError, TensorError
+from ..errors import ModelError, TensorError
 from ..lifetime import Closeable
-from ..tensor import DType, Layout, Quantization, TensorInfo
+from ..tensor import DType, TensorInfo
 from . import abi
+from .handle import ContextHandle
 from .library import RknnLibrary, load
+from .memory import Memory
+from .queries import MemorySize, Queries, tensor_info
 from .status import check
 
-_S = TypeVar("_S", bound=ctypes.Structure)
-_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+__all__ = ["Context", "Memory", "MemorySize", "tensor_info"]
 
 
-class Context(Closeable):
-    """A model loaded into the runtime: `rknn_init` to `rknn_destroy`.
+class Context(Queries, Closeable):
+    """A model loaded into the runtime: `rknn_init` to `rknn_destroy`, and all calls between.
 
-    `model` is a path, or the file's bytes (the library copies what it needs). `library` is what
-    `rknn.library.load` takes. `inputs` and `outputs` describe the tensors as
+    `model` is a path, or the file's bytes (the library copies what it needs); `offset` and `size`
+    name a part of the file. `library` is what `rknn.library.load` takes. `flags` are those of
+    section 4.3.1; `share_with` is the context whose weights (SHARE_WEIGHT_MEM) or on-chip memory
+    (SHARE_SRAM) this one uses. `inputs` and `outputs` describe the tensors as
     RKNN_QUERY_INPUT_ATTR and RKNN_QUERY_OUTPUT_ATTR do.
 
     One thread at a time may use a context. Close it with `close()` or `with`; it also closes when
-    it is collected and when the interpreter exits. Failed calls raise `CallError`.
+    it is collected and when the interpreter exits. Memory that arrays still share outlives it.
+    Failed calls raise `CallError`, use after `close` raises `ClosedError`.
     """
 
     def __init__(
@@ -39,18 +44,34 @@ class Context(Closeable):
         *,
         library: str | os.PathLike[str] | RknnLibrary | None = None,
         flags: abi.InitFlag = abi.InitFlag.PRIOR_HIGH,
+        share_with: Context | None = None,
+        offset: int = 0,
+        size: int = 0,
     ) -> None:
-        self.library = load(library)
-        handle = abi.Handle()
-        data, size, what = _model_argument(model)
-        code = self.library.rknn_init(ctypes.byref(handle), data, size, int(flags), None)
-        check("rknn_init", code, f"model: {what}; library: {self.library.path}")
-        self._handle = handle.value
-        self._finalizer = weakref.finalize(self, self.library.rknn_destroy, handle.value)
+        runtime = load(library)
+        data, length, what = _model_argument(model)
+        extend = abi.InitExtend(real_model_offset=offset, real_model_size=size)
+        if share_with is not None:
+            extend.ctx = share_with.handle
+        needs_extend = share_with is not None or offset or size
+        value = abi.Handle()
+        code = runtime.rknn_init(
+            ctypes.byref(value),
+            data,
+            length,
+            int(flags),
+            ctypes.byref(extend) if needs_extend else None,
+        )
+        check("rknn_init", code, f"model: {what}; library: {runtime.path}")
+        self._share_with = share_with
+        self._open(runtime, value.value)
+
+    def _open(self, library: RknnLibrary, value: int) -> None:
+        handle = ContextHandle(library, value)
+        self._finalizer = weakref.finalize(self, handle.close)
+        self._bound: dict[str, Memory] = {}
         try:
-            count = self._query(abi.Query.IN_OUT_NUM, abi.InputOutputNum())
-            self.inputs = self._tensors(abi.Query.INPUT_ATTR, count.n_input)
-            self.outputs = self._tensors(abi.Query.OUTPUT_ATTR, count.n_output)
+            super().__init__(handle)
         except BaseException:
             self.close()
             raise
@@ -60,48 +81,66 @@ class Context(Closeable):
     # ------------------------------------------------------------------------------- lifetime
 
     @property
+    def library(self) -> RknnLibrary:
+        """The runtime library that the context lives in."""
+        return self._handle.library
+
+    @property
     def handle(self) -> int:
         """The `rknn_context` value; raises `ClosedError` after `close()`."""
-        if not self._finalizer.alive:
-            raise ClosedError("this context is closed")
-        return int(self._handle)
+        return self._handle.value
+
+    def dup(self) -> Context:
+        """A context of its own for the same model, whose weights are there once: section 4.3.4."""
+        source, value = abi.Handle(self.handle), abi.Handle()
+        code = self.library.rknn_dup_context(ctypes.byref(source), ctypes.byref(value))
+        check("rknn_dup_context", code)
+        duplicate: Context = type(self).__new__(type(self))
+        duplicate._share_with = self
+        duplicate._open(self.library, value.value)
+        return duplicate
 
     def close(self) -> None:
-        """`rknn_destroy`; closing twice does nothing."""
+        """`rknn_destroy`; closing twice does nothing. Memory that arrays share goes with them."""
+        self._bound.clear()
         self._finalizer()
 
-    # -------------------------------------------------------------------------------- queries
-
-    def _query(self, query: abi.Query, info: _S) -> _S:
-        code = self.library.rknn_query(
-            self.handle, int(query), ctypes.byref(info), ctypes.sizeof(info)
-        )
-        check(f"rknn_query({query.symbol})", code)
-        return info
-
-    def _tensors(self, query: abi.Query, count: int) -> tuple[TensorInfo, ...]:
-        return tuple(
-            tensor_info(self._query(query, abi.TensorAttr(index=index))) for index in range(count)
-        )
-
-    def sdk_version(self) -> tuple[str, str]:
-        """(version of the runtime library, version of the driver): RKNN_QUERY_SDK_VERSION."""
-        info = self._query(abi.Query.SDK_VERSION, abi.SdkVersion())
-        return _text(info.api_version), _text(info.drv_version)
-
-    def custom_string(self) -> str:
-        """What the model's author stored in it, often empty: RKNN_QUERY_CUSTOM_STRING."""
-        return _text(self._query(abi.Query.CUSTOM_STRING, abi.CustomString()).string)
-
-    def run_duration(self) -> int:
-        """Microseconds of the last run, without setting inputs or reading outputs (PERF_RUN)."""
-        return int(self._query(abi.Query.PERF_RUN, abi.PerfRun()).run_duration)
-
-    # ------------------------------------------------------------------------------ inference
+    # ---------------------------------------------------------------------------------- cores
 
     def set_core_mask(self, mask: abi.CoreMask) -> None:
-        """Choose the cores that `run` may use: `rknn_set_core_mask`."""
+        """Choose the cores that `run` may use: section 4.3.2."""
         check("rknn_set_core_mask", self.library.rknn_set_core_mask(self.handle, int(mask)))
+
+    def set_batch_core_num(self, cores: int) -> None:
+        """Spread a batch over so many cores: section 4.3.3."""
+        code = self.library.rknn_set_batch_core_num(self.handle, cores)
+        check("rknn_set_batch_core_num", code)
+
+    # --------------------------------------------------------------------------------- shapes
+
+    def set_input_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Take up a set of input shapes from `dynamic_shapes()`, images as NHWC: section 4.3.20.
+
+        Inputs and outputs, and memory set for them, begin anew. Raises `TensorError` for a set
+        that the model doesn't list.
+        """
+        listed = self.dynamic_shapes()
+        wanted = tuple(tuple(shape) for shape in shapes)
+        if listed and wanted not in set(zip(*listed, strict=True)):
+            sets = "\n".join(f"  {entry}" for entry in zip(*listed, strict=True))
+            raise TensorError(f"the shapes {wanted} are not in the model's list:\n{sets}")
+        attrs = (abi.TensorAttr * len(self.inputs))()
+        for attr, info, shape in zip(attrs, self.inputs, wanted, strict=True):
+            attr.index = info.index
+            attr.name = info.name.encode()[: abi.MAX_NAME_LEN - 1]
+            attr.n_dims = len(shape)
+            attr.dims[: len(shape)] = shape
+            attr.fmt = abi.TensorFormat[info.layout.name]
+        code = self.library.rknn_set_input_shapes(self.handle, len(attrs), attrs)
+        check("rknn_set_input_shapes", code, f"shapes: {wanted}")
+        self._bound.clear()
+
+    # ------------------------------------------------------------------------------ inference
 
     def set_inputs(
         self,
@@ -131,11 +170,22 @@ class Context(Closeable):
         if code:
             check("rknn_inputs_set", code, _describe_inputs(self.inputs, arrays, formats))
 
-    def run(self) -> None:
-        """Compute: `rknn_run`; blocks until the outputs are there."""
-        code = self.library.rknn_run(self.handle, None)
+    def run(self, *, timeout_ms: int = 0, non_block: bool = False) -> None:
+        """Compute: `rknn_run`; until the outputs are there, or `CallTimeoutError` before.
+
+        With `non_block` it returns at once, and `wait` waits.
+        """
+        if not timeout_ms and not non_block:
+            code = self.library.rknn_run(self.handle, None)
+        else:
+            extend = abi.RunExtend(timeout_ms=timeout_ms, non_block=non_block, fence_fd=-1)
+            code = self.library.rknn_run(self.handle, ctypes.byref(extend))
         if code:
             check("rknn_run", code)
+
+    def wait(self) -> None:
+        """Wait for the run that was begun with `non_block`: `rknn_wait`, which boards refuse."""
+        check("rknn_wait", self.library.rknn_wait(self.handle, None))
 
     def get_outputs(self, arrays: Sequence[NDArray[Any]], *, as_float: bool) -> None:
         """Write every output into its array: `rknn_outputs_get` into the caller's memory.
@@ -162,36 +212,58 @@ class Context(Closeable):
             self.library.rknn_outputs_release(self.handle, len(arrays), structs),
         )
 
+    # ------------------------------------------------------------------------------ zero copy
 
-def tensor_info(attr: abi.TensorAttr) -> TensorInfo:
-    """A C attribute as a `TensorInfo`; raises `ModelError` for types newer than this API."""
-    name = _text(attr.name)
-    try:
-        dtype = DType[abi.TensorType(attr.type).name]
-        layout = Layout[abi.TensorFormat(attr.fmt).name]
-        method = abi.QuantizationType(attr.qnt_type)
-    except ValueError as error:
-        raise ModelError(f"tensor {name!r} is beyond RKNN API {abi.API_VERSION}: {error}") from None
-    quantization = None
-    if dtype not in _FLOATS and method is abi.QuantizationType.AFFINE_ASYMMETRIC:
-        quantization = Quantization(attr.scale, attr.zp)
-    elif dtype not in _FLOATS and method is abi.QuantizationType.DFP:
-        quantization = Quantization(2.0**-attr.fl, 0)
-    return TensorInfo(
-        index=attr.index,
-        name=name,
-        shape=tuple(attr.dims[: min(attr.n_dims, abi.MAX_DIMS)]),
-        dtype=dtype,
-        layout=layout,
-        quantization=quantization,
-        size=attr.size,
-        size_with_stride=attr.size_with_stride,
-        width_stride=attr.w_stride,
-    )
+    def create_memory(
+        self, size: int, flags: abi.MemoryFlag = abi.MemoryFlag.FLAGS_DEFAULT
+    ) -> Memory:
+        """New memory of `size` bytes that the NPU can use: `rknn_create_mem`, or with flags 2."""
+        if flags:
+            pointer = self.library.rknn_create_mem2(self.handle, size, int(flags))
+            return self._memory("rknn_create_mem2", pointer)
+        return self._memory("rknn_create_mem", self.library.rknn_create_mem(self.handle, size))
 
+    def memory_from_fd(
+        self, fd: int, size: int, offset: int = 0, address: int | None = None
+    ) -> Memory:
+        """Memory that is a part of a descriptor: `rknn_create_mem_from_fd`.
 
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
+        `address` is where the descriptor's first byte is mapped here; the vendor's library needs
+        it to read and write the memory on the processor.
+        """
+        pointer = self.library.rknn_create_mem_from_fd(self.handle, fd, address, size, offset)
+        return self._memory("rknn_create_mem_from_fd", pointer)
+
+    def memory_from_physical(self, physical: int, size: int, address: int | None = None) -> Memory:
+        """Memory by its physical address: `rknn_create_mem_from_phys`."""
+        pointer = self.library.rknn_create_mem_from_phys(self.handle, physical, address, size)
+        return self._memory("rknn_create_mem_from_phys", pointer)
+
+    def set_io_memory(self, memory: Memory, attr: abi.TensorAttr) -> None:
+        """Let an input or output live in memory: `rknn_set_io_mem`.
+
+        `attr` is from `attribute`, with `type`, `fmt` or `pass_through` changed as section 3.4 of
+        the vendor's guide allows. The context keeps the memory alive.
+        """
+        code = self.library.rknn_set_io_mem(self.handle, memory.pointer, ctypes.byref(attr))
+        check("rknn_set_io_mem", code, f"tensor {tensor_info(attr)}; memory of {memory.size} bytes")
+        self._bound[f"{attr.index} {attr.name!r}"] = memory
+
+    def set_weight_memory(self, memory: Memory) -> None:
+        """Give the weights their memory, of `memory_size().weights` bytes: section 4.3.16."""
+        check("rknn_set_weight_mem", self.library.rknn_set_weight_mem(self.handle, memory.pointer))
+        self._bound["weights"] = memory
+
+    def set_internal_memory(self, memory: Memory) -> None:
+        """Give the intermediate tensors theirs, of `memory_size().internal` bytes: 4.3.17."""
+        code = self.library.rknn_set_internal_mem(self.handle, memory.pointer)
+        check("rknn_set_internal_mem", code)
+        self._bound["internal"] = memory
+
+    def _memory(self, call: str, pointer: Any) -> Memory:
+        if not pointer:
+            check(call, abi.ErrorCode.MALLOC_FAIL, "it returned NULL; the library's log says why")
+        return Memory(self._handle, pointer)
 
 
 def _model_argument(model: str | os.PathLike[str] | bytes) -> tuple[bytes, int, str]:

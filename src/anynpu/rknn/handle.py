@@ -1,0 +1,57 @@
+"""The C context behind a `Context` and its memories: destroyed when the last of them is done."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+from ..errors import ClosedError
+from .library import RknnLibrary
+
+
+class ContextHandle:
+    """An `rknn_context` value, and the memories created for it that are still alive.
+
+    `close` asks for its end; `rknn_destroy` follows at once, or with the last memory, so that no
+    array of a person's ever loses the memory it shares. Any thread may call it.
+    """
+
+    def __init__(self, library: RknnLibrary, value: int) -> None:
+        self.library = library
+        self._value = value
+        self._lock = threading.RLock()
+        self._memories: set[int] = set()
+        self._closing = self._destroyed = False
+
+    @property
+    def value(self) -> int:
+        """The value to pass to C; raises `ClosedError` once `close` was called."""
+        if self._closing:
+            raise ClosedError("this context is closed")
+        return self._value
+
+    def keep(self, pointer: Any) -> None:
+        """Remember a memory (a pointer to its `rknn_tensor_mem`)."""
+        with self._lock:
+            self._memories.add(ctypes.addressof(pointer.contents))
+
+    def destroy_memory(self, pointer: Any) -> None:
+        """`rknn_destroy_mem`, once for each memory, and what was waiting for it."""
+        with self._lock:
+            address = ctypes.addressof(pointer.contents)
+            if address in self._memories:
+                self._memories.remove(address)
+                self.library.rknn_destroy_mem(self._value, pointer)
+            self._destroy_if_due()
+
+    def close(self) -> None:
+        """Ask for the end; twice does nothing."""
+        with self._lock:
+            self._closing = True
+            self._destroy_if_due()
+
+    def _destroy_if_due(self) -> None:
+        if self._closing and not self._memories and not self._destroyed:
+            self._destroyed = True
+            self.library.rknn_destroy(self._value)

@@ -1,0 +1,119 @@
+"""`Memory`: what the program and the NPU both see, as NumPy arrays that share it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ..errors import ClosedError, InUseError, TensorError
+from ..lifetime import Closeable
+from . import abi
+from .handle import ContextHandle
+from .status import check
+
+
+class _Export:
+    """What an array is made of: it keeps the memory alive, and lives as long as the array."""
+
+    def __init__(self, memory: Memory, address: int, size: int) -> None:
+        self._memory = memory
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (size,),
+            "data": (address, False),
+        }
+
+
+class Memory(Closeable):
+    """One `rknn_tensor_mem`, made by the `create_memory` methods of `Context`.
+
+    `size` counts bytes. Arrays from `array` share the memory and keep it alive: `close` raises
+    `InUseError` as long as there is one. Without `close` the memory goes with its last reference.
+    Any thread may use it, one at a time.
+    """
+
+    def __init__(self, handle: ContextHandle, pointer: Any) -> None:
+        self._handle = handle
+        self._pointer = pointer
+        handle.keep(pointer)
+        self._exports: list[weakref.ref[Any]] = []
+        self._finalizer = weakref.finalize(self, handle.destroy_memory, pointer)
+
+    @property
+    def pointer(self) -> Any:
+        """The C pointer; raises `ClosedError` after `close`."""
+        if not self._finalizer.alive:
+            raise ClosedError("this memory is closed")
+        return self._pointer
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return int(self.pointer.contents.size)
+
+    @property
+    def fd(self) -> int:
+        """The descriptor by which others can map it, -1 where there is none."""
+        return int(self.pointer.contents.fd)
+
+    @property
+    def offset(self) -> int:
+        """Where in the descriptor it begins."""
+        return int(self.pointer.contents.offset)
+
+    @property
+    def physical_address(self) -> int:
+        """The address that the device uses."""
+        return int(self.pointer.contents.phys_addr)
+
+    @property
+    def address(self) -> int:
+        """Where its first byte is in this process. `virt_addr` of C leaves the offset out."""
+        contents = self.pointer.contents
+        is_from_fd = contents.flags == abi.MemoryOrigin.FROM_FD
+        return int(contents.virt_addr) + (int(contents.offset) if is_from_fd else 0)
+
+    def array(
+        self, shape: Sequence[int] | None = None, dtype: DTypeLike = np.uint8
+    ) -> NDArray[Any]:
+        """An array that shares the memory from its first byte: no copy, writable.
+
+        Without a shape it is flat and as long as fits. Raises `TensorError` for a shape that the
+        memory is too small for.
+        """
+        kind = np.dtype(dtype)
+        wanted = (self.size // kind.itemsize,) if shape is None else tuple(shape)
+        count = int(np.prod(wanted, dtype=np.int64))
+        if count * kind.itemsize > self.size:
+            raise TensorError(
+                f"{kind} {wanted} takes {count * kind.itemsize} bytes; the memory has {self.size}"
+            )
+        export = _Export(self, self.address, count * kind.itemsize)
+        self._exports = [reference for reference in self._exports if reference() is not None]
+        self._exports.append(weakref.ref(export))
+        shared: NDArray[Any] = np.asarray(export).view(kind).reshape(wanted)
+        return shared
+
+    def sync(self, mode: abi.SyncMode) -> None:
+        """Bring the processor's cache and the memory together: `rknn_mem_sync`.
+
+        TO_DEVICE after writing here and before the NPU reads, FROM_DEVICE after the NPU wrote.
+        Needed only for cacheable memory and where the runtime was told not to do it by itself.
+        """
+        code = self._handle.library.rknn_mem_sync(self._handle.value, self.pointer, int(mode))
+        check("rknn_mem_sync", code)
+
+    def close(self) -> None:
+        """Free it: `rknn_destroy_mem`; twice does nothing.
+
+        Memory that came from a descriptor or an address of the caller's stays theirs. Raises
+        `InUseError` while an array still shares it.
+        """
+        if self._finalizer.alive and any(reference() is not None for reference in self._exports):
+            raise InUseError("an array still shares this memory; delete the array first")
+        self._finalizer()
