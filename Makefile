@@ -29,7 +29,7 @@ bench: $(VENV)/installed-conformance
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed-%: pyproject.toml CMakeLists.txt native/shim.c | $(BIN)/python
+$(VENV)/installed-%: pyproject.toml CMakeLists.txt $(wildcard native/*.c) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	touch $@
 

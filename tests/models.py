@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -104,4 +105,82 @@ def convolution(channels: int = 3, size: int = 16, filters: int = 8) -> bytes:
         [("x", FLOAT, (1, channels, size, size))],
         [("y", FLOAT, (1, filters, size, size))],
         {"w": weights.astype(np.float32)},
+    )
+
+
+def with_metadata(data: bytes, metadata: dict[str, str]) -> bytes:
+    """A model with other metadata."""
+    model = onnx.load_from_string(data)
+    helper.set_model_props(model, metadata)
+    changed: bytes = model.SerializeToString()
+    return changed
+
+
+def deep(size: int = 16, metadata: dict[str, str] | None = None) -> bytes:
+    """Three convolutions in a row, which leave tensors in between."""
+    rng = np.random.default_rng(3)
+    channels = [3, 16, 8, 4]
+    constants = {
+        f"w{i}": rng.normal(0, 0.2, (channels[i + 1], channels[i], 3, 3)).astype(np.float32)
+        for i in range(3)
+    }
+    names = ["x", "a", "b", "y"]
+    return save(
+        [
+            helper.make_node("Conv", [names[i], f"w{i}"], [names[i + 1]], pads=[1, 1, 1, 1])
+            for i in range(3)
+        ],
+        [("x", FLOAT, (1, 3, size, size))],
+        [("y", FLOAT, (1, 4, size, size))],
+        constants,
+        metadata,
+    )
+
+
+def dynamic(
+    sizes: Sequence[tuple[int, int]] = ((8, 8), (12, 16), (16, 8)),
+    metadata: dict[str, str] | None = None,
+) -> bytes:
+    """A convolution of images (1, 3, H, W) in several sizes, the first being the default."""
+    shapes = json.dumps([{"x": [1, 3, *size]} for size in sizes])
+    weights = np.random.default_rng(7).normal(0, 0.3, (8, 3, 3, 3)).astype(np.float32)
+    return save(
+        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+        [("x", FLOAT, (1, 3, "h", "w"))],
+        [("y", FLOAT, (1, 8, "h", "w"))],
+        {"w": weights},
+        {"anynpu.shapes": shapes, **(metadata or {})},
+    )
+
+
+def sigmoids(size: int = 1024, layers: int = 10, metadata: dict[str, str] | None = None) -> bytes:
+    """A chain that NPUs take their time for: they look an element up after the other."""
+    names = ["x", *(f"t{i}" for i in range(1, layers)), "y"]
+    return save(
+        [
+            helper.make_node("Sigmoid", names[i : i + 1], names[i + 1 : i + 2])
+            for i in range(layers)
+        ],
+        [("x", FLOAT, (1, 3, size, size))],
+        [("y", FLOAT, (1, 3, size, size))],
+        metadata=metadata,
+    )
+
+
+def repeated_convolution(size: int, filters: int, layers: int) -> bytes:
+    """A picture through many convolutions, which takes a while."""
+    rng = np.random.default_rng(3)
+    constants, nodes, channels = {}, [], 3
+    for i in range(layers):
+        weights = rng.normal(0, 0.05, (filters, channels, 3, 3)).astype(np.float32)
+        constants[f"w{i}"] = weights
+        target = "y" if i == layers - 1 else f"t{i + 1}"
+        source = "x" if i == 0 else f"t{i}"
+        nodes.append(helper.make_node("Conv", [source, f"w{i}"], [target], pads=[1, 1, 1, 1]))
+        channels = filters
+    return save(
+        nodes,
+        [("x", FLOAT, (1, 3, size, size))],
+        [("y", FLOAT, (1, filters, size, size))],
+        constants,
     )

@@ -11,6 +11,8 @@ import pytest
 from PIL import Image
 
 import anynpu
+from anynpu.rknn.abi import InitFlag, TensorFormat
+from anynpu.rknn.context import Context
 from anynpu.soft.build import BuildOptions, build, build_file
 from anynpu.soft.engines import Normalization
 from anynpu.soft.formats import rknn as rknn_format
@@ -59,7 +61,7 @@ def test_files(tmp_path: Path, suffix: str) -> None:
     source, target = tmp_path / "source.onnx", tmp_path / f"target{suffix}"
     source.write_bytes(models.add_one())
     program = build_file(source, target, BuildOptions())
-    assert [port.name for port in program.inputs] == ["x"]
+    assert [port.name for port in program.variant(0).inputs] == ["x"]
     with anynpu.Model(target) as model:
         model.run(np.zeros((1, 3, 4, 5)))
         assert (model.output_f32(0) == 1).all()
@@ -204,3 +206,37 @@ def test_a_trained_classifier_keeps_its_answers_in_int8(
             picture = Image.fromarray(getattr(data, name)()).convert("RGB").resize((224, 224))
             model.run(np.asarray(picture))
             assert answer in names[int(model.output_f32(0).argmax())]
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_one_file_keeps_the_weights_for_other_resolutions(tmp_path: Path, quantized: bool) -> None:
+    """As a user would: the second file is small, and runs on the first one's weights."""
+    files = {size: tmp_path / f"{size}.rknn" for size in (16, 8)}
+    for size, file in files.items():
+        folder = None
+        if quantized:
+            folder = tmp_path / f"calibration{size}"
+            folder.mkdir()
+            values = np.random.default_rng(size).normal(0, 1, (3, 1, 4, size, size))
+            for i, value in enumerate(values.astype(np.float32)):
+                np.save(folder / f"{i}.npy", value)
+        model = models.convolution(channels=4, size=size, filters=64)
+        build_file(model, file, BuildOptions(quantize=folder, remove_weights=size == 8))
+        whole = tmp_path / f"whole{size}.rknn"
+        build_file(model, whole, BuildOptions(quantize=folder))
+    assert files[8].stat().st_size < files[16].stat().st_size
+    value = np.random.default_rng(0).normal(0, 1, (1, 8, 8, 4)).astype(np.float32)
+    with Context(files[16]) as donor:
+        flags = InitFlag.SHARE_WEIGHT_MEM
+        with Context(files[8], flags=flags, share_with=donor) as context:
+            found = run_once(context, value)
+    with Context(tmp_path / "whole8.rknn") as context:
+        np.testing.assert_array_equal(found, run_once(context, value))
+
+
+def run_once(context: Context, value: np.ndarray) -> np.ndarray:
+    context.set_inputs([value], [TensorFormat.NHWC])
+    context.run()
+    result = np.empty(context.outputs[0].shape, np.float32)
+    context.get_outputs([result], as_float=True)
+    return result

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import inspect
 import os
 import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import psutil
@@ -17,6 +19,8 @@ from hypothesis import strategies as st
 from anynpu.rknn import abi
 from anynpu.rknn.library import RknnLibrary, load
 from anynpu.soft.formats.rknn import write_soft
+from anynpu.soft.memory import strict
+from anynpu.soft.rknn import IMPLEMENTED
 
 from ... import models
 from ...capi import SUCC, infer, init, opened
@@ -24,6 +28,8 @@ from ...capi import SUCC, infer, init, opened
 KNOWN_CODES = set(abi.ErrorCode)
 VALID = [
     models.add_one(),
+    models.dynamic(),
+    models.add_one(metadata={"anynpu.soc": "rv1106"}),
     models.quantized(),
     models.two_inputs(),
     models.convolution(),
@@ -75,15 +81,20 @@ class Fuzzer:
         self.npu = npu
         self.random = random.Random(seed)
         self.handles: list[int] = []
+        self.mems: list[Any] = []
+        self.stale: list[Any] = []
         self.memory = np.zeros(1 << 16, np.uint8)
-        self.lent: list[abi.Output] = []
+        self.descriptor = os.memfd_create("fuzz")
+        os.ftruncate(self.descriptor, 8192)
+
+    # ------------------------------------------------------------------------------ arguments
 
     def integer(self) -> int:
         edge = [0, 1, 2, 3, -1, 5, 16, 2**31 - 1, -(2**31), 0x10000]
         return self.random.choice(edge)
 
     def count(self) -> int:
-        return self.integer() & 0xFFFFFFFF
+        return self.random.choice([0, 1, 2, 2**32 - 1])
 
     def handle(self) -> int:
         choices = [0, 7, 2**64 - 1, self.random.getrandbits(64)]
@@ -92,29 +103,64 @@ class Fuzzer:
     def address(self) -> int | None:
         return self.random.choice([None, self.memory.ctypes.data])
 
+    def mem(self) -> Any:
+        made_up = ctypes.pointer(abi.TensorMem(size=100))
+        return self.random.choice([*self.mems[-5:], *self.stale[-2:], made_up, None])
+
+    def attr(self) -> Any:
+        attr = abi.TensorAttr(
+            index=self.random.choice([0, 0, 1, self.count()]),
+            n_dims=self.random.choice([4, 4, 0, 16, 17, 2**32 - 1]),
+            name=self.random.choice([b"x", b"y", b"a", b"", b"nothing"]),
+            fmt=self.random.choice([0, 1, 2, 3, self.integer()]),
+            type=self.random.choice([0, 1, 2, 3, self.integer()]),
+            pass_through=self.random.choice([0, 0, 1]),
+            h_stride=self.random.choice([0, 0, 7, 2**31]),
+            w_stride=self.count(),
+        )
+        attr.dims[:4] = self.random.choice([(1, 8, 8, 3), (1, 12, 16, 3), (0, 0, 0, 0)])
+        return self.random.choice([ctypes.pointer(attr), ctypes.pointer(attr), None])
+
+    # ---------------------------------------------------------------------------------- calls
+
     def init(self) -> int:
-        context = abi.Handle()
+        context, extend = abi.Handle(), abi.InitExtend(ctx=self.handle())
         model = self.random.choice(VALID)
         if self.random.random() < 0.3:
             model = model[: self.random.randrange(1, len(model))]
         code = self.npu.rknn_init(
-            ctypes.byref(context), model, len(model), self.random.getrandbits(17), None
+            ctypes.byref(context),
+            model,
+            len(model),
+            self.random.getrandbits(17) if self.random.random() < 0.5 else 0,
+            self.random.choice([None, ctypes.byref(extend)]),
         )
         if code == SUCC:
             self.handles.append(context.value)
         return code
 
+    def dup_context(self) -> int:
+        source, target = abi.Handle(self.handle()), abi.Handle()
+        code = self.npu.rknn_dup_context(
+            self.random.choice([None, ctypes.byref(source), ctypes.byref(source)]),
+            self.random.choice([None, ctypes.byref(target), ctypes.byref(target)]),
+        )
+        if code == SUCC:
+            self.handles.append(target.value)
+        return code
+
     def destroy(self) -> int:
         handle = self.handle()
-        if handle in self.handles and len(self.handles) > 2:
+        if handle in self.handles:
+            if len(self.handles) < 4:
+                return SUCC
             self.handles.remove(handle)
-        elif handle in self.handles:
-            return 0
         return self.npu.rknn_destroy(handle)
 
     def query(self) -> int:
-        size = self.random.choice([0, 8, 372, 376, 1024, 33040, len(self.memory)])
-        return self.npu.rknn_query(self.handle(), self.integer(), self.address(), size)
+        size = self.random.choice([0, 8, 16, 64, 372, 376, 512, 1024, 33040, len(self.memory)])
+        command = self.random.choice([self.integer(), self.random.randrange(18)])
+        return self.npu.rknn_query(self.handle(), command, self.address(), size)
 
     def inputs_set(self) -> int:
         inputs = (abi.Input * 2)()
@@ -125,13 +171,20 @@ class Fuzzer:
             given_input.pass_through = self.random.choice([0, 0, 1, 255])
             given_input.type = self.random.choice([0, 1, 2, 3, self.integer()])
             given_input.fmt = self.random.choice([0, 1, 2, 3, self.integer()])
-        count = self.random.choice([0, 1, 2, 2**32 - 1])
-        given_pointer = self.random.choice([inputs, inputs, None])
-        return self.npu.rknn_inputs_set(self.handle(), count, given_pointer)
+        pointer = self.random.choice([inputs, inputs, None])
+        return self.npu.rknn_inputs_set(self.handle(), self.count(), pointer)
 
     def run(self) -> int:
-        extend = abi.RunExtend(self.random.getrandbits(64), 0, self.integer(), self.integer())
+        extend = abi.RunExtend(
+            self.random.getrandbits(64),
+            self.random.choice([0, 0, 1]),
+            self.random.choice([0, 0, 1000, -1]),
+            self.integer(),
+        )
         return self.npu.rknn_run(self.handle(), self.random.choice([None, ctypes.byref(extend)]))
+
+    def wait(self) -> int:
+        return self.npu.rknn_wait(self.handle(), None)
 
     def outputs_get(self) -> int:
         outputs = (abi.Output * 2)()
@@ -141,46 +194,106 @@ class Fuzzer:
             output.index = self.random.choice([0, 1, self.count()])
             output.buf = self.address()
             output.size = self.random.choice([0, 10, 240, len(self.memory)])
-        count = self.random.choice([0, 1, 2, 2**32 - 1])
         pointer = self.random.choice([outputs, outputs, None])
-        return self.npu.rknn_outputs_get(self.handle(), count, pointer, None)
+        return self.npu.rknn_outputs_get(self.handle(), self.count(), pointer, None)
 
     def outputs_release(self) -> int:
         outputs = (abi.Output * 2)()
         for output in outputs:
             output.is_prealloc = self.random.choice([0, 1])
             output.buf = self.address()
-        count = self.random.choice([0, 1, 2, 2**32 - 1])
         pointer = self.random.choice([outputs, None])
-        return self.npu.rknn_outputs_release(self.handle(), count, pointer)
+        return self.npu.rknn_outputs_release(self.handle(), self.count(), pointer)
 
     def set_core_mask(self) -> int:
         return self.npu.rknn_set_core_mask(self.handle(), self.integer())
 
-    def calls(self) -> list[Callable[[], int]]:
-        rare = [self.init, self.destroy]
-        common = [
-            self.query,
-            self.inputs_set,
-            self.run,
-            self.outputs_get,
-            self.outputs_release,
-            self.set_core_mask,
+    def set_batch_core_num(self) -> int:
+        return self.npu.rknn_set_batch_core_num(self.handle(), self.integer())
+
+    def set_input_shapes(self) -> int:
+        return self.npu.rknn_set_input_shapes(self.handle(), self.count() & 1, self.attr())
+
+    def set_input_shape(self) -> int:
+        return self.npu.rknn_set_input_shape(self.handle(), self.attr())
+
+    def create(self) -> int:
+        # Strict buffers have a copy that is touched at once; the others are not there until used.
+        largest = 2**20 if strict() else 2**31
+        size = self.random.choice([0, 1, 240, 5000, 2**18, largest])
+        flags = self.random.choice([0, 1, 2, 4, 0x20000, self.random.getrandbits(32)])
+        makers: list[Callable[[], Any]] = [
+            lambda: self.npu.rknn_create_mem(self.handle(), size),
+            lambda: self.npu.rknn_create_mem2(self.handle(), size, flags),
+            lambda: self.npu.rknn_create_mem_from_fd(
+                self.handle(),
+                self.random.choice([self.descriptor, -1, 99999]),
+                None,
+                self.random.choice([100, 8192, size]),
+                self.random.choice([0, 4096, -1, 2**31 - 1]),
+            ),
+            lambda: self.npu.rknn_create_mem_from_phys(
+                self.handle(), self.random.getrandbits(40), self.memory.ctypes.data, 1000
+            ),
+            lambda: self.npu.rknn_create_mem_from_mb_blk(self.handle(), self.address(), 0),
         ]
-        return rare + 4 * common
+        mem = self.random.choice(makers)()
+        if mem:
+            self.mems.append(mem)
+        return SUCC
+
+    def destroy_mem(self) -> int:
+        mem = self.mem()
+        code = self.npu.rknn_destroy_mem(self.handle(), mem)
+        if code == SUCC:
+            self.mems = [m for m in self.mems if ctypes.addressof(m.contents) != address_of(mem)]
+            self.stale.append(mem)
+        return code
+
+    def mem_sync(self) -> int:
+        return self.npu.rknn_mem_sync(self.handle(), self.mem(), self.integer())
+
+    def set_mem(self) -> int:
+        calls = (self.npu.rknn_set_weight_mem, self.npu.rknn_set_internal_mem)
+        return self.random.choice(calls)(self.handle(), self.mem())
+
+    def set_io_mem(self) -> int:
+        return self.npu.rknn_set_io_mem(self.handle(), self.mem(), self.attr())
 
     def go(self, steps: int) -> None:
+        rare = [self.init, self.destroy, self.dup_context]
+        common = [
+            self.query, self.inputs_set, self.run, self.wait, self.outputs_get,
+            self.outputs_release, self.set_core_mask, self.set_batch_core_num,
+            self.set_input_shapes, self.set_input_shape, self.create, self.destroy_mem,
+            self.mem_sync, self.set_mem, self.set_io_mem,
+        ]  # fmt: skip
         for _ in range(3):
             self.init()
         for _ in range(steps):
-            code = self.random.choice(self.calls())()
+            code = self.random.choice(rare + 4 * common)()
             assert code in KNOWN_CODES, code
         for handle in self.handles:
             assert self.npu.rknn_destroy(handle) == SUCC
+        for mem in self.mems:
+            assert self.npu.rknn_destroy_mem(0, mem) in KNOWN_CODES
+        os.close(self.descriptor)
+
+
+def address_of(pointer: Any) -> int:
+    return ctypes.addressof(pointer.contents) if pointer else 0
+
+
+def test_the_fuzzer_calls_every_function() -> None:
+    source = inspect.getsource(Fuzzer)
+    for name in IMPLEMENTED:
+        assert f"self.npu.{name}" in source, name
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_calls(npu: RknnLibrary, seed: int) -> None:
+def test_random_calls(npu: RknnLibrary, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if seed % 2:
+        monkeypatch.setenv("ANYNPU_SOFT_STRICT", "1")
     Fuzzer(npu, seed).go(2500)
 
 

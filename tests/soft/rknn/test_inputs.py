@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from onnx import TensorProto
 
 from anynpu.rknn import abi
+from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.abi import TensorFormat as Fmt
 from anynpu.rknn.library import RknnLibrary, load
 from anynpu.tensor import DType
@@ -19,7 +20,6 @@ from anynpu.tensor import DType
 from ... import models
 from ...capi import SUCC, infer, one_input, opened, set_input
 
-Code = abi.ErrorCode
 SHAPE = (1, 3, 4, 5)
 MEAN_STD = {
     "anynpu.mean": '{"x": [10, 20, 30]}',
@@ -175,7 +175,7 @@ def test_native_bytes_of_pictures_are_nhwc(npu: RknnLibrary, channels: int) -> N
 def test_native_bytes_of_features_are_channel_blocks(npu: RknnLibrary) -> None:
     shape = (1, 20, 2, 3)
     values = np.random.default_rng(2).normal(0, 4, shape).astype(np.float16)
-    native = np.zeros((1, 3, 2, 3, 8), np.float16)
+    native = np.zeros((1, 4, 2, 3, 8), np.float16)  # RK3588 has an even number of blocks
     for channel in range(20):
         native[:, channel // 8, :, :, channel % 8] = values[:, channel]
     with opened(npu, models.passes(TensorProto.FLOAT, shape)) as context:

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from anynpu.rknn import abi
+from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.library import RknnLibrary
 from anynpu.soft.formats.rknn import write_soft
 
 from ... import models
 from ...capi import SUCC, attribute, init, opened, query
-
-Code = abi.ErrorCode
 
 
 def test_init_takes_bytes(npu: RknnLibrary) -> None:

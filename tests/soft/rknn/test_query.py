@@ -9,12 +9,12 @@ import pytest
 from onnx import TensorProto
 
 from anynpu.rknn import abi
+from anynpu.rknn.abi import ErrorCode as Code
+from anynpu.rknn.abi import Query
 from anynpu.rknn.library import RknnLibrary
 
 from ... import models
 from ...capi import SUCC, attribute, infer, opened, query
-
-Code, Query = abi.ErrorCode, abi.Query
 
 
 def test_number_of_tensors(npu: RknnLibrary) -> None:

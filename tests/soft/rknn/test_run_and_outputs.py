@@ -13,12 +13,13 @@ import pytest
 from onnx import TensorProto, helper
 
 from anynpu.rknn import abi
+from anynpu.rknn.abi import CoreMask as Mask
+from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.library import RknnLibrary
 
 from ... import models
 from ...capi import SUCC, get_output, infer, opened, set_input
 
-Code, Mask = abi.ErrorCode, abi.CoreMask
 SHAPE = (1, 3, 4, 5)
 
 

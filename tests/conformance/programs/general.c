@@ -1,48 +1,19 @@
 /* A client of the RKNN C API: what a program of a user does, step by step, checking every code.
  *
- *     client MODEL INPUT OUTPUT [THREADS]
+ *     general MODEL INPUT OUTPUT [THREADS]
  *
  * INPUT holds float32 NCHW values of the model's first input; OUTPUT gets float32 values of its
  * first output. The library starts inside the first call, which several threads may make at once.
  */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "rknn_api.h"
+#include "program.h"
 
 #define MAX_THREADS 16
-#define REQUIRE(condition)                                                             \
-    do {                                                                               \
-        if (!(condition)) {                                                            \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);    \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
 
 static const char *model_path;
 static float *input_values;
 static size_t input_bytes;
-
-static void *read_file(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
-    REQUIRE(file && !fseek(file, 0, SEEK_END));
-    *size = (size_t)ftell(file);
-    rewind(file);
-    void *data = malloc(*size);
-    REQUIRE(data && fread(data, 1, *size, file) == *size);
-    fclose(file);
-    return data;
-}
-
-static void print_attribute(const char *side, const rknn_tensor_attr *attr) {
-    printf("%s %s dims", side, attr->name);
-    for (uint32_t i = 0; i < attr->n_dims; i++)
-        printf(" %u", attr->dims[i]);
-    printf(" fmt %d type %d size %u zp %d scale %g\n", attr->fmt, attr->type, attr->size, attr->zp,
-           attr->scale);
-}
 
 /* From rknn_init to rknn_destroy; returns the first output, which the caller frees. */
 static float *infer(int verbose, size_t *output_bytes) {
@@ -121,8 +92,7 @@ int main(int count, char **arguments) {
         REQUIRE(!memcmp(results[i], result, bytes));
         free(results[i]);
     }
-    FILE *file = fopen(arguments[3], "wb");
-    REQUIRE(file && fwrite(result, 1, bytes, file) == bytes && !fclose(file));
+    write_file(arguments[3], result, bytes);
     free(result);
     free(input_values);
     return 0;

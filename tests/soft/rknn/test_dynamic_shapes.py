@@ -1,0 +1,143 @@
+"""Models of several input shapes."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from anynpu.rknn import abi
+from anynpu.rknn.abi import ErrorCode as Code
+from anynpu.rknn.abi import Query
+from anynpu.rknn.abi import TensorFormat as Fmt
+from anynpu.rknn.library import RknnLibrary
+
+from ... import models
+from ...capi import SUCC, attribute, get_output, infer, init, opened, query, set_input
+from .test_zero_copy import Bound
+
+SIZES = ((8, 8), (12, 16), (16, 8))
+
+
+def shape_attr(dims: tuple[int, ...], fmt: int = Fmt.NHWC, **fields: object) -> abi.TensorAttr:
+    attr = abi.TensorAttr(index=0, n_dims=len(dims), name=b"x", fmt=fmt)
+    attr.dims[: len(dims)] = dims
+    for name, value in fields.items():
+        setattr(attr, name, value)
+    return attr
+
+
+def set_shape(npu: RknnLibrary, context: int, attr: abi.TensorAttr, count: int = 1) -> int:
+    return npu.rknn_set_input_shapes(context, count, ctypes.byref(attr))
+
+
+def test_the_range_lists_the_shapes(npu: RknnLibrary) -> None:
+    with opened(npu, models.dynamic(SIZES)) as context:
+        info = abi.InputRange(index=0)
+        assert query(npu, context, Query.INPUT_DYNAMIC_RANGE, info) == SUCC
+        assert (info.shape_number, info.fmt, info.n_dims) == (3, Fmt.NHWC, 4)
+        assert info.name == b"x"
+        shapes = [list(info.dyn_range[n][:4]) for n in range(3)]
+        assert shapes == [[1, h, w, 3] for h, w in SIZES]
+        info = abi.InputRange(index=1)
+        assert query(npu, context, Query.INPUT_DYNAMIC_RANGE, info) == Code.PARAM_INVALID
+
+
+def test_a_static_model_has_no_range(npu: RknnLibrary) -> None:
+    with opened(npu, models.add_one()) as context:
+        info = abi.InputRange()
+        assert query(npu, context, Query.INPUT_DYNAMIC_RANGE, info) == Code.MODEL_INVALID
+        # Its own shape may be set, as every shape of a list may.
+        assert set_shape(npu, context, shape_attr((1, 4, 5, 3))) == SUCC
+        assert set_shape(npu, context, shape_attr((1, 4, 6, 3))) == Code.FAIL
+
+
+def test_512_shapes(npu: RknnLibrary) -> None:
+    sizes = [(8, width) for width in range(8, 8 + 512)]
+    with opened(npu, models.dynamic(sizes)) as context:
+        info = abi.InputRange()
+        assert query(npu, context, Query.INPUT_DYNAMIC_RANGE, info) == SUCC
+        assert info.shape_number == 512
+        assert list(info.dyn_range[511][:4]) == [1, 8, 519, 3]
+    assert init(npu, models.dynamic([*sizes, (9, 9)]))[0] == Code.MODEL_INVALID
+
+
+@pytest.mark.parametrize(("h", "w"), SIZES)
+@pytest.mark.parametrize("fmt", [Fmt.NHWC, Fmt.NCHW])
+def test_each_shape_computes(npu: RknnLibrary, h: int, w: int, fmt: Fmt) -> None:
+    values = np.random.default_rng(0).normal(0, 1, (1, 3, h, w)).astype(np.float32)
+    like = np.empty((1, 8, h, w), np.float32)
+    with opened(npu, models.convolution(size=8)):
+        pass
+    with opened(npu, models.dynamic([(h, w)])) as context:
+        expected = infer(npu, context, values, like)
+    dims = (1, h, w, 3) if fmt == Fmt.NHWC else (1, 3, h, w)
+    with opened(npu, models.dynamic(SIZES)) as context:
+        assert set_shape(npu, context, shape_attr(dims, fmt)) == SUCC
+        np.testing.assert_array_equal(infer(npu, context, values, like), expected)
+        for command, shape in (
+            (Query.CURRENT_INPUT_ATTR, [1, h, w, 3]),
+            (Query.CURRENT_OUTPUT_ATTR, [1, 8, h, w]),
+            (Query.CURRENT_NATIVE_INPUT_ATTR, [1, h, w, 3]),
+            (Query.CURRENT_NATIVE_OUTPUT_ATTR, [1, 2, h, w, 8]),
+            (Query.INPUT_ATTR, [1, 8, 8, 3]),
+        ):
+            attr = attribute(npu, context, command)
+            assert list(attr.dims[: attr.n_dims]) == shape
+
+
+def test_a_new_shape_begins_anew(npu: RknnLibrary) -> None:
+    values = np.ones((1, 3, 8, 8), np.float32)
+    with opened(npu, models.dynamic(SIZES)) as context:
+        infer(npu, context, values, np.empty((1, 8, 8, 8), np.float32))
+        assert set_shape(npu, context, shape_attr((1, 8, 8, 3))) == SUCC
+        assert npu.rknn_run(context, None) == SUCC  # the same shape changes nothing
+        assert set_shape(npu, context, shape_attr((1, 12, 16, 3))) == SUCC
+        assert npu.rknn_run(context, None) == Code.INPUT_INVALID
+        assert set_input(npu, context, values) == Code.PARAM_INVALID  # too small now
+
+
+def test_zero_copy_with_a_new_shape(npu: RknnLibrary) -> None:
+    with opened(npu, models.dynamic(SIZES)) as context:
+        values = np.ones((1, 3, 12, 16), np.float32)
+        assert set_shape(npu, context, shape_attr((1, 12, 16, 3))) == SUCC
+        expected = infer(npu, context, values, np.empty((1, 8, 12, 16), np.float32))
+        bound = Bound(npu, context)
+        attr = attribute(npu, context, Query.CURRENT_INPUT_ATTR)
+        attr.type, attr.fmt = abi.TensorType.FLOAT32, Fmt.NCHW
+        bound.bind(attr, values.nbytes).view(np.float32)[:] = 1
+        bound.run()
+        np.testing.assert_array_equal(get_output(npu, context, expected), expected)
+
+
+def test_shapes_that_are_not_listed(npu: RknnLibrary, capfd: pytest.CaptureFixture[str]) -> None:
+    with opened(npu, models.dynamic(SIZES)) as context:
+        assert set_shape(npu, context, shape_attr((1, 9, 9, 3))) == Code.FAIL
+        log = capfd.readouterr().err
+        assert (
+            "rknn_set_input_shapes error, input name = x supported input shapes are as follows:"
+            in log
+        )
+        assert " shape = [1,12,16,3], layout = NHWC" in log
+        assert "while get rknn_tensor_attr[0].name = x, dims = [1, 9, 9, 3], fmt = NHWC" in log
+
+
+def test_misuse(npu: RknnLibrary) -> None:
+    with opened(npu, models.dynamic(SIZES)) as context:
+        good = shape_attr((1, 8, 8, 3))
+        assert npu.rknn_set_input_shapes(context, 1, None) == Code.PARAM_INVALID
+        for count in (0, 2, 2**32 - 1):
+            assert set_shape(npu, context, good, count) == Code.PARAM_INVALID
+        assert set_shape(npu, context, shape_attr((1, 8, 8, 3), index=3)) == Code.PARAM_INVALID
+        for n_dims in (0, 17, 2**32 - 1):
+            attr = shape_attr((1, 8, 8, 3), n_dims=n_dims)
+            assert set_shape(npu, context, attr) == Code.PARAM_INVALID
+        assert set_shape(npu, context, shape_attr((1, 8, 8, 3), fmt=99)) == Code.FAIL
+
+
+def test_the_old_call_is_refused(npu: RknnLibrary, capfd: pytest.CaptureFixture[str]) -> None:
+    with opened(npu, models.dynamic(SIZES)) as context:
+        attr = shape_attr((1, 8, 8, 3))
+        assert npu.rknn_set_input_shape(context, ctypes.byref(attr)) == Code.FAIL
+    assert "use rknn_set_input_shapes" in capfd.readouterr().err
