@@ -1,0 +1,551 @@
+/* Workers that run jobs with no Python between them.
+ *
+ * A worker has a thread and, for each program, a list of steps: function pointers with integer
+ * arguments, each a constant or one of the job's slots. A job names a program; any worker it
+ * allows runs the program's steps on the job's slots, and stops at the first that doesn't return 0.
+ * A job that finds no idle worker waits in one queue, in order. The pump knows no vendor: the steps
+ * are calls of a vendor's library or kernels of ours.
+ *
+ * Every function may be called from any thread, and none calls back. The submitter owns a job's
+ * memory and keeps it, and what its slots point to, until the job is done.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define MAX_ARGUMENTS 8
+#define MAX_STEPS 16
+#define MAX_SLOTS 8
+#define MAX_WORKERS 64
+#define NO_PROGRAM UINT32_MAX
+#define FOREVER INT64_MAX
+
+enum state { IDLE, WAITING, RUNNING, DONE, CANCELLED };
+enum answer { ACCEPTED, FULL, CLOSED };
+
+struct argument {
+    uint64_t is_slot; /* value is a slot's number */
+    uint64_t value;
+};
+
+struct step {
+    uint64_t function; /* int32_t function(uintptr_t, ...) */
+    uint32_t count;    /* of arguments */
+    uint32_t is_entry; /* only when the worker ran another program before */
+    struct argument arguments[MAX_ARGUMENTS];
+};
+
+struct job {
+    /* The submitter's. */
+    uint64_t slots[MAX_SLOTS];
+    uint64_t workers;    /* bit n: worker n may run it */
+    uint32_t program;
+    uint32_t is_reported; /* anynpu_pump_next gives it when it is done */
+    uint32_t is_ordered;  /* counts in `order` */
+    uint32_t is_urgent;   /* enters whatever waits already */
+    /* The pump's, times in nanoseconds of the monotonic clock. */
+    int32_t state;
+    int32_t result; /* of the step that failed, else 0 */
+    uint32_t step;  /* the step that failed, else the number of steps */
+    uint32_t worker;
+    uint64_t order; /* how many ordered jobs were accepted before */
+    int64_t submitted, started;
+    int64_t ends[MAX_STEPS];
+    struct job *next;
+};
+
+struct program {
+    uint32_t count;      /* of a worker's steps */
+    struct step steps[]; /* one worker's after the other's */
+};
+
+struct worker {
+    struct pump *pump;
+    pthread_t thread;
+    pthread_cond_t wake;
+    struct job *job; /* handed over to the thread */
+    int is_busy;     /* runs a job, on its own thread or on a submitter's */
+    uint32_t program; /* the last that it ran to its end */
+};
+
+struct pump {
+    pthread_mutex_t lock;
+    pthread_cond_t space;     /* a job may be accepted */
+    pthread_cond_t done;      /* a job is done */
+    pthread_cond_t completed; /* a job is there for anynpu_pump_next */
+    uint32_t count, started, program_count;
+    struct program **programs;
+    uint32_t capacity, waiting;         /* the queue's */
+    uint32_t most_unseen, unseen;       /* reported jobs that nobody confirmed yet */
+    struct job *first, *last;           /* the queue */
+    struct job *first_done, *last_done; /* the completions */
+    uint64_t *schedule;                 /* bit masks of workers, by ticket */
+    uint32_t schedule_length;
+    uint64_t tickets, order;
+    int is_paced, is_closed;
+    int64_t next_admission, mean_duration;
+    pid_t owner;
+    struct worker workers[MAX_WORKERS];
+};
+
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static int64_t deadline_after(int64_t timeout) {
+    return timeout < 0 ? FOREVER : now() + timeout;
+}
+
+/* Wait for a condition; 0 when the deadline has passed. */
+static int wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t deadline) {
+    if (deadline == FOREVER)
+        return !pthread_cond_wait(condition, lock);
+    struct timespec time = {.tv_sec = (time_t)(deadline / 1000000000),
+                            .tv_nsec = (long)(deadline % 1000000000)};
+    return pthread_cond_timedwait(condition, lock, &time) != ETIMEDOUT;
+}
+
+/* ------------------------------------------------------------------------------ running a job */
+
+typedef uintptr_t word;
+
+/* Functions of fewer or narrower integer arguments take them from the same registers. */
+static int32_t call(uint64_t address, uint32_t count, const word *a) {
+    void (*function)(void);
+    word pointer = (word)address;
+    memcpy(&function, &pointer, sizeof function);
+    switch (count) {
+    case 0: return ((int32_t(*)(void))function)();
+    case 1: return ((int32_t(*)(word))function)(a[0]);
+    case 2: return ((int32_t(*)(word, word))function)(a[0], a[1]);
+    case 3: return ((int32_t(*)(word, word, word))function)(a[0], a[1], a[2]);
+    case 4: return ((int32_t(*)(word, word, word, word))function)(a[0], a[1], a[2], a[3]);
+    case 5:
+        return ((int32_t(*)(word, word, word, word, word))function)(a[0], a[1], a[2], a[3], a[4]);
+    case 6:
+        return ((int32_t(*)(word, word, word, word, word, word))function)(a[0], a[1], a[2], a[3],
+                                                                          a[4], a[5]);
+    case 7:
+        return ((int32_t(*)(word, word, word, word, word, word, word))function)(
+            a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+    default:
+        return ((int32_t(*)(word, word, word, word, word, word, word, word))function)(
+            a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+    }
+}
+
+static int32_t run_step(const struct step *step, const struct job *job) {
+    word arguments[MAX_ARGUMENTS];
+    for (uint32_t i = 0; i < step->count; i++) {
+        const struct argument *argument = &step->arguments[i];
+        arguments[i] =
+            (word)(argument->is_slot ? job->slots[argument->value] : argument->value);
+    }
+    return call(step->function, step->count, arguments);
+}
+
+/* The worker is the caller's alone; the lock is not held. */
+static void run_job(struct worker *worker, const struct program *program, struct job *job) {
+    const struct step *steps = program->steps + program->count * job->worker;
+    int enters = worker->program != job->program;
+    worker->program = NO_PROGRAM;
+    job->result = 0;
+    job->started = now();
+    for (job->step = 0; job->step < program->count; job->step++) {
+        if (!steps[job->step].is_entry || enters)
+            job->result = run_step(&steps[job->step], job);
+        job->ends[job->step] = now();
+        if (job->result)
+            return;
+    }
+    worker->program = job->program;
+}
+
+/* ------------------------------------------------------------- with the lock: queue and workers */
+
+static int allows(const struct job *job, const struct worker *worker) {
+    return job->workers >> (worker - worker->pump->workers) & 1;
+}
+
+static struct worker *idle_worker(struct pump *pump, const struct job *job) {
+    for (uint32_t i = 0; i < pump->count; i++)
+        if (!pump->workers[i].is_busy && allows(job, &pump->workers[i]))
+            return &pump->workers[i];
+    return NULL;
+}
+
+/* Take a job out of the queue, which stands behind `before` (NULL: the first). */
+static struct job *unlink_behind(struct pump *pump, struct job *before) {
+    struct job **link = before ? &before->next : &pump->first;
+    struct job *job = *link;
+    *link = job->next;
+    if (pump->last == job)
+        pump->last = before;
+    job->next = NULL;
+    pump->waiting--;
+    pthread_cond_broadcast(&pump->space);
+    return job;
+}
+
+static struct job *take_for(struct pump *pump, const struct worker *worker) {
+    struct job *before = NULL;
+    for (struct job *job = pump->first; job; before = job, job = job->next)
+        if (allows(job, worker))
+            return unlink_behind(pump, before);
+    return NULL;
+}
+
+static void report(struct pump *pump, struct job *job, enum state state) {
+    job->state = state;
+    if (job->is_reported) {
+        job->next = NULL;
+        *(pump->last_done ? &pump->last_done->next : &pump->first_done) = job;
+        pump->last_done = job;
+        pthread_cond_broadcast(&pump->completed);
+    }
+    pthread_cond_broadcast(&pump->done);
+}
+
+static void begin(struct worker *worker, struct job *job) {
+    worker->is_busy = 1;
+    job->state = RUNNING;
+    job->worker = (uint32_t)(worker - worker->pump->workers);
+}
+
+static void hand_over(struct worker *worker, struct job *job) {
+    begin(worker, job);
+    worker->job = job;
+    pthread_cond_signal(&worker->wake);
+}
+
+/* Run a job that was begun, on this thread. */
+static void run_begun(struct worker *worker, struct job *job) {
+    struct pump *pump = worker->pump;
+    const struct program *program = pump->programs[job->program];
+    pthread_mutex_unlock(&pump->lock);
+    run_job(worker, program, job);
+    pthread_mutex_lock(&pump->lock);
+    uint32_t last = job->step < program->count ? job->step : program->count - 1;
+    int64_t duration = job->ends[last] - job->started, mean = pump->mean_duration;
+    pump->mean_duration = mean ? (mean * 19 + duration) / 20 : duration;
+    worker->is_busy = 0;
+    pthread_cond_broadcast(&pump->space);
+    report(pump, job, DONE);
+}
+
+static void *work(void *argument) {
+    struct worker *worker = argument;
+    struct pump *pump = worker->pump;
+    pthread_mutex_lock(&pump->lock);
+    for (;;) {
+        /* Nothing in the queue is for an idle worker. */
+        while (!worker->job && !(pump->is_closed && !worker->is_busy))
+            pthread_cond_wait(&worker->wake, &pump->lock);
+        struct job *job = worker->job;
+        if (!job)
+            break;
+        worker->job = NULL;
+        while (job) {
+            run_begun(worker, job);
+            job = take_for(pump, worker);
+            if (job)
+                begin(worker, job);
+        }
+    }
+    pthread_mutex_unlock(&pump->lock);
+    return NULL;
+}
+
+/* Give a worker that a submitter used its next job, or wake it to see that the pump is closed. */
+static void release(struct worker *worker) {
+    struct job *job = take_for(worker->pump, worker);
+    if (job)
+        hand_over(worker, job);
+    else if (worker->pump->is_closed)
+        pthread_cond_signal(&worker->wake);
+}
+
+/* ---------------------------------------------------------------------------------- admission */
+
+static uint64_t next_workers(const struct pump *pump, const struct job *job) {
+    if (!pump->schedule_length)
+        return job->workers;
+    return pump->schedule[pump->tickets % pump->schedule_length];
+}
+
+static int has_space(struct pump *pump, struct job *job) {
+    if (job->is_urgent)
+        return 1;
+    if (job->is_reported && pump->unseen >= pump->most_unseen)
+        return 0;
+    return pump->waiting < pump->capacity || idle_worker(pump, job);
+}
+
+/* Wait until a job may enter, and let it in. */
+static enum answer admit(struct pump *pump, struct job *job, int64_t timeout) {
+    int64_t deadline = deadline_after(timeout);
+    for (;;) {
+        if (pump->is_closed)
+            return CLOSED;
+        job->workers = next_workers(pump, job);
+        int64_t until = deadline;
+        if (has_space(pump, job)) {
+            if (!pump->is_paced || job->is_urgent || now() >= pump->next_admission)
+                break;
+            until = pump->next_admission < deadline ? pump->next_admission : deadline;
+        }
+        if (!wait_until(&pump->space, &pump->lock, until) && now() >= deadline)
+            return FULL;
+    }
+    pump->tickets++;
+    if (job->is_ordered)
+        job->order = pump->order++;
+    if (job->is_reported)
+        pump->unseen++;
+    job->submitted = now();
+    job->next = NULL;
+    if (pump->is_paced) {
+        if (pump->next_admission < job->submitted)
+            pump->next_admission = job->submitted;
+        pump->next_admission += pump->mean_duration / pump->count;
+    }
+    return ACCEPTED;
+}
+
+static void enqueue(struct pump *pump, struct job *job) {
+    job->state = WAITING;
+    *(pump->last ? &pump->last->next : &pump->first) = job;
+    pump->last = job;
+    pump->waiting++;
+}
+
+static void start_or_enqueue(struct pump *pump, struct job *job) {
+    struct worker *worker = idle_worker(pump, job);
+    if (worker)
+        hand_over(worker, job);
+    else
+        enqueue(pump, job);
+}
+
+static int is_finished(const struct job *job) {
+    return job->state == DONE || job->state == CANCELLED;
+}
+
+/* -------------------------------------------------------------------------- exported functions */
+
+/* Start `count` workers. `capacity` jobs may wait; `most_unseen` reported ones may be unconfirmed.
+ * NULL without memory or threads. */
+EXPORT struct pump *anynpu_pump_new(uint32_t count, uint32_t capacity, uint32_t most_unseen) {
+    if (!count || count > MAX_WORKERS)
+        return NULL;
+    struct pump *pump = calloc(1, sizeof *pump);
+    if (!pump)
+        return NULL;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&pump->lock, NULL);
+    pthread_cond_init(&pump->space, &monotonic);
+    pthread_cond_init(&pump->done, &monotonic);
+    pthread_cond_init(&pump->completed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pump->count = count;
+    pump->capacity = capacity;
+    pump->most_unseen = most_unseen;
+    pump->owner = getpid();
+    for (uint32_t i = 0; i < count; i++) {
+        struct worker *worker = &pump->workers[i];
+        worker->pump = pump;
+        worker->program = NO_PROGRAM;
+        pthread_cond_init(&worker->wake, NULL);
+        if (pthread_create(&worker->thread, NULL, work, worker))
+            break;
+        pump->started++;
+    }
+    return pump;
+}
+
+/* How many threads there are: fewer than asked for where the system had no more. */
+EXPORT uint32_t anynpu_pump_started(const struct pump *pump) {
+    return pump->started;
+}
+
+/* Add a program: `steps` holds `count` steps for each worker, one worker's after the other's.
+ * Returns its number, or -1. */
+EXPORT int32_t anynpu_pump_add_program(struct pump *pump, const struct step *steps,
+                                       uint32_t count) {
+    if (!count || count > MAX_STEPS)
+        return -1;
+    size_t size = pump->count * count * sizeof *steps;
+    struct program *program = malloc(sizeof *program + size);
+    if (!program)
+        return -1;
+    program->count = count;
+    memcpy(program->steps, steps, size);
+    int32_t number = -1;
+    pthread_mutex_lock(&pump->lock);
+    size = (pump->program_count + 1) * sizeof *pump->programs;
+    struct program **programs = realloc(pump->programs, size);
+    if (programs) {
+        number = (int32_t)pump->program_count++;
+        programs[number] = program;
+        pump->programs = programs;
+    } else {
+        free(program);
+    }
+    pthread_mutex_unlock(&pump->lock);
+    return number;
+}
+
+/* Job number n may run on the workers of masks[n % count]; without a schedule on those it names. */
+EXPORT int32_t anynpu_pump_set_schedule(struct pump *pump, const uint64_t *masks, uint32_t count) {
+    uint64_t *copy = malloc(count * sizeof *copy);
+    if (!copy)
+        return -1;
+    memcpy(copy, masks, count * sizeof *copy);
+    pthread_mutex_lock(&pump->lock);
+    free(pump->schedule);
+    pump->schedule = copy;
+    pump->schedule_length = count;
+    pthread_mutex_unlock(&pump->lock);
+    return 0;
+}
+
+/* Accept jobs no faster than the workers can do them, by the mean of the last ones' times. */
+EXPORT void anynpu_pump_set_pacing(struct pump *pump, int32_t is_paced) {
+    pthread_mutex_lock(&pump->lock);
+    pump->is_paced = is_paced;
+    pthread_mutex_unlock(&pump->lock);
+}
+
+/* Let a job run as soon as a worker is free; `timeout` in nanoseconds, negative: without end. */
+EXPORT int32_t anynpu_pump_submit(struct pump *pump, struct job *job, int64_t timeout) {
+    pthread_mutex_lock(&pump->lock);
+    enum answer answer = admit(pump, job, timeout);
+    if (answer == ACCEPTED)
+        start_or_enqueue(pump, job);
+    pthread_mutex_unlock(&pump->lock);
+    return answer;
+}
+
+/* The same, and where a worker is idle the job runs on this thread before the function returns. */
+EXPORT int32_t anynpu_pump_run(struct pump *pump, struct job *job, int64_t timeout) {
+    pthread_mutex_lock(&pump->lock);
+    enum answer answer = admit(pump, job, timeout);
+    if (answer == ACCEPTED) {
+        struct worker *worker = idle_worker(pump, job);
+        if (worker) {
+            begin(worker, job);
+            run_begun(worker, job);
+            release(worker);
+        } else {
+            enqueue(pump, job);
+        }
+    }
+    pthread_mutex_unlock(&pump->lock);
+    return answer;
+}
+
+/* Wait until one of `count` jobs is finished; returns its place, or -1 after the timeout. */
+EXPORT int32_t anynpu_pump_wait(struct pump *pump, struct job *const *jobs, uint32_t count,
+                                int64_t timeout) {
+    int64_t deadline = deadline_after(timeout);
+    int32_t place = -1;
+    pthread_mutex_lock(&pump->lock);
+    do {
+        for (uint32_t i = 0; i < count && place < 0; i++)
+            if (is_finished(jobs[i]))
+                place = (int32_t)i;
+    } while (place < 0 && wait_until(&pump->done, &pump->lock, deadline));
+    pthread_mutex_unlock(&pump->lock);
+    return place;
+}
+
+/* The reported job that was done first, NULL after the timeout, or once the pump is closed and
+ * all are given. */
+EXPORT struct job *anynpu_pump_next(struct pump *pump, int64_t timeout) {
+    int64_t deadline = deadline_after(timeout);
+    pthread_mutex_lock(&pump->lock);
+    while (!pump->first_done && !(pump->is_closed && !pump->unseen) &&
+           wait_until(&pump->completed, &pump->lock, deadline))
+        ;
+    struct job *job = pump->first_done;
+    if (job) {
+        pump->first_done = job->next;
+        if (!pump->first_done)
+            pump->last_done = NULL;
+        job->next = NULL;
+    }
+    pthread_mutex_unlock(&pump->lock);
+    return job;
+}
+
+/* Confirm that `count` reported jobs were dealt with. */
+EXPORT void anynpu_pump_confirm(struct pump *pump, uint32_t count) {
+    pthread_mutex_lock(&pump->lock);
+    pump->unseen -= count;
+    pthread_cond_broadcast(&pump->space);
+    pthread_cond_broadcast(&pump->completed);
+    pthread_mutex_unlock(&pump->lock);
+}
+
+/* Take a job back that still waits; 1 if it did. A reported one is reported as cancelled. */
+EXPORT int32_t anynpu_pump_cancel(struct pump *pump, struct job *job) {
+    int32_t found = 0;
+    pthread_mutex_lock(&pump->lock);
+    struct job *before = NULL;
+    for (struct job *each = pump->first; each && !found; before = each, each = each->next)
+        if (each == job) {
+            report(pump, unlink_behind(pump, before), CANCELLED);
+            found = 1;
+            break;
+        }
+    pthread_mutex_unlock(&pump->lock);
+    return found;
+}
+
+/* Accept nothing more. Jobs that wait are still run, or cancelled where `cancels` says so. */
+EXPORT void anynpu_pump_close(struct pump *pump, int32_t cancels) {
+    pthread_mutex_lock(&pump->lock);
+    pump->is_closed = 1;
+    while (cancels && pump->first)
+        report(pump, unlink_behind(pump, NULL), CANCELLED);
+    pthread_cond_broadcast(&pump->space);
+    pthread_cond_broadcast(&pump->completed);
+    for (uint32_t i = 0; i < pump->count; i++)
+        pthread_cond_signal(&pump->workers[i].wake);
+    pthread_mutex_unlock(&pump->lock);
+}
+
+/* Wait for the threads of a closed pump, once. In a process forked from its owner's there are none. */
+EXPORT void anynpu_pump_join(struct pump *pump) {
+    if (pump->owner != getpid())
+        return;
+    for (; pump->started; pump->started--)
+        pthread_join(pump->workers[pump->started - 1].thread, NULL);
+}
+
+/* Free a pump whose threads were joined; nobody is in one of its functions. */
+EXPORT void anynpu_pump_free(struct pump *pump) {
+    if (pump->owner != getpid())
+        return;
+    for (uint32_t i = 0; i < pump->count; i++)
+        pthread_cond_destroy(&pump->workers[i].wake);
+    for (uint32_t i = 0; i < pump->program_count; i++)
+        free(pump->programs[i]);
+    pthread_cond_destroy(&pump->space);
+    pthread_cond_destroy(&pump->done);
+    pthread_cond_destroy(&pump->completed);
+    pthread_mutex_destroy(&pump->lock);
+    free(pump->programs);
+    free(pump->schedule);
+    free(pump);
+}
