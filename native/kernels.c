@@ -11,9 +11,24 @@
 #include <immintrin.h>
 #define HAS_F16C __builtin_cpu_supports("f16c")
 #define WITH_F16C __attribute__((target("avx,f16c")))
+#define HAS_WIDE __builtin_cpu_supports("avx2")
+#define WIDE __attribute__((target("avx2")))
+#else
+#define HAS_WIDE 0
+#define WIDE
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 32")
+
+struct affine {
+    float scale;
+    float zero_point;
+};
+
+/* How one run of elements becomes another: a conversion, or a copy. */
+typedef void conversion(const struct affine *how, const void *source, void *target, size_t count);
 
 /* ------------------------------------------------------------- IEEE float16 <-> float32, by bits */
 
@@ -44,7 +59,7 @@ static float float_value(uint16_t bits) {
         if (magnitude > 0x7c00)
             result |= 0x400000;
     } else if (magnitude >= 0x400) {
-        result = sign | (magnitude << 13) + 0x38000000;
+        result = sign | ((magnitude << 13) + 0x38000000);
     } else { /* subnormal: an integer times 2^-24 */
         float value = (float)magnitude * 0x1p-24f;
         memcpy(&result, &value, sizeof result);
@@ -72,7 +87,11 @@ WITH_F16C static size_t to_float_by_eights(const uint16_t *source, float *target
 }
 #endif
 
-EXPORT void anynpu_float_to_half(const float *source, uint16_t *target, size_t count) {
+static void float_to_half(const struct affine *how, const void *values, void *halves,
+                          size_t count) {
+    (void)how;
+    const float *source = values;
+    uint16_t *target = halves;
     size_t i = 0;
 #if defined(HAS_F16C)
     if (HAS_F16C)
@@ -87,7 +106,11 @@ EXPORT void anynpu_float_to_half(const float *source, uint16_t *target, size_t c
         target[i] = half_bits(source[i]);
 }
 
-EXPORT void anynpu_half_to_float(const uint16_t *source, float *target, size_t count) {
+static void half_to_float(const struct affine *how, const void *halves, void *values,
+                          size_t count) {
+    (void)how;
+    const uint16_t *source = halves;
+    float *target = values;
     size_t i = 0;
 #if defined(HAS_F16C)
     if (HAS_F16C)
@@ -101,4 +124,342 @@ EXPORT void anynpu_half_to_float(const uint16_t *source, float *target, size_t c
 #endif
     for (; i < count; i++)
         target[i] = float_value(source[i]);
+}
+
+/* --------------------------------------------------------------------------- affine quantisation */
+
+/* The function compiled twice, for the processors that have wider vectors too. */
+#define BOTH_WIDTHS(name)                                                                      \
+    WIDE static void name##_wide(const struct affine *how, const void *source, void *target,   \
+                                 size_t count) {                                               \
+        name##_loop(how, source, target, count);                                               \
+    }                                                                                          \
+    static void name(const struct affine *how, const void *source, void *target,               \
+                     size_t count) {                                                           \
+        if (HAS_WIDE)                                                                          \
+            name##_wide(how, source, target, count);                                           \
+        else                                                                                   \
+            name##_loop(how, source, target, count);                                           \
+    }
+
+#define DEQUANTIZE(name, quantized)                                                            \
+    INLINE void name##_loop(const struct affine *how, const quantized *restrict source,        \
+                            float *restrict target, size_t count) {                            \
+        float scale = how->scale, zero = how->zero_point;                                      \
+        for (size_t i = 0; i < count; i++)                                                     \
+            target[i] = ((float)source[i] - zero) * scale;                                     \
+    }                                                                                          \
+    BOTH_WIDTHS(name)
+
+DEQUANTIZE(dequantize_int8, int8_t)
+DEQUANTIZE(dequantize_uint8, uint8_t)
+DEQUANTIZE(dequantize_int16, int16_t)
+DEQUANTIZE(dequantize_uint16, uint16_t)
+
+/* Adding and taking away 1.5 * 2^23 rounds a small number to nearest, ties to even. Limiting comes
+ * first, and what is no number becomes the lowest value. */
+#define QUANTIZE(name, quantized, lowest, highest)                                             \
+    INLINE void name##_loop(const struct affine *how, const float *restrict source,            \
+                            quantized *restrict target, size_t count) {                        \
+        float scale = how->scale, zero = how->zero_point;                                      \
+        float low = (float)(lowest) - zero, high = (float)(highest) - zero;                    \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            float value = source[i] / scale;                                                   \
+            value = value > low ? value : low;                                                 \
+            value = value < high ? value : high;                                               \
+            value = value + 0x1.8p23f - 0x1.8p23f;                                             \
+            target[i] = (quantized)(int32_t)(value + zero);                                    \
+        }                                                                                      \
+    }                                                                                          \
+    BOTH_WIDTHS(name)
+
+QUANTIZE(quantize_int8, int8_t, INT8_MIN, INT8_MAX)
+QUANTIZE(quantize_uint8, uint8_t, 0, UINT8_MAX)
+QUANTIZE(quantize_int16, int16_t, INT16_MIN, INT16_MAX)
+QUANTIZE(quantize_uint16, uint16_t, 0, UINT16_MAX)
+
+static void copy_bytes(const struct affine *how, const void *source, void *target, size_t count) {
+    (void)how;
+    memcpy(target, source, count);
+}
+
+static void copy_pairs(const struct affine *how, const void *source, void *target, size_t count) {
+    (void)how;
+    memcpy(target, source, count * 2);
+}
+
+static void copy_quads(const struct affine *how, const void *source, void *target, size_t count) {
+    (void)how;
+    memcpy(target, source, count * 4);
+}
+
+/* The numbers are those of native/kernels.py. */
+static const struct {
+    conversion *convert;
+    size_t source_size, target_size;
+} conversions[] = {
+    {copy_bytes, 1, 1},       {copy_pairs, 2, 2},        {copy_quads, 4, 4},
+    {dequantize_int8, 1, 4},  {dequantize_uint8, 1, 4},  {dequantize_int16, 2, 4},
+    {dequantize_uint16, 2, 4}, {half_to_float, 2, 4},    {quantize_int8, 4, 1},
+    {quantize_uint8, 4, 1},   {quantize_int16, 4, 2},    {quantize_uint16, 4, 2},
+    {float_to_half, 4, 2},
+};
+
+#define CONVERSIONS (sizeof conversions / sizeof *conversions)
+
+EXPORT int32_t anynpu_convert(uint32_t number, const struct affine *how, const void *source,
+                              void *target, size_t count) {
+    if (number >= CONVERSIONS)
+        return -1;
+    conversions[number].convert(how, source, target, count);
+    return 0;
+}
+
+/* -------------------------------------------------------- channel blocks: NC1HWC2 to and from NCHW
+ *
+ * A strip of pixels goes through a buffer of rows, one for each channel of a block. A tile of it is
+ * as many pixels as a vector has lanes, each with its C2 channels: C2 vectors. Interleaving the
+ * first half of the vectors with the second rotates the bits of every element's address by one, and
+ * as many times as a pixel's number has bits turn pixels of channels into channels of pixels.
+ */
+
+typedef uint8_t bytes __attribute__((vector_size(16)));
+typedef uint16_t pairs __attribute__((vector_size(16)));
+
+#define STRIP 64
+#define LARGEST_BLOCK 32
+#define WIDEST 4
+
+#if defined(__clang__) || __GNUC__ >= 12
+#define CHOOSE_BYTES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define CHOOSE_PAIRS(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define CHOOSE_BYTES(a, b, ...) __builtin_shuffle(a, b, (bytes){__VA_ARGS__})
+#define CHOOSE_PAIRS(a, b, ...) __builtin_shuffle(a, b, (pairs){__VA_ARGS__})
+#endif
+#define LOW_BYTES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_BYTES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define LOW_PAIRS 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_PAIRS 4, 12, 5, 13, 6, 14, 7, 15
+
+#define ROTATE(name, vector, choose, low, high)                                                \
+    INLINE void name(vector *tile, size_t count, size_t times) {                               \
+        vector other[LARGEST_BLOCK];                                                           \
+        UNROLLED for (size_t round = 0; round < times; round++) {                              \
+            UNROLLED for (size_t i = 0; i < count / 2; i++) {                                  \
+                other[2 * i] = choose(tile[i], tile[i + count / 2], low);                      \
+                other[2 * i + 1] = choose(tile[i], tile[i + count / 2], high);                 \
+            }                                                                                  \
+            memcpy(tile, other, count * sizeof *tile);                                         \
+        }                                                                                      \
+    }
+
+ROTATE(rotate_bytes, bytes, CHOOSE_BYTES, LOW_BYTES, HIGH_BYTES)
+ROTATE(rotate_pairs, pairs, CHOOSE_PAIRS, LOW_PAIRS, HIGH_PAIRS)
+
+/* A strip of pixels of `block` channels, a power of two, to rows of channels, and back. */
+#define STRIPS(kind, element, vector, lanes, pixel_bits, rotate)                               \
+    INLINE void kind##_to_rows_of(const element *source, element *rows, size_t block) {        \
+        for (size_t i = 0; i < STRIP; i += lanes) {                                            \
+            vector tile[LARGEST_BLOCK];                                                        \
+            memcpy(tile, source + i * block, block * sizeof *tile);                            \
+            rotate(tile, block, pixel_bits);                                                   \
+            UNROLLED for (size_t c = 0; c < block; c++)                                        \
+                memcpy(rows + c * STRIP + i, &tile[c], sizeof *tile);                          \
+        }                                                                                      \
+    }                                                                                          \
+    INLINE void kind##_from_rows_of(const element *rows, element *target, size_t block) {      \
+        for (size_t i = 0; i < STRIP; i += lanes) {                                            \
+            vector tile[LARGEST_BLOCK];                                                        \
+            UNROLLED for (size_t c = 0; c < block; c++)                                        \
+                memcpy(&tile[c], rows + c * STRIP + i, sizeof *tile);                          \
+            rotate(tile, block, block == 16 ? 4 : block == 8 ? 3 : 2);                         \
+            memcpy(target + i * block, tile, block * sizeof *tile);                            \
+        }                                                                                      \
+    }                                                                                          \
+    INLINE void kind##_to_rows(const element *source, element *rows, size_t block) {           \
+        if (block == 16)                                                                       \
+            kind##_to_rows_of(source, rows, 16);                                               \
+        else if (block == 8)                                                                   \
+            kind##_to_rows_of(source, rows, 8);                                                \
+        else                                                                                   \
+            kind##_to_rows_of(source, rows, 4);                                                \
+    }                                                                                          \
+    INLINE void kind##_from_rows(const element *rows, element *target, size_t block) {         \
+        if (block == 16)                                                                       \
+            kind##_from_rows_of(rows, target, 16);                                             \
+        else if (block == 8)                                                                   \
+            kind##_from_rows_of(rows, target, 8);                                              \
+        else                                                                                   \
+            kind##_from_rows_of(rows, target, 4);                                              \
+    }
+
+STRIPS(bytes, uint8_t, bytes, 16, 4, rotate_bytes)
+STRIPS(pairs, uint16_t, pairs, 8, 3, rotate_pairs)
+
+/* One element after the other: for other sizes, and for the pixels that fill no strip. */
+#define PLAIN(size)                                                                            \
+    INLINE void transpose_##size(const uint8_t *source, uint8_t *target, size_t rows,          \
+                                 size_t source_step, size_t columns, size_t target_step) {     \
+        for (size_t r = 0; r < rows; r++)                                                      \
+            for (size_t c = 0; c < columns; c++)                                               \
+                memcpy(target + (r * target_step + c) * size,                                  \
+                       source + (c * source_step + r) * size, size);                           \
+    }
+
+PLAIN(1)
+PLAIN(2)
+PLAIN(4)
+
+/* target[r][c] = source[c][r], rows lying so many elements apart. */
+INLINE void transpose(const uint8_t *source, uint8_t *target, size_t size, size_t rows,
+                      size_t source_step, size_t columns, size_t target_step) {
+    if (size == 1)
+        transpose_1(source, target, rows, source_step, columns, target_step);
+    else if (size == 2)
+        transpose_2(source, target, rows, source_step, columns, target_step);
+    else
+        transpose_4(source, target, rows, source_step, columns, target_step);
+}
+
+static int has_tiles(size_t block, size_t size) {
+    return (block == 4 || block == 8 || block == 16) && size < 4;
+}
+
+INLINE void strip_to_rows(const uint8_t *source, uint8_t *rows, size_t size, size_t block,
+                          size_t pixels) {
+    if (pixels == STRIP && has_tiles(block, size) && size == 1)
+        bytes_to_rows(source, rows, block);
+    else if (pixels == STRIP && has_tiles(block, size))
+        pairs_to_rows((const uint16_t *)source, (uint16_t *)rows, block);
+    else
+        transpose(source, rows, size, block, block, pixels, STRIP);
+}
+
+INLINE void strip_from_rows(const uint8_t *rows, uint8_t *target, size_t size, size_t block,
+                            size_t pixels) {
+    if (pixels == STRIP && has_tiles(block, size) && size == 1)
+        bytes_from_rows(rows, target, block);
+    else if (pixels == STRIP && has_tiles(block, size))
+        pairs_from_rows((const uint16_t *)rows, (uint16_t *)target, block);
+    else
+        transpose(rows, target, size, pixels, STRIP, block, block);
+}
+
+struct blocks {
+    uint64_t batch, channels, blocks, pixels, block; /* N, C, C1, H * W, C2 <= LARGEST_BLOCK */
+    uint64_t conversion;
+    struct affine affine;
+};
+
+static size_t at_most(size_t value, size_t limit) {
+    return value < limit ? value : limit;
+}
+
+INLINE void unpack_here(const struct blocks *how, const uint8_t *source, uint8_t *target) {
+    conversion *convert = conversions[how->conversion].convert;
+    size_t from = conversions[how->conversion].source_size;
+    size_t to = conversions[how->conversion].target_size;
+    uint64_t rows[LARGEST_BLOCK * STRIP * WIDEST / sizeof(uint64_t)];
+    for (size_t n = 0; n < how->batch; n++)
+        for (size_t c = 0; c < how->channels; c += how->block) {
+            size_t block = n * how->blocks + c / how->block;
+            const uint8_t *pixels = source + block * how->pixels * how->block * from;
+            uint8_t *planes = target + (n * how->channels + c) * how->pixels * to;
+            size_t count = at_most(how->channels - c, how->block);
+            for (size_t i = 0; i < how->pixels; i += STRIP) {
+                size_t length = at_most(how->pixels - i, STRIP);
+                strip_to_rows(pixels + i * how->block * from, (uint8_t *)rows, from, how->block,
+                              length);
+                for (size_t k = 0; k < count; k++)
+                    convert(&how->affine, (uint8_t *)rows + k * STRIP * from,
+                            planes + (k * how->pixels + i) * to, length);
+            }
+        }
+}
+
+INLINE void pack_here(const struct blocks *how, const uint8_t *source, uint8_t *target) {
+    conversion *convert = conversions[how->conversion].convert;
+    size_t from = conversions[how->conversion].source_size;
+    size_t to = conversions[how->conversion].target_size;
+    uint64_t rows[LARGEST_BLOCK * STRIP * WIDEST / sizeof(uint64_t)];
+    memset(rows, 0, sizeof rows);
+    for (size_t n = 0; n < how->batch; n++)
+        for (size_t b = 0; b < how->blocks; b++) {
+            size_t c = at_most(b * how->block, how->channels);
+            size_t count = at_most(how->channels - c, how->block);
+            const uint8_t *planes = source + (n * how->channels + c) * how->pixels * from;
+            uint8_t *pixels = target + (n * how->blocks + b) * how->pixels * how->block * to;
+            memset((uint8_t *)rows + count * STRIP * to, 0, (how->block - count) * STRIP * to);
+            for (size_t i = 0; i < how->pixels; i += STRIP) {
+                size_t length = at_most(how->pixels - i, STRIP);
+                for (size_t k = 0; k < count; k++)
+                    convert(&how->affine, planes + (k * how->pixels + i) * from,
+                            (uint8_t *)rows + k * STRIP * to, length);
+                strip_from_rows((uint8_t *)rows, pixels + i * how->block * to, to, how->block,
+                                length);
+            }
+        }
+}
+
+WIDE static void unpack_wide(const struct blocks *how, const uint8_t *source, uint8_t *target) {
+    unpack_here(how, source, target);
+}
+
+WIDE static void pack_wide(const struct blocks *how, const uint8_t *source, uint8_t *target) {
+    pack_here(how, source, target);
+}
+
+/* NC1HWC2 to NCHW, converted on the way. */
+EXPORT int32_t anynpu_unpack(const struct blocks *how, const uint8_t *source, uint8_t *target) {
+    if (how->conversion >= CONVERSIONS || how->block > LARGEST_BLOCK)
+        return -1;
+    if (HAS_WIDE)
+        unpack_wide(how, source, target);
+    else
+        unpack_here(how, source, target);
+    return 0;
+}
+
+/* NCHW to NC1HWC2, converted on the way; channels that pad are zero. */
+EXPORT int32_t anynpu_pack(const struct blocks *how, const uint8_t *source, uint8_t *target) {
+    if (how->conversion >= CONVERSIONS || how->block > LARGEST_BLOCK)
+        return -1;
+    if (HAS_WIDE)
+        pack_wide(how, source, target);
+    else
+        pack_here(how, source, target);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------- NCHW to and from NHWC */
+
+struct image {
+    uint64_t batch, channels, height, width;
+    uint64_t row;  /* pixels from one row of the NHWC side to the next */
+    uint64_t size; /* bytes of an element: 1, 2 or 4 */
+};
+
+EXPORT int32_t anynpu_to_channels_last(const struct image *how, const uint8_t *source,
+                                       uint8_t *target) {
+    size_t plane = how->height * how->width, size = how->size;
+    for (size_t n = 0; n < how->batch; n++)
+        for (size_t y = 0; y < how->height; y++) {
+            const uint8_t *from = source + (n * how->channels * plane + y * how->width) * size;
+            uint8_t *to = target + (n * how->height + y) * how->row * how->channels * size;
+            switch (how->channels) {
+            case 1: memcpy(to, from, how->width * size); break;
+            case 3: transpose(from, to, size, how->width, plane, 3, 3); break;
+            case 4: transpose(from, to, size, how->width, plane, 4, 4); break;
+            default:
+                transpose(from, to, size, how->width, plane, how->channels, how->channels);
+            }
+        }
+    return 0;
+}
+
+/* Bytes from one place to another, as a step of a program. */
+EXPORT int32_t anynpu_copy(void *target, const void *source, size_t count) {
+    memcpy(target, source, count);
+    return 0;
 }

@@ -41,7 +41,13 @@ if TYPE_CHECKING:
         StateError,
         TensorError,
     )
-    from .layouts import dequantize_affine, nc1hwc2_to_nchw, nchw_to_nc1hwc2, quantize_affine
+    from .layouts import (
+        dequantize_affine,
+        dequantize_nc1hwc2,
+        nc1hwc2_to_nchw,
+        nchw_to_nc1hwc2,
+        quantize_affine,
+    )
     from .model import Model
     from .session import InferenceSession, ModelMetadata, NodeArg
     from .tensor import DType, Layout, Quantization, TensorInfo
@@ -75,6 +81,7 @@ __all__ = [
     "TensorInfo",
     "__version__",
     "dequantize_affine",
+    "dequantize_nc1hwc2",
     "nc1hwc2_to_nchw",
     "nchw_to_nc1hwc2",
     "quantize_affine",

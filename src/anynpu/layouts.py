@@ -14,14 +14,12 @@ from .errors import TensorError
 from .native import kernels
 
 __all__ = [
-    "copy_channels_last",
     "dequantize_affine",
+    "dequantize_nc1hwc2",
     "nc1hwc2_to_nchw",
     "nchw_to_nc1hwc2",
     "quantize_affine",
 ]
-
-_FEW_CHANNELS = 16
 
 
 def nc1hwc2_to_nchw(
@@ -34,25 +32,26 @@ def nc1hwc2_to_nchw(
     (RK3588 rounds it up). Raises `TensorError` when the array isn't 5-dimensional, holds fewer
     than `channels` channels, or `out` has another shape.
     """
-    if array.ndim != 5:
-        raise TensorError(f"an NC1HWC2 array has 5 dimensions; this one has shape {array.shape}")
-    n, c1, h, w, c2 = array.shape
-    if not 0 < channels <= c1 * c2:
-        raise TensorError(
-            f"channels={channels} is not in 1..{c1 * c2}, which C1={c1} blocks of C2={c2} hold"
-        )
-    if out is not None and out.dtype != array.dtype and out.shape == (n, channels, h, w):
-        kernels.convert(nc1hwc2_to_nchw(array, channels), out)
-        return out
-    nchw = _result((n, channels, h, w), array.dtype, out)
-    whole, rest = divmod(channels, c2)
-    if whole:
-        # Splitting an axis is a view for any strides.
-        blocks = nchw[:, : whole * c2].reshape(n, whole, c2, h, w)
-        np.copyto(blocks, array[:, :whole].transpose(0, 1, 4, 2, 3))
-    if rest:
-        nchw[:, whole * c2 :] = array[:, whole, :, :, :rest].transpose(0, 3, 1, 2)
+    nchw = _result(_unpacked_shape(array, channels), array.dtype, out)
+    kernels.unpack(array, nchw)
     return nchw
+
+
+def dequantize_nc1hwc2(
+    array: NDArray[Any],
+    channels: int,
+    scale: float,
+    zero_point: int,
+    out: NDArray[np.float32] | None = None,
+) -> NDArray[np.float32]:
+    """Unpack channel blocks of integers and dequantise them, in one pass.
+
+    The same as `dequantize_affine` of `nc1hwc2_to_nchw`: (N, C1, H, W, C2) to float32
+    (N, `channels`, H, W), a new array or `out`. Raises `TensorError` as those do.
+    """
+    real = _result(_unpacked_shape(array, channels), np.dtype(np.float32), out)
+    kernels.unpack(array, real, scale, zero_point)
+    return real
 
 
 def nchw_to_nc1hwc2(
@@ -74,31 +73,19 @@ def nchw_to_nc1hwc2(
     if blocks * c2 < channels:
         raise TensorError(f"c1={blocks} blocks of c2={c2} can't hold {channels} channels")
     packed = _result((n, blocks, h, w, c2), array.dtype, out)
-    if packed.dtype != array.dtype:
-        source, array = array, np.empty(array.shape, packed.dtype)
-        kernels.convert(source, array)
-    whole, rest = divmod(channels, c2)
-    if whole:
-        full = array[:, : whole * c2].reshape(n, whole, c2, h, w).transpose(0, 1, 3, 4, 2)
-        packed[:, :whole] = full
-    packed[:, whole:] = 0
-    if rest:
-        packed[:, whole, :, :, :rest] = array[:, whole * c2 :].transpose(0, 2, 3, 1)
+    kernels.pack(array, packed)
     return packed
 
 
-def copy_channels_last(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Copy (N, H, W, C) values of any strides, cast to the target's dtype.
-
-    Where the source's channels lie apart, as those of a transposed NCHW array do, few channels are
-    copied one by one: NumPy's own order of copying is then some seven times slower.
-    """
-    channels = source.shape[-1]
-    if source.strides[-1] == source.itemsize or channels > _FEW_CHANNELS:
-        np.copyto(target, source, casting="unsafe")
-        return
-    for channel in range(channels):
-        np.copyto(target[..., channel], source[..., channel], casting="unsafe")
+def _unpacked_shape(array: NDArray[Any], channels: int) -> tuple[int, ...]:
+    if array.ndim != 5:
+        raise TensorError(f"an NC1HWC2 array has 5 dimensions; this one has shape {array.shape}")
+    n, c1, h, w, c2 = array.shape
+    if not 0 < channels <= c1 * c2:
+        raise TensorError(
+            f"channels={channels} is not in 1..{c1 * c2}, which C1={c1} blocks of C2={c2} hold"
+        )
+    return n, channels, h, w
 
 
 def _result(shape: tuple[int, ...], dtype: np.dtype[Any], out: NDArray[Any] | None) -> NDArray[Any]:
@@ -126,16 +113,10 @@ def quantize_affine(
         raise TensorError(f"scale={scale} is not a positive number")
     if target.kind not in "iu" or target.itemsize > 2:
         raise TensorError(f"dtype {target} is not an integer of 8 or 16 bits")
-    limits = np.iinfo(target.name)
-    with np.errstate(over="ignore", invalid="ignore"):
-        real = np.divide(values, np.float32(scale), dtype=np.float32)
-        np.rint(real, out=real)
-        np.add(real, np.float32(zero_point), out=real)
-        np.fmin(np.fmax(real, np.float32(limits.min), out=real), np.float32(limits.max), out=real)
-    if out is None:
-        return np.asarray(real).astype(target)
-    np.copyto(out, real, casting="unsafe")
-    return out
+    given = np.asarray(values)
+    result = np.empty(given.shape, target) if out is None else out
+    kernels.quantize(given, scale, zero_point, result)
+    return result
 
 
 def dequantize_affine(
@@ -145,6 +126,6 @@ def dequantize_affine(
 
     `array` has an integer dtype and any shape; `out` has the same shape.
     """
-    real = np.subtract(array, np.float32(zero_point), out=out, dtype=np.float32)
-    result: NDArray[np.float32] = np.multiply(real, np.float32(scale), out=real)
+    result = np.empty(array.shape, np.float32) if out is None else out
+    kernels.dequantize(array, scale, zero_point, result)
     return result

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import feeds
 from .errors import ClosedError, StateError, TensorError
-from .layouts import copy_channels_last, dequantize_affine, nc1hwc2_to_nchw
+from .layouts import dequantize_affine, dequantize_nc1hwc2, nc1hwc2_to_nchw
 from .lifetime import Closeable
 from .native import kernels
 from .perf import LayerTable, parse_perf_detail
@@ -204,13 +204,16 @@ class _Output:
 
     def real(self) -> NDArray[np.float32]:
         """The values as float32 in the model's order of axes."""
-        values = self.raw
-        if self.native.layout is Layout.NC1HWC2:
-            values = nc1hwc2_to_nchw(values, self.info.shape[1])
-        if self.native.quantization is not None:
-            return dequantize_affine(values, self.native.scale, self.native.zero_point)
-        result = np.empty(values.shape, np.float32)
-        kernels.convert(values, result)
+        native, channels = self.native, self.info.shape[1] if self.info.shape[1:] else 1
+        if native.layout is Layout.NC1HWC2 and native.quantization is not None:
+            return dequantize_nc1hwc2(self.raw, channels, native.scale, native.zero_point)
+        if native.quantization is not None:
+            return dequantize_affine(self.raw, native.scale, native.zero_point)
+        result = np.empty(self.info.shape, np.float32)
+        if native.layout is Layout.NC1HWC2:
+            nc1hwc2_to_nchw(self.raw, channels, result)
+        else:
+            kernels.convert(self.raw, result)
         return result
 
 
@@ -231,7 +234,7 @@ class _Input:
             self._bind(dtype)
         _, view = self._views[dtype]
         if self.info.layout is Layout.NHWC:
-            copy_channels_last(array, view)
+            kernels.copy_channels_last(array, view)
         else:
             np.copyto(view, array, casting="unsafe")
 

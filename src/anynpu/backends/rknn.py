@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CallError
-from ..layouts import copy_channels_last
+from ..native import kernels
 from ..rknn.abi import ErrorCode, TensorFormat
 from ..rknn.context import Context
 from ..tensor import Layout, TensorInfo
@@ -91,7 +91,7 @@ def _packed(nhwc: NDArray[Any]) -> NDArray[Any]:
     if nhwc.flags.c_contiguous:
         return nhwc
     packed = np.empty(nhwc.shape, nhwc.dtype)
-    copy_channels_last(nhwc, packed)
+    kernels.copy_channels_last(nhwc, packed)
     return packed
 
 

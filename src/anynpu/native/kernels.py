@@ -1,4 +1,8 @@
-"""The C kernels as functions on arrays, with NumPy in their place where they aren't built."""
+"""The C kernels as functions on arrays, with NumPy in their place where they don't fit.
+
+They take C-contiguous arrays in native byte order; `numpy_kernels` does the same for all others,
+and where the kernels aren't built. Results don't depend on which of them did the work.
+"""
 
 from __future__ import annotations
 
@@ -9,45 +13,234 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import numpy_kernels
 from .library import load
 
-_FLOAT, _HALF = np.dtype(np.float32), np.dtype(np.float16)
+LARGEST_BLOCK = 32
 _SMALLEST = 512
-"""Elements; below that the call costs more than the conversion."""
+"""Elements; below that a call costs more than the work."""
+
+_COPIES = {1: 0, 2: 1, 4: 2}
+_DEQUANTIZE = {"int8": 3, "uint8": 4, "int16": 5, "uint16": 6}
+_QUANTIZE = {"int8": 8, "uint8": 9, "int16": 10, "uint16": 11}
+_CONVERT = {("float16", "float32"): 7, ("float32", "float16"): 12}
+"""The numbers of native/kernels.c's conversions."""
+
+
+class Affine(ctypes.Structure):
+    """A quantisation, for a kernel."""
+
+    _fields_ = [("scale", ctypes.c_float), ("zero_point", ctypes.c_float)]
+
+
+class Blocks(ctypes.Structure):
+    """How a kernel unpacks or packs channel blocks."""
+
+    _fields_ = [
+        ("batch", ctypes.c_uint64),
+        ("channels", ctypes.c_uint64),
+        ("blocks", ctypes.c_uint64),
+        ("pixels", ctypes.c_uint64),
+        ("block", ctypes.c_uint64),
+        ("conversion", ctypes.c_uint64),
+        ("affine", Affine),
+    ]
+
+
+class Image(ctypes.Structure):
+    """How a kernel turns planes into pixels; `row` is where the next row begins, in pixels."""
+
+    _fields_ = [
+        ("batch", ctypes.c_uint64),
+        ("channels", ctypes.c_uint64),
+        ("height", ctypes.c_uint64),
+        ("width", ctypes.c_uint64),
+        ("row", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+    ]
 
 
 def convert(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Copy values to an array of the same shape and another dtype, as `np.copyto` does.
-
-    Between float16 and float32 it is a C kernel where both arrays are contiguous: NumPy takes
-    some five nanoseconds an element.
-    """
-    kernel = _kernel(source.dtype, target.dtype)
-    is_plain = source.flags.c_contiguous and target.flags.c_contiguous
-    if kernel is None or not is_plain or source.size < _SMALLEST or source.shape != target.shape:
-        with np.errstate(over="ignore", invalid="ignore"):
-            np.copyto(target, source, casting="unsafe")
+    """Copy values to an array of the same shape and another dtype, as `np.copyto` does."""
+    number = _CONVERT.get((source.dtype.name, target.dtype.name))
+    if number is None or source.shape != target.shape or not _fits(source, target):
+        numpy_kernels.convert(source, target)
         return
-    kernel(source.ctypes.data, target.ctypes.data, source.size)
+    functions().anynpu_convert(number, None, _address(source), _address(target), source.size)
 
 
-def _kernel(source: np.dtype[Any], target: np.dtype[Any]) -> Any:
-    if source == _FLOAT and target == _HALF:
-        return _functions().get("anynpu_float_to_half")
-    if source == _HALF and target == _FLOAT:
-        return _functions().get("anynpu_half_to_float")
-    return None
+def dequantize(
+    source: NDArray[Any], scale: float, zero_point: int, target: NDArray[np.float32]
+) -> None:
+    """Target = (source - zero point) * scale."""
+    number = _DEQUANTIZE.get(source.dtype.name)
+    if number is None or source.shape != target.shape or not _fits(source, target):
+        numpy_kernels.dequantize(source, scale, zero_point, target)
+        return
+    how = Affine(scale, zero_point)
+    functions().anynpu_convert(
+        number, ctypes.addressof(how), _address(source), _address(target), source.size
+    )
+
+
+def quantize(source: NDArray[Any], scale: float, zero_point: int, target: NDArray[Any]) -> None:
+    """Target = saturate(round(source / scale) + zero point); NaN becomes the lowest value."""
+    is_float = source.dtype == np.float32
+    if not is_float or source.shape != target.shape or not _fits(source, target):
+        numpy_kernels.quantize(source, scale, zero_point, target)
+        return
+    how = Affine(scale, zero_point)
+    functions().anynpu_convert(
+        _QUANTIZE[target.dtype.name],
+        ctypes.addressof(how),
+        _address(source),
+        _address(target),
+        source.size,
+    )
+
+
+def unpack(
+    blocks: NDArray[Any], target: NDArray[Any], scale: float | None = None, zero_point: int = 0
+) -> None:
+    """(N, C1, H, W, C2) to (N, C, H, W) in one pass, cast to the target's dtype.
+
+    With a scale the target is float32 and gets (q - zero point) * scale.
+    """
+    number = (
+        _conversion(blocks.dtype, target.dtype)
+        if scale is None
+        else _DEQUANTIZE.get(blocks.dtype.name)
+    )
+    if number is None or not _fits(blocks, target) or blocks.shape[4] > LARGEST_BLOCK:
+        _unpack_with_numpy(blocks, target, scale, zero_point)
+        return
+    n, c1, h, w, c2 = blocks.shape
+    how = Blocks(n, target.shape[1], c1, h * w, c2, number, Affine(scale or 1, zero_point))
+    functions().anynpu_unpack(ctypes.addressof(how), _address(blocks), _address(target))
+
+
+def pack(source: NDArray[Any], blocks: NDArray[Any]) -> None:
+    """(N, C, H, W) to (N, C1, H, W, C2) in one pass, cast to the target's dtype.
+
+    Channels that pad are zero.
+    """
+    number = _conversion(source.dtype, blocks.dtype)
+    if number is None or not _fits(source, blocks) or blocks.shape[4] > LARGEST_BLOCK:
+        if source.dtype != blocks.dtype:
+            given, source = source, np.empty(source.shape, blocks.dtype)
+            convert(given, source)
+        numpy_kernels.pack(source, blocks)
+        return
+    n, c1, h, w, c2 = blocks.shape
+    how = Blocks(n, source.shape[1], c1, h * w, c2, number)
+    functions().anynpu_pack(ctypes.addressof(how), _address(source), _address(blocks))
+
+
+def copy_channels_last(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Copy (N, H, W, C) values of any strides, cast to the target's dtype.
+
+    A kernel does it where the source is a transposed NCHW array and the target's rows lie at
+    equal distances.
+    """
+    how = _image(source, target)
+    if how is None:
+        numpy_kernels.copy_channels_last(source, target)
+        return
+    functions().anynpu_to_channels_last(ctypes.addressof(how), _address(source), _address(target))
+
+
+def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Copy between contiguous arrays of the same dtype and shape, without letting go of the GIL.
+
+    NumPy lets go of it, and then waits for its turn behind threads that compute.
+    """
+    if is_built() and source.flags.c_contiguous and target.flags.c_contiguous:
+        functions().anynpu_copy(_address(target), _address(source), source.nbytes)
+    else:
+        np.copyto(target, source)
+
+
+def is_built() -> bool:
+    """Whether there are C kernels."""
+    return _library() is not None
+
+
+def functions() -> ctypes.PyDLL:
+    """The C functions, which keep the GIL: their work is short."""
+    library = _library()
+    assert library is not None, "callers look whether there is one"
+    return library
+
+
+def _fits(*arrays: NDArray[Any]) -> bool:
+    return (
+        arrays[0].size >= _SMALLEST
+        and all(array.flags.c_contiguous and array.dtype.isnative for array in arrays)
+        and is_built()
+    )
+
+
+def _conversion(source: np.dtype[Any], target: np.dtype[Any]) -> int | None:
+    """The number of the copy, where they are the same, or of the conversion."""
+    if source == target:
+        return _COPIES.get(source.itemsize)
+    return _CONVERT.get((source.name, target.name))
+
+
+def _unpack_with_numpy(
+    blocks: NDArray[Any], target: NDArray[Any], scale: float | None, zero_point: int
+) -> None:
+    if scale is None and blocks.dtype == target.dtype:
+        numpy_kernels.unpack(blocks, target)
+        return
+    same = np.empty(target.shape, blocks.dtype)
+    numpy_kernels.unpack(blocks, same)
+    if scale is None:
+        convert(same, target)
+    else:
+        dequantize(same, scale, zero_point, target)
+
+
+def _image(source: NDArray[Any], target: NDArray[Any]) -> Image | None:
+    n, h, w, c = source.shape
+    size = source.itemsize
+    is_planes = source.transpose(0, 3, 1, 2).flags.c_contiguous
+    row, rest = divmod(target.strides[1], c * size)
+    is_rows = target.strides == (h * row * c * size, row * c * size, c * size, size)
+    if (
+        not (is_planes and is_rows)
+        or rest
+        or source.dtype != target.dtype
+        or size not in _COPIES
+        or source.shape != target.shape
+        or source.size < _SMALLEST
+        or not is_built()
+    ):
+        return None
+    return Image(n, c, h, w, row, size)
+
+
+def _address(array: NDArray[Any]) -> int:
+    return array.ctypes.data
+
+
+_POINTER = ctypes.c_void_p
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "anynpu_convert": (ctypes.c_uint32, _POINTER, _POINTER, _POINTER, ctypes.c_size_t),
+    "anynpu_unpack": (_POINTER, _POINTER, _POINTER),
+    "anynpu_pack": (_POINTER, _POINTER, _POINTER),
+    "anynpu_to_channels_last": (_POINTER, _POINTER, _POINTER),
+    "anynpu_copy": (_POINTER, _POINTER, ctypes.c_size_t),
+}
 
 
 @cache
-def _functions() -> dict[str, Any]:
-    library = load("kernels", ("-O3",))
-    if library is None:
-        return {}
-    functions = {}
-    for name in ("anynpu_float_to_half", "anynpu_half_to_float"):
+def _library() -> ctypes.PyDLL | None:
+    loaded = load("kernels", ("-O3",))
+    if loaded is None:
+        return None
+    library = ctypes.PyDLL(loaded._name)
+    for name, arguments in _PROTOTYPES.items():
         function = getattr(library, name)
-        function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-        function.restype = None
-        functions[name] = function
-    return functions
+        function.restype, function.argtypes = ctypes.c_int32, arguments
+    return library
