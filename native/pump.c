@@ -27,7 +27,7 @@
 #define FOREVER INT64_MAX
 
 enum state { IDLE, WAITING, RUNNING, DONE, CANCELLED };
-enum answer { ACCEPTED, FULL, CLOSED };
+enum answer { ACCEPTED, FULL, CLOSED, FINISHED };
 
 struct argument {
     uint64_t is_slot; /* value is a slot's number */
@@ -436,7 +436,7 @@ EXPORT int32_t anynpu_pump_submit(struct pump *pump, struct job *job, int64_t ti
     return answer;
 }
 
-/* The same, and where a worker is idle the job runs on this thread before the function returns. */
+/* The same, and where a worker is idle the job runs on this thread: FINISHED, not ACCEPTED. */
 EXPORT int32_t anynpu_pump_run(struct pump *pump, struct job *job, int64_t timeout) {
     pthread_mutex_lock(&pump->lock);
     enum answer answer = admit(pump, job, timeout);
@@ -446,6 +446,7 @@ EXPORT int32_t anynpu_pump_run(struct pump *pump, struct job *job, int64_t timeo
             begin(worker, job);
             run_begun(worker, job);
             release(worker);
+            answer = FINISHED;
         } else {
             enqueue(pump, job);
         }
@@ -512,8 +513,11 @@ EXPORT int32_t anynpu_pump_cancel(struct pump *pump, struct job *job) {
     return found;
 }
 
-/* Accept nothing more. Jobs that wait are still run, or cancelled where `cancels` says so. */
+/* Accept nothing more. Jobs that wait are still run, or cancelled where `cancels` says so.
+ * In a process forked from the owner's there are no threads: it and the two below do nothing. */
 EXPORT void anynpu_pump_close(struct pump *pump, int32_t cancels) {
+    if (pump->owner != getpid())
+        return;
     pthread_mutex_lock(&pump->lock);
     pump->is_closed = 1;
     while (cancels && pump->first)
@@ -525,7 +529,7 @@ EXPORT void anynpu_pump_close(struct pump *pump, int32_t cancels) {
     pthread_mutex_unlock(&pump->lock);
 }
 
-/* Wait for the threads of a closed pump, once. In a process forked from its owner's there are none. */
+/* Wait for the threads of a closed pump, once. */
 EXPORT void anynpu_pump_join(struct pump *pump) {
     if (pump->owner != getpid())
         return;

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .backends.rknn.options import RknnProviderOptions, make_provider_options
     from .errors import (
         AnynpuError,
         CallError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         ModelError,
         OptionError,
         OutOfMemoryError,
+        QueueFullError,
         SoftNpuWarning,
         StateError,
         TensorError,
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
         quantize_affine,
     )
     from .model import Model
-    from .session import InferenceSession, ModelMetadata, NodeArg
+    from .session import InferenceFuture, InferenceSession, ModelMetadata, NodeArg, Profile
     from .tensor import DType, Layout, Quantization, TensorInfo
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "DType",
     "DeviceError",
     "InUseError",
+    "InferenceFuture",
     "InferenceSession",
     "InvalidArgumentError",
     "InvalidContextError",
@@ -74,7 +77,10 @@ __all__ = [
     "NodeArg",
     "OptionError",
     "OutOfMemoryError",
+    "Profile",
     "Quantization",
+    "QueueFullError",
+    "RknnProviderOptions",
     "SoftNpuWarning",
     "StateError",
     "TensorError",
@@ -82,21 +88,32 @@ __all__ = [
     "__version__",
     "dequantize_affine",
     "dequantize_nc1hwc2",
+    "make_provider_options",
     "nc1hwc2_to_nchw",
     "nchw_to_nc1hwc2",
     "quantize_affine",
 ]
 
-_HOMES = {"Model": "model"}
-_HOMES |= dict.fromkeys(("InferenceSession", "ModelMetadata", "NodeArg"), "session")
-_HOMES |= dict.fromkeys(("DType", "Layout", "Quantization", "TensorInfo"), "tensor")
-_HOMES |= {name: "layouts" for name in __all__ if name.islower() and name != "__version__"}
+_HOMES = {
+    "backends.rknn.options": ("RknnProviderOptions", "make_provider_options"),
+    "layouts": (
+        "dequantize_affine",
+        "dequantize_nc1hwc2",
+        "nc1hwc2_to_nchw",
+        "nchw_to_nc1hwc2",
+        "quantize_affine",
+    ),
+    "model": ("Model",),
+    "session": ("InferenceFuture", "InferenceSession", "ModelMetadata", "NodeArg", "Profile"),
+    "tensor": ("DType", "Layout", "Quantization", "TensorInfo"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)
+    value = getattr(import_module(f".{_HOME_OF.get(name, 'errors')}", __name__), name)
     globals()[name] = value
     return value
 

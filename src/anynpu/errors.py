@@ -6,9 +6,10 @@
     │   └── MissingFunctionError          the library is too old for a call
     ├── ModelError (ValueError)           a model file can't be read, or not be run here
     ├── TensorError (ValueError)          an array doesn't fit a tensor: name, shape, dtype, size
-    ├── OptionError (ValueError)          an unknown or contradictory option
+    ├── OptionError (ValueError, RuntimeError)    an unknown or contradictory option
     ├── StateError (RuntimeError)         called in the wrong order
-    │   └── ClosedError                   used after close()
+    │   ├── ClosedError                   used after close()
+    │   └── QueueFullError (TimeoutError) no place in a session's queue in time
     ├── InUseError (BufferError)          an array still shares the memory to be destroyed
     └── CallError (RuntimeError)          a C call returned an error code
         ├── CallTimeoutError (TimeoutError)
@@ -59,7 +60,7 @@ class TensorError(AnynpuError, ValueError):
     """An array doesn't fit the tensor it is given for."""
 
 
-class OptionError(AnynpuError, ValueError):
+class OptionError(AnynpuError, ValueError, RuntimeError):
     """An option is unknown, malformed or contradicts another one."""
 
 
@@ -69,6 +70,10 @@ class StateError(AnynpuError, RuntimeError):
 
 class ClosedError(StateError):
     """An object was used after its `close()`."""
+
+
+class QueueFullError(StateError, TimeoutError):
+    """A task found no place in a session's queue in time."""
 
 
 class InUseError(AnynpuError, BufferError):

@@ -17,11 +17,18 @@ FEEDABLE = tuple(dtype for dtype in DType if dtype.numpy_name)
 Feed = Mapping[str, ArrayLike] | Sequence[ArrayLike] | ArrayLike
 
 
+_FLOAT = np.dtype(np.float32)
+_REAL = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+
+
+def is_real(info: TensorInfo) -> bool:
+    """Whether a person sees real values: those of quantised and of float tensors."""
+    return info.quantization is not None or info.dtype in _REAL
+
+
 def host_dtype(info: TensorInfo) -> DType:
-    """The dtype a person works with: float32 for quantised and float tensors, else the tensor's."""
-    if info.quantization is not None or info.dtype in (DType.FLOAT16, DType.BFLOAT16):
-        return DType.FLOAT32
-    return info.dtype
+    """The dtype a person works with: float32 for real values, else the tensor's own."""
+    return DType.FLOAT32 if is_real(info) else info.dtype
 
 
 def match(infos: Sequence[TensorInfo], feed: Feed) -> list[ArrayLike]:
@@ -30,15 +37,17 @@ def match(infos: Sequence[TensorInfo], feed: Feed) -> list[ArrayLike]:
     `feed` is a dict by name, a list or tuple in the model's order, or the one array of a model
     with one input. Raises `TensorError` for missing, unknown or surplus inputs.
     """
-    names = [info.name for info in infos]
     if isinstance(feed, Mapping):
+        if len(feed) == len(infos):
+            try:
+                return [feed[info.name] for info in infos]
+            except KeyError:
+                pass  # the message below says which
+        names = [info.name for info in infos]
         missing = [name for name in names if name not in feed]
         unknown = [name for name in feed if name not in names]
-        if missing or unknown:
-            raise TensorError(
-                f"the model's inputs are {names}; missing {missing}, unknown {unknown}"
-            )
-        return [feed[name] for name in names]
+        raise TensorError(f"the model's inputs are {names}; missing {missing}, unknown {unknown}")
+    names = [info.name for info in infos]
     if isinstance(feed, (list, tuple)) and len(names) > 1:
         if len(feed) != len(names):
             raise TensorError(f"the model has {len(names)} inputs {names}; {len(feed)} were given")
@@ -57,11 +66,13 @@ def as_array(value: ArrayLike, info: TensorInfo) -> NDArray[Any]:
     (float64, lists of numbers); `TensorError` where it doesn't. For a tensor of whole numbers the
     result has the tensor's own dtype, and every value fits it.
     """
+    if isinstance(value, np.ndarray) and value.dtype == _FLOAT and is_real(info):
+        return value
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise TensorError(f"input {info.name!r} can't be made an array: {error}") from None
-    if host_dtype(info) is not DType.FLOAT32:
+    if not is_real(info):
         return _whole_numbers(array, info)
     if DType.from_numpy(array.dtype) not in FEEDABLE:
         if array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, np.float32, "same_kind"):
@@ -98,6 +109,36 @@ def check_shape(array: NDArray[Any], shape: tuple[int, ...], info: TensorInfo) -
             f"input {info.name!r} takes the shape {shape}; found {array.shape}"
             + _hint(array.shape, shape)
         )
+
+
+def check_shapes(
+    arrays: Sequence[NDArray[Any]],
+    sets: Sequence[tuple[tuple[int, ...], ...]],
+    infos: Sequence[TensorInfo],
+) -> None:
+    """Raise `TensorError` unless the arrays' shapes are one of the sets that the model takes."""
+    if tuple([array.shape for array in arrays]) in sets:
+        return
+    if len(sets) == 1:
+        for array, info in zip(arrays, infos, strict=True):
+            check_shape(array, info.shape, info)
+    else:
+        found = ", ".join(f"{i.name} {a.shape}" for a, i in zip(arrays, infos, strict=True))
+        listed = "\n".join(
+            "  " + ", ".join(f"{i.name} {shape}" for shape, i in zip(shapes, infos, strict=True))
+            for shapes in sets
+        )
+        raise TensorError(f"the model takes these shapes; found {found}:\n{listed}")
+
+
+def places(names: Sequence[str], known: Sequence[str]) -> list[int]:
+    """Where the named outputs are among the model's; raises `TensorError` for unknown names."""
+    if isinstance(names, str):
+        raise TensorError(f"output_names is a list of names, not the string {names!r}")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise TensorError(f"there are no outputs {unknown}; the model has {list(known)}")
+    return [known.index(name) for name in names]
 
 
 def _hint(found: tuple[int, ...], wanted: tuple[int, ...]) -> str:

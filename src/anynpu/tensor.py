@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,14 +44,16 @@ class DType(enum.Enum):
     @classmethod
     def from_numpy(cls, dtype: np.dtype[Any]) -> DType | None:
         """The element type of a NumPy dtype in native byte order, None where there is none."""
-        return _BY_NUMPY_NAME.get(dtype.name) if dtype.isnative else None
+        return _by_numpy().get(dtype)
 
     def size_of(self, elements: int) -> int:
         """Bytes that `elements` elements take; two INT4 share a byte."""
         return (elements * self.bits + 7) // 8
 
 
-_BY_NUMPY_NAME = {member.numpy_name: member for member in DType if member.numpy_name}
+@cache
+def _by_numpy() -> dict[np.dtype[Any], DType]:
+    return {member.numpy: member for member in DType if member.numpy_name}
 
 
 class Layout(enum.Enum):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import Any
-
 from ..errors import ModelError
-from .base import Backend, Worker
+from .base import Backend, ModelSource, Network, Request
 from .rknn import RknnBackend
 
-__all__ = ["Backend", "Worker", "choose", "providers"]
+__all__ = ["Backend", "ModelSource", "Network", "Request", "choose", "providers"]
 
 _BACKENDS: tuple[Backend, ...] = (RknnBackend(),)
 _LONGEST_MAGIC = 16
@@ -25,7 +21,7 @@ def providers() -> dict[str, Backend]:
     return {name: backend for backend in _BACKENDS for name in backend.names}
 
 
-def choose(model: str | os.PathLike[str] | bytes) -> Backend:
+def choose(model: ModelSource) -> Backend:
     """The backend for a model, by its first bytes; an ONNX file goes to the first one.
 
     Raises `ModelError` for formats that no backend runs, OSError for an unreadable path.
@@ -37,11 +33,8 @@ def choose(model: str | os.PathLike[str] | bytes) -> Backend:
     return next((b for b in _BACKENDS if head.startswith(b.magic)), _BACKENDS[0])
 
 
-def _head(model: str | os.PathLike[str] | bytes) -> bytes:
+def _head(model: ModelSource) -> bytes:
     if isinstance(model, bytes):
         return model[:_LONGEST_MAGIC]
     with open(model, "rb") as file:
         return file.read(_LONGEST_MAGIC)
-
-
-Options = Mapping[str, Any]

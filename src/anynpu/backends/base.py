@@ -1,50 +1,104 @@
-"""What a session needs of a vendor: a `Backend` opens models, a `Worker` runs one."""
+"""What a session needs of a vendor.
+
+A `Backend` opens a model as a `Network`: several workers, each with a context of its own, and for
+each worker the steps that run a job there. A `Request` is one job's buffers. Who runs which job
+when, on which thread, is the session's scheduler's matter.
+"""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
+from ..errors import AnynpuError
+from ..lifetime import Closeable
+from ..native.pump import Job, Step
+from ..options import Options
 from ..tensor import TensorInfo
 
+ModelSource = str | os.PathLike[str] | bytes
+Shapes = tuple[tuple[int, ...], ...]
+"""The shape of each input."""
 
-class Worker(ABC):
-    """One loaded copy of a model. One thread at a time.
 
-    `inputs` and `outputs` are as the session shows them: images are NCHW, as in the source model.
+class Request(ABC):
+    """The buffers of one job, used again for the next; one thread at a time.
+
+    `job` is what the pump gets. `variant` numbers the steps that it needs: a network has one
+    variant for each set of input shapes.
+    """
+
+    job: Job
+    variant: int = 0
+
+    @abstractmethod
+    def fill(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> None:
+        """Take one array for each input, of shapes that the network takes.
+
+        Without `copy` the caller keeps the arrays as they are until the job is done.
+        """
+
+    @abstractmethod
+    def take_results(self) -> list[NDArray[Any]]:
+        """The outputs of a job that is done: arrays that nobody else has."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Let go of others' arrays; the job is over."""
+
+
+class Network(Closeable):
+    """A model loaded for several workers.
+
+    `inputs` and `outputs` are as the session shows them. `worker_cores` has each worker's core,
+    None where the runtime chooses one.
     """
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+    worker_cores: tuple[int | None, ...]
+
+    @property
+    def shape_sets(self) -> tuple[Shapes, ...]:
+        """The sets of input shapes that jobs may have; the first is that of `inputs`."""
+        return (tuple(info.shape for info in self.inputs),)
 
     @abstractmethod
-    def run(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """New float32 arrays of all outputs; `arrays` have the inputs' shapes."""
+    def steps(self, worker: int, variant: int) -> Sequence[Step]:
+        """What a worker does with a job of a variant."""
+
+    @abstractmethod
+    def new_request(self) -> Request:
+        """Buffers for one more job."""
+
+    @abstractmethod
+    def error(self, request: Request, step: Step, code: int) -> AnynpuError:
+        """The exception for a job whose step returned a code."""
+
+    def repair(self, request: Request, step: Step, code: int) -> bool:
+        """Change a failed request so that it may be run again; False where nothing helps."""
+        return False
 
     @abstractmethod
     def metadata(self) -> dict[str, str]:
         """What the model and the runtime say of themselves."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Free the model; twice does no harm."""
 
 
 class Backend(ABC):
     """A vendor's runtime.
 
     `names` are the execution providers' names it answers to, the official one first; `magic` is
-    how its model files begin; `option_names` are the provider options it takes.
+    how its model files begin; `options` is the class of the provider options that it takes.
     """
 
     names: tuple[str, ...]
     magic: bytes
-    option_names: tuple[str, ...]
+    options: type[Options]
 
     @abstractmethod
-    def open(self, model: str | os.PathLike[str] | bytes, options: Mapping[str, Any]) -> Worker:
-        """Load a model; the options were checked against `option_names`."""
+    def open(self, model: ModelSource, options: Options, weights: Network | None) -> Network:
+        """Load a model; `weights` is the network whose weights it shares, if any."""

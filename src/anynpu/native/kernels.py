@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 
 from . import numpy_kernels
 from .library import load
+from .memory import address_of
 
 LARGEST_BLOCK = 32
 _SMALLEST = 512
 """Elements; below that a call costs more than the work."""
 
+_FLOAT, _HALF = np.dtype(np.float32), np.dtype(np.float16)
+_QUANTIZED = [np.dtype(name) for name in ("int8", "uint8", "int16", "uint16")]
 _COPIES = {1: 0, 2: 1, 4: 2}
-_DEQUANTIZE = {"int8": 3, "uint8": 4, "int16": 5, "uint16": 6}
-_QUANTIZE = {"int8": 8, "uint8": 9, "int16": 10, "uint16": 11}
-_CONVERT = {("float16", "float32"): 7, ("float32", "float16"): 12}
+_DEQUANTIZE = {dtype: 3 + place for place, dtype in enumerate(_QUANTIZED)}
+_QUANTIZE = {dtype: 8 + place for place, dtype in enumerate(_QUANTIZED)}
+_CONVERT = {(_HALF, _FLOAT): 7, (_FLOAT, _HALF): 12}
 """The numbers of native/kernels.c's conversions."""
 
 
@@ -62,39 +65,39 @@ class Image(ctypes.Structure):
 
 def convert(source: NDArray[Any], target: NDArray[Any]) -> None:
     """Copy values to an array of the same shape and another dtype, as `np.copyto` does."""
-    number = _CONVERT.get((source.dtype.name, target.dtype.name))
+    number = _CONVERT.get((source.dtype, target.dtype))
     if number is None or source.shape != target.shape or not _fits(source, target):
         numpy_kernels.convert(source, target)
         return
-    functions().anynpu_convert(number, None, _address(source), _address(target), source.size)
+    functions().anynpu_convert(number, None, address_of(source), address_of(target), source.size)
 
 
 def dequantize(
     source: NDArray[Any], scale: float, zero_point: int, target: NDArray[np.float32]
 ) -> None:
     """Target = (source - zero point) * scale."""
-    number = _DEQUANTIZE.get(source.dtype.name)
+    number = _DEQUANTIZE.get(source.dtype)
     if number is None or source.shape != target.shape or not _fits(source, target):
         numpy_kernels.dequantize(source, scale, zero_point, target)
         return
     how = Affine(scale, zero_point)
     functions().anynpu_convert(
-        number, ctypes.addressof(how), _address(source), _address(target), source.size
+        number, ctypes.addressof(how), address_of(source), address_of(target), source.size
     )
 
 
 def quantize(source: NDArray[Any], scale: float, zero_point: int, target: NDArray[Any]) -> None:
     """Target = saturate(round(source / scale) + zero point); NaN becomes the lowest value."""
-    is_float = source.dtype == np.float32
+    is_float = source.dtype == _FLOAT and target.dtype in _QUANTIZE
     if not is_float or source.shape != target.shape or not _fits(source, target):
         numpy_kernels.quantize(source, scale, zero_point, target)
         return
     how = Affine(scale, zero_point)
     functions().anynpu_convert(
-        _QUANTIZE[target.dtype.name],
+        _QUANTIZE[target.dtype],
         ctypes.addressof(how),
-        _address(source),
-        _address(target),
+        address_of(source),
+        address_of(target),
         source.size,
     )
 
@@ -107,16 +110,14 @@ def unpack(
     With a scale the target is float32 and gets (q - zero point) * scale.
     """
     number = (
-        _conversion(blocks.dtype, target.dtype)
-        if scale is None
-        else _DEQUANTIZE.get(blocks.dtype.name)
+        _conversion(blocks.dtype, target.dtype) if scale is None else _DEQUANTIZE.get(blocks.dtype)
     )
     if number is None or not _fits(blocks, target) or blocks.shape[4] > LARGEST_BLOCK:
         _unpack_with_numpy(blocks, target, scale, zero_point)
         return
     n, c1, h, w, c2 = blocks.shape
     how = Blocks(n, target.shape[1], c1, h * w, c2, number, Affine(scale or 1, zero_point))
-    functions().anynpu_unpack(ctypes.addressof(how), _address(blocks), _address(target))
+    functions().anynpu_unpack(ctypes.addressof(how), address_of(blocks), address_of(target))
 
 
 def pack(source: NDArray[Any], blocks: NDArray[Any]) -> None:
@@ -133,7 +134,7 @@ def pack(source: NDArray[Any], blocks: NDArray[Any]) -> None:
         return
     n, c1, h, w, c2 = blocks.shape
     how = Blocks(n, source.shape[1], c1, h * w, c2, number)
-    functions().anynpu_pack(ctypes.addressof(how), _address(source), _address(blocks))
+    functions().anynpu_pack(ctypes.addressof(how), address_of(source), address_of(blocks))
 
 
 def copy_channels_last(source: NDArray[Any], target: NDArray[Any]) -> None:
@@ -146,7 +147,9 @@ def copy_channels_last(source: NDArray[Any], target: NDArray[Any]) -> None:
     if how is None:
         numpy_kernels.copy_channels_last(source, target)
         return
-    functions().anynpu_to_channels_last(ctypes.addressof(how), _address(source), _address(target))
+    functions().anynpu_to_channels_last(
+        ctypes.addressof(how), address_of(source), address_of(target)
+    )
 
 
 def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
@@ -155,7 +158,7 @@ def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
     NumPy lets go of it, and then waits for its turn behind threads that compute.
     """
     if is_built() and source.flags.c_contiguous and target.flags.c_contiguous:
-        functions().anynpu_copy(_address(target), _address(source), source.nbytes)
+        functions().anynpu_copy(address_of(target), address_of(source), source.nbytes)
     else:
         np.copyto(target, source)
 
@@ -184,7 +187,7 @@ def _conversion(source: np.dtype[Any], target: np.dtype[Any]) -> int | None:
     """The number of the copy, where they are the same, or of the conversion."""
     if source == target:
         return _COPIES.get(source.itemsize)
-    return _CONVERT.get((source.name, target.name))
+    return _CONVERT.get((source, target))
 
 
 def _unpack_with_numpy(
@@ -218,10 +221,6 @@ def _image(source: NDArray[Any], target: NDArray[Any]) -> Image | None:
     ):
         return None
     return Image(n, c, h, w, row, size)
-
-
-def _address(array: NDArray[Any]) -> int:
-    return array.ctypes.data
 
 
 _POINTER = ctypes.c_void_p

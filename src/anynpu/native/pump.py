@@ -56,11 +56,15 @@ class State(enum.IntEnum):
 
 
 class Answer(enum.IntEnum):
-    """Whether a job was accepted."""
+    """Whether a job was accepted; FINISHED: it also ran on the caller's thread."""
 
     ACCEPTED = 0
     FULL = 1
     CLOSED = 2
+    FINISHED = 3
+
+
+_ANSWERS = tuple(Answer)
 
 
 class Job(ctypes.Structure):
@@ -114,7 +118,7 @@ class Pump(ABC):
 
     @abstractmethod
     def run(self, job: Job, timeout: float | None) -> Answer:
-        """The same; on this thread where a worker is idle. The job may still be waiting after."""
+        """The same, and on this thread where a worker is idle: FINISHED, not ACCEPTED."""
 
     @abstractmethod
     def wait(self, jobs: Sequence[Job], timeout: float | None) -> int:
@@ -196,11 +200,13 @@ class NativePump(Pump):
     def submit(self, job: Job, timeout: float | None) -> Answer:
         functions = self._waiting if timeout is None or timeout > 0 else self._quick
         submit = functions.anynpu_pump_submit
-        return Answer(submit(self._pump, ctypes.addressof(job), _nanoseconds(timeout)))
+        code: int = submit(self._pump, ctypes.addressof(job), _nanoseconds(timeout))
+        return _ANSWERS[code]
 
     def run(self, job: Job, timeout: float | None) -> Answer:
         run = self._waiting.anynpu_pump_run
-        return Answer(run(self._pump, ctypes.addressof(job), _nanoseconds(timeout)))
+        code: int = run(self._pump, ctypes.addressof(job), _nanoseconds(timeout))
+        return _ANSWERS[code]
 
     def wait(self, jobs: Sequence[Job], timeout: float | None) -> int:
         functions = self._waiting if timeout is None or timeout > 0 else self._quick

@@ -74,7 +74,7 @@ class PythonPump(Pump):
             following = self._take_for(worker)
             if following is not None:
                 self._hand_over(worker, following)
-            return answer
+            return Answer.FINISHED
 
     def wait(self, jobs: Sequence[Job], timeout: float | None) -> int:
         def finished() -> int:

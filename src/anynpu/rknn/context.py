@@ -18,7 +18,7 @@ from . import abi
 from .handle import ContextHandle
 from .library import RknnLibrary, load
 from .memory import Memory
-from .queries import MemorySize, Queries, tensor_info
+from .queries import MemorySize, Queries, shape_attributes, tensor_info
 from .status import check
 
 __all__ = ["Context", "Memory", "MemorySize", "tensor_info"]
@@ -129,13 +129,7 @@ class Context(Queries, Closeable):
         if listed and wanted not in set(zip(*listed, strict=True)):
             sets = "\n".join(f"  {entry}" for entry in zip(*listed, strict=True))
             raise TensorError(f"the shapes {wanted} are not in the model's list:\n{sets}")
-        attrs = (abi.TensorAttr * len(self.inputs))()
-        for attr, info, shape in zip(attrs, self.inputs, wanted, strict=True):
-            attr.index = info.index
-            attr.name = info.name.encode()[: abi.MAX_NAME_LEN - 1]
-            attr.n_dims = len(shape)
-            attr.dims[: len(shape)] = shape
-            attr.fmt = abi.TensorFormat[info.layout.name]
+        attrs = shape_attributes(self.inputs, wanted)
         code = self.library.rknn_set_input_shapes(self.handle, len(attrs), attrs)
         check("rknn_set_input_shapes", code, f"shapes: {wanted}")
         self._bound.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -183,6 +184,20 @@ def tensor_info(attr: abi.TensorAttr) -> TensorInfo:
         size_with_stride=attr.size_with_stride,
         width_stride=attr.w_stride,
     )
+
+
+def shape_attributes(
+    infos: Sequence[TensorInfo], shapes: Sequence[Sequence[int]]
+) -> ctypes.Array[abi.TensorAttr]:
+    """What `rknn_set_input_shapes` takes for a shape of each input."""
+    attrs = (abi.TensorAttr * len(infos))()
+    for attr, info, shape in zip(attrs, infos, shapes, strict=True):
+        attr.index = info.index
+        attr.name = info.name.encode()[: abi.MAX_NAME_LEN - 1]
+        attr.n_dims = len(shape)
+        attr.dims[: len(shape)] = shape
+        attr.fmt = abi.TensorFormat[info.layout.name]
+    return attrs
 
 
 def text(raw: bytes) -> str:

@@ -2,168 +2,330 @@
 
 from __future__ import annotations
 
-import difflib
-import os
+import asyncio
+import contextlib
+import functools
 import threading
-from collections.abc import Mapping, Sequence
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from .. import backends, feeds
-from ..errors import ClosedError, OptionError, TensorError
+from ..errors import OptionError, QueueFullError
 from ..lifetime import Closeable
+from . import batches, mapping, model_store, providers
+from .future import InferenceFuture
 from .node import ModelMetadata, NodeArg, input_arg, output_arg
+from .profile import Profile
+from .run_options import dispatches_batch
+from .scheduler import Results, Scheduler
 
-Provider = str | tuple[str, Mapping[str, Any]]
+Callback = Callable[[Results | None, Any, str], Any]
 
 
 class InferenceSession(Closeable):
-    """A model on an NPU, called as ONNX Runtime's session is.
+    """A model on an NPU, called as ONNX Runtime's session is, with every core at work.
 
     `path_or_bytes` is a model's path or bytes. `sess_options` is accepted for compatibility and
-    ignored. `providers` names the execution provider (one name, or one (name, options) pair), or
-    is empty for the choice by the file's first bytes. `provider_options` is a dict, or a list of
-    one dict; the known option is ``library``, as `anynpu.rknn.library.load` takes it.
+    ignored. `providers` names the execution provider (a name, or a (name, options) pair), or is
+    empty for the choice by the file's first bytes. `provider_options` is a dict, or a list of one
+    dict: `anynpu.make_provider_options` checks and explains them. `use_weight_from` is another
+    session, whose weights this one's model, built without them, shares.
 
-    Images are NCHW, as in the model's source. Threads may share a session: calls of `run` take
-    turns. Raises `ModelError` for a file that can't be read, `OptionError` for an unknown option
-    or provider, `LibraryError` where no library can be loaded, `CallError` for failed calls.
+    Images are NCHW, as in the model's source, unless the options say otherwise. Values are real
+    ones: the runtime normalises and quantises. Threads may share a session and call any method at
+    any time. `close` finishes what was submitted; so does the interpreter's exit.
+
+    Raises `ModelError` for a file that can't be read, `OptionError` for an unknown option or
+    provider, `LibraryError` where no library can be loaded, `CallError` for failed calls.
     """
 
     def __init__(
         self,
-        path_or_bytes: str | os.PathLike[str] | bytes,
+        path_or_bytes: backends.ModelSource,
         sess_options: object = None,
-        providers: Sequence[Provider] | None = None,
-        provider_options: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        providers: providers.Providers = None,
+        provider_options: providers.ProviderOptions = None,
+        *,
+        use_weight_from: InferenceSession | None = None,
     ) -> None:
-        name, inline = _requested_provider(providers)
-        self._backend = backends.choose(path_or_bytes)
-        _check_provider(name, self._backend)
-        self._options = _options(inline, provider_options, self._backend)
-        self._worker = self._backend.open(path_or_bytes, self._options)
-        self._lock = threading.Lock()
-        self._closed = False
-        self._output_names = [info.name for info in self._worker.outputs]
+        self._source = (path_or_bytes, providers, provider_options)
+        self._weights = use_weight_from
+        self._backend, self._options = _choose(path_or_bytes, providers, provider_options)
+        weights: backends.Network | None = None
+        if use_weight_from is not None:
+            weights = use_weight_from._network
+        self._network: backends.Network = self._backend.open(path_or_bytes, self._options, weights)
+        try:
+            self._scheduler = Scheduler(self._network, self._options)
+        except BaseException:
+            self._network.close()
+            raise
+        self._close = weakref.finalize(self, self._scheduler.close)
+        self._output_names = [info.name for info in self._network.outputs]
+        self._pipeline: deque[backends.Request] = deque()
+        self._pipeline_depth: int | None = None
+        self._pipeline_lock = threading.Lock()
+
+    # -------------------------------------------------------------------------------- computing
 
     def run(
         self,
         output_names: Sequence[str] | None,
         input_feed: feeds.Feed,
         run_options: object = None,
-    ) -> list[NDArray[Any]]:
-        """Compute, and return the named outputs as new float32 arrays.
+        *,
+        batch: str | None = None,
+    ) -> Results:
+        """Compute, and return the named outputs as new arrays.
 
         `output_names` None or empty means all outputs in the model's order. `input_feed` is a dict
-        by name, a list in the model's order, or the array of a model with one input; its values
-        are copied. Values are real ones of any dtype among float32, float16, (u)int8, (u)int16,
-        (u)int32, int64 and bool: the runtime applies the model's normalisation and quantises.
-        Other dtypes and nested lists are cast to the input's dtype where that is safe.
+        by name, a list in the model's order, or the array of a model with one input. Values may be
+        float32, float16, (u)int8, (u)int16, (u)int32, int64 or bool; other dtypes and nested lists
+        are cast to the input's dtype where that is safe. Inputs aren't copied where they lie in
+        memory as the runtime takes them. Outputs are float32, or the model's dtype with the option
+        ``output_dtype="model"``.
 
-        `run_options` is accepted for compatibility and ignored. Raises `TensorError` for names,
-        shapes and dtypes that don't fit, `ClosedError` after `close`.
+        Where a worker is idle the task runs on this thread, else it waits for one. With
+        ``batch="split"``, or ``ztu_modelrt_dispatch_batch`` in `run_options`, the inputs hold more
+        samples than the model takes: they are divided between the workers and the outputs joined;
+        with the former the last part may be filled up with zeros.
+
+        Raises `TensorError` for names, shapes and dtypes that don't fit, `QueueFullError` where the
+        queue stays full for ``submit_timeout_ms``, `ClosedError` after `close`.
         """
         wanted = self._wanted(output_names)
+        if batch is None and not dispatches_batch(run_options):
+            return _pick(self._scheduler.run(self._arrays(input_feed)), wanted)
+        if batch not in (None, "split"):
+            raise OptionError(f"batch is {batch!r}; it may be 'split'")
+        parts = batches.split(
+            self._matched(input_feed), self._network.inputs, fills_up=batch == "split"
+        )
+        results = mapping.in_order(self._scheduler, (self._checked(part) for part in parts))
+        return _pick(batches.join(list(results), parts.samples), wanted)
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: feeds.Feed,
+        callback: Callback,
+        user_data: Any = None,
+        run_options: object = None,
+    ) -> None:
+        """Begin to compute; `callback(results, user_data, error)` gets the outputs.
+
+        `error` is empty and `results` as of `run`, or None and the reason. Callbacks run on one
+        thread of the session's, in the order of the calls, or with ``sequential_callbacks=False``
+        as tasks are done. Inputs are copied before this returns. Where the queue is full it waits,
+        except when it is called from a callback. An exception in a callback is printed.
+
+        Raises as `run` does.
+        """
+        if not callable(callback):
+            raise TypeError(f"callback is {callback!r}, which can't be called")
+        if dispatches_batch(run_options):
+            raise OptionError("ztu_modelrt_dispatch_batch is for run, not for run_async")
+        wanted = self._wanted(output_names)
+
+        def deliver(results: Results | None, error: Exception | None) -> None:
+            if results is None:
+                callback(None, user_data, str(error) or type(error).__name__)
+            else:
+                callback(_pick(results, wanted), user_data, "")
+
+        self._scheduler.submit(
+            self._arrays(input_feed), deliver, in_order=self._options.sequential_callbacks
+        )
+
+    def submit(self, output_names: Sequence[str] | None, input_feed: feeds.Feed) -> InferenceFuture:
+        """Begin to compute; the future gets what `run` returns or raises.
+
+        Inputs are copied before this returns. Where the queue is full it waits. Cancelling takes a
+        task that still waits out of the queue.
+        """
+        return self._submit(output_names, input_feed, may_wait=True)
+
+    async def run_awaitable(
+        self, output_names: Sequence[str] | None, input_feed: feeds.Feed
+    ) -> Results:
+        """`run` for asyncio: the event loop goes on, also while the queue is full."""
+        try:
+            future = self._submit(output_names, input_feed, may_wait=False)
+        except QueueFullError:
+            future = await self._submit_elsewhere(output_names, input_feed)
+        return await asyncio.wrap_future(future)
+
+    def run_pipeline(
+        self, input_feed: feeds.Feed, depth: int = 3, reset: bool = False
+    ) -> Results | None:
+        """Begin to compute, and return the outputs of the call `depth` calls ago, in order.
+
+        The first `depth` calls return None; `flush` returns what is left. `reset`, or another
+        depth, drops what is left first. Calls from several threads share one pipeline.
+        """
+        if depth < 1:
+            raise OptionError(f"depth is {depth}; it takes a whole number above 0")
         arrays = self._arrays(input_feed)
-        with self._lock:
-            if self._closed:
-                raise ClosedError("this session is closed")
-            outputs = self._worker.run(arrays)
-        return [outputs[index] for index in wanted]
+        with self._pipeline_lock:
+            if reset or depth != self._pipeline_depth:
+                self._scheduler.abandon(self._pipeline)
+                self._pipeline.clear()
+                self._pipeline_depth = depth
+            self._pipeline.append(self._scheduler.start(arrays))
+            if len(self._pipeline) <= depth:
+                return None
+            return self._scheduler.finish(self._pipeline.popleft())
+
+    def flush(self) -> list[Results]:
+        """The outputs that `run_pipeline` has not returned yet, in order; the pipeline is empty."""
+        with self._pipeline_lock:
+            results = []
+            while self._pipeline:
+                results.append(self._scheduler.finish(self._pipeline.popleft()))
+            return results
+
+    def map(
+        self,
+        input_feeds: Iterable[feeds.Feed],
+        *,
+        ordered: bool = True,
+        output_names: Sequence[str] | None = None,
+    ) -> Iterator[Results]:
+        """The outputs for each feed of an iterable, as it goes, with all workers busy.
+
+        In the feeds' order, or as they are done. It reads ahead a few feeds a worker, and copies
+        them. Dropping the iterator cancels what it has begun.
+        """
+        wanted = self._wanted(output_names)
+        arrays = (self._arrays(feed) for feed in input_feeds)
+        run = mapping.in_order if ordered else mapping.as_done
+        return (_pick(results, wanted) for results in run(self._scheduler, arrays))
+
+    # --------------------------------------------------------------------------- what it says
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs in the model's order."""
-        return [input_arg(info) for info in self._worker.inputs]
+        sets = self._network.shape_sets
+        return [
+            input_arg(info, [shapes[index] for shapes in sets])
+            for index, info in enumerate(self._network.inputs)
+        ]
 
     def get_outputs(self) -> list[NodeArg]:
-        """The outputs in the model's order."""
-        return [output_arg(info) for info in self._worker.outputs]
+        """The outputs in the model's order, as they are for inputs of the first shapes."""
+        is_float = getattr(self._options, "output_dtype", "float32") == "float32"
+        return [output_arg(info, is_float=is_float) for info in self._network.outputs]
 
     def get_modelmeta(self) -> ModelMetadata:
-        """What the model and the runtime say of themselves; `ClosedError` after `close`."""
-        with self._lock:
-            if self._closed:
-                raise ClosedError("this session is closed")
-            return ModelMetadata(self._worker.metadata())
+        """What the model and the runtime say of themselves."""
+        return ModelMetadata.of(self._network.metadata())
 
     def get_providers(self) -> list[str]:
         """The execution provider in use, as a list of one."""
         return [self._backend.names[0]]
 
     def get_provider_options(self) -> dict[str, dict[str, Any]]:
-        """The options given, by provider."""
-        return {self._backend.names[0]: dict(self._options)}
+        """Every option and the value in force, by provider."""
+        return {self._backend.names[0]: self._options.as_dict()}
 
-    def close(self) -> None:
-        """Free the model, after the call of `run` that is under way; twice does nothing."""
-        with self._lock:
-            self._closed = True
-            self._worker.close()
+    @contextlib.contextmanager
+    def profile(self) -> Iterator[Profile]:
+        """Time the stages of all tasks that end inside the block.
 
-    def _wanted(self, output_names: Sequence[str] | None) -> list[int]:
-        if not output_names:
-            return list(range(len(self._output_names)))
-        if isinstance(output_names, str):
-            raise TensorError(f"output_names is a list of names, not the string {output_names!r}")
+        with session.profile() as profile:
+            session.run(None, feed)
+        print(profile)
+        """
+        profile = Profile()
+        before, self._scheduler.profile = self._scheduler.profile, profile
         try:
-            return [self._output_names.index(name) for name in output_names]
-        except ValueError:
-            unknown = [name for name in output_names if name not in self._output_names]
-            raise TensorError(
-                f"there are no outputs {unknown}; the model has {self._output_names}"
-            ) from None
+            yield profile
+        finally:
+            self._scheduler.profile = before
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{arg.name} {arg.shape}" for arg in self.get_inputs())
+        return f"<InferenceSession {self._backend.names[0]}: {inputs}>"
+
+    # --------------------------------------------------------------------------------- its life
+
+    def close(self, *, cancel: bool = False) -> None:
+        """Finish what was submitted, or cancel what waits, and free the model; twice is no harm.
+
+        From a callback it returns before the other callbacks have run.
+        """
+        self._close.detach()
+        self._scheduler.close(cancel=cancel)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where it is unpickled, the model is opened again: the path or, for bytes, the digest."""
+        model, providers, options = self._source
+        return _reopen, (model_store.keep(model), providers, options, self._weights)
+
+    # ------------------------------------------------------------------------------------ helpers
+
+    def _submit(
+        self, output_names: Sequence[str] | None, input_feed: feeds.Feed, *, may_wait: bool
+    ) -> InferenceFuture:
+        future = InferenceFuture(functools.partial(_pick, wanted=self._wanted(output_names)))
+        request = self._scheduler.submit(
+            self._arrays(input_feed), future.deliver, in_order=False, may_wait=may_wait
+        )
+        future.attach(self._scheduler, request)
+        return future
+
+    async def _submit_elsewhere(
+        self, output_names: Sequence[str] | None, input_feed: feeds.Feed
+    ) -> InferenceFuture:
+        """Wait for a place on another thread; the task is taken back where nobody waits for it."""
+        loop = asyncio.get_running_loop()
+        submitting = loop.run_in_executor(None, self.submit, output_names, input_feed)
+        try:
+            return await asyncio.shield(submitting)
+        except asyncio.CancelledError:
+            submitting.add_done_callback(_cancel_result)
+            raise
+
+    def _wanted(self, output_names: Sequence[str] | None) -> list[int] | None:
+        """The places of the outputs that are named; None for all."""
+        if not output_names:
+            return None
+        return feeds.places(output_names, self._output_names)
+
+    def _matched(self, input_feed: feeds.Feed) -> list[NDArray[Any]]:
+        infos = self._network.inputs
+        return [
+            feeds.as_array(value, info)
+            for value, info in zip(feeds.match(infos, input_feed), infos, strict=True)
+        ]
 
     def _arrays(self, input_feed: feeds.Feed) -> list[NDArray[Any]]:
-        infos = self._worker.inputs
-        arrays = []
-        for value, info in zip(feeds.match(infos, input_feed), infos, strict=True):
-            array = feeds.as_array(value, info)
-            feeds.check_shape(array, info.shape, info)
-            arrays.append(array)
+        return self._checked(self._matched(input_feed))
+
+    def _checked(self, arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        feeds.check_shapes(arrays, self._network.shape_sets, self._network.inputs)
         return arrays
 
 
-def _requested_provider(
-    providers: Sequence[Provider] | None,
-) -> tuple[str | None, Mapping[str, Any]]:
-    """(name or None for the file's own, the options that came with the name)."""
-    if not providers:
-        return None, {}
-    if isinstance(providers, str):
-        return providers, {}
-    if len(providers) > 1:
-        raise OptionError(f"a session has one provider; {len(providers)} were given")
-    first = providers[0]
-    return (first, {}) if isinstance(first, str) else (first[0], first[1])
+_choose = providers.choose
 
 
-def _check_provider(name: str | None, backend: backends.Backend) -> None:
-    known = backends.providers()
-    if name is not None and name not in known:
-        raise OptionError(f"unknown provider {name!r}; known are {', '.join(known)}")
-    if name is not None and known[name] is not backend:
-        raise OptionError(f"the model is for {backend.names[0]}, not for {name}")
+def _pick(results: Results, wanted: Sequence[int] | None) -> Results:
+    return results if wanted is None else [results[place] for place in wanted]
 
 
-def _options(
-    inline: Mapping[str, Any],
-    separate: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
-    backend: backends.Backend,
-) -> dict[str, Any]:
-    if separate is not None and not isinstance(separate, Mapping):
-        if len(separate) > 1:
-            raise OptionError(f"provider_options has {len(separate)} entries for one provider")
-        separate = separate[0] if separate else None
-    if inline and separate:
-        raise OptionError("options were given both in providers and in provider_options")
-    options = dict(separate or inline)
-    for key in options:
-        if key not in backend.option_names:
-            near = difflib.get_close_matches(str(key), backend.option_names, 1)
-            raise OptionError(
-                f"unknown provider option {key!r}"
-                + (f", perhaps {near[0]!r}" if near else "")
-                + f"; known are {', '.join(backend.option_names)}"
-            )
-    return options
+def _cancel_result(submitting: asyncio.Future[InferenceFuture]) -> None:
+    if not submitting.cancelled() and submitting.exception() is None:
+        submitting.result().cancel()
+
+
+def _reopen(
+    model: Any, providers: Any, options: Any, weights: InferenceSession | None
+) -> InferenceSession:
+    return InferenceSession(
+        model_store.find(model), None, providers, options, use_weight_from=weights
+    )

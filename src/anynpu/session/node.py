@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .. import feeds
@@ -16,7 +16,8 @@ class NodeArg:
     """An input or output, with ONNX Runtime's `name`, `shape` and `type`, and what an NPU adds.
 
     `type` and `dtype` are what `run` takes best, or gives; `model_dtype`, `scale` and
-    `zero_point` are what the device holds: real = (q - zero_point) * scale.
+    `zero_point` are what the device holds: real = (q - zero_point) * scale. `shapes` are all that
+    an input may have, `shape` the first.
     """
 
     name: str
@@ -27,9 +28,12 @@ class NodeArg:
     model_dtype: DType
     scale: float
     zero_point: int
+    shapes: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def from_tensor(cls, info: TensorInfo, dtype: DType) -> NodeArg:
+    def from_tensor(
+        cls, info: TensorInfo, dtype: DType, shapes: Sequence[tuple[int, ...]]
+    ) -> NodeArg:
         """Describe a tensor that `run` exchanges as `dtype`."""
         return cls(
             name=info.name,
@@ -40,25 +44,39 @@ class NodeArg:
             model_dtype=info.dtype,
             scale=info.scale,
             zero_point=info.zero_point,
+            shapes=tuple(dict.fromkeys(shapes)),
         )
 
 
-def input_arg(info: TensorInfo) -> NodeArg:
+def input_arg(info: TensorInfo, shapes: Sequence[tuple[int, ...]]) -> NodeArg:
     """An input: `run` takes other dtypes too."""
-    return NodeArg.from_tensor(info, feeds.host_dtype(info))
+    return NodeArg.from_tensor(info, feeds.host_dtype(info), shapes)
 
 
-def output_arg(info: TensorInfo) -> NodeArg:
-    """An output: `run` gives float32."""
-    return NodeArg.from_tensor(info, DType.FLOAT32)
+def output_arg(info: TensorInfo, *, is_float: bool) -> NodeArg:
+    """An output, given as float32 or as the model's own dtype."""
+    return NodeArg.from_tensor(info, DType.FLOAT32 if is_float else info.dtype, [info.shape])
 
 
 @dataclass(frozen=True)
 class ModelMetadata:
     """What the model and its runtime say of themselves, with ONNX Runtime's names.
 
-    `custom_metadata_map` has ``rknn_custom_string`` (what the model's author stored),
-    ``rknn_api_version``, ``rknn_driver_version`` and ``library`` (what it runs on).
+    `producer_name` is what wrote the file. `custom_metadata_map` has ``rknn_custom_string`` (what
+    the model's author stored), ``rknn_api_version``, ``rknn_driver_version``, ``library`` (what it
+    runs on), and for `.rknn` files ``target_platform`` and ``producer``. The other fields are
+    empty: compiled models don't keep them.
     """
 
     custom_metadata_map: Mapping[str, str] = field(default_factory=dict)
+    producer_name: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, str]) -> ModelMetadata:
+        """From a network's metadata."""
+        return cls(dict(metadata), metadata.get("producer", ""))

@@ -49,7 +49,8 @@ def _guard(function: Function, implementation: Callable[..., Any]) -> Callable[.
                 result = implementation(*arguments)
             return (result or 0) if returns_code else result
         except Failure as failure:
-            log.error(f"{function.name}, {failure.message}")
+            write = log.warning if failure.is_warning else log.error
+            write(f"{function.name}, {failure.message}")
             return int(failure.code) if returns_code else None
         except MemoryError:
             log.error(f"{function.name}, out of memory")

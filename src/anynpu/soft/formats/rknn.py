@@ -1,33 +1,29 @@
-"""The `.rknn` container: its outer frame, and the soft variant that carries an ONNX file.
+"""The soft variant of the `.rknn` file, which carries an ONNX file.
 
-All integers are little endian. A file is a 64-byte header (magic ``RKNN``, container version,
-body length), the body, and a length-prefixed JSON summary of the graph. In a file of the vendor's
-toolkit the body is a FlatBuffer with the identifier ``RKNN``; in a soft file it is::
+Its frame is that of a compiled file (`anynpu.rknn.model_file`). In a file of the vendor's toolkit
+the body is a FlatBuffer with the identifier ``RKNN``; in a soft file it is::
 
     0   u32      0
     4   4 bytes  "ANPU", where the FlatBuffer's identifier would be
     8   u64      length of the ONNX file
     16  ...      the ONNX file
 
-A board's runtime refuses a soft file. The layout is known from files that the toolkit writes.
+A board's runtime refuses a soft file.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ModelError
+from ...rknn import model_file
+from ...rknn.model_file import HEADER, MAGIC
 
-MAGIC = b"RKNN"
 SOFT_IDENTIFIER = b"ANPU"
-_HEADER = struct.Struct("<4sIQQ40x")
 _SOFT_BODY = struct.Struct("<I4sQ")
-_LENGTH = struct.Struct("<Q")
-_VERSION = 6
 
 
 @dataclass(frozen=True)
@@ -50,24 +46,9 @@ def is_rknn(data: bytes) -> bool:
 
 def read(data: bytes) -> Container:
     """Parse a file's frame; raises `ModelError` with the offset of what is wrong."""
-    if len(data) < _HEADER.size:
-        raise ModelError(
-            f"a .rknn file has a {_HEADER.size}-byte header; this is {len(data)} bytes"
-        )
-    magic, _, version, body_size = _HEADER.unpack_from(data)
-    if magic != MAGIC:
-        raise ModelError(f"not a .rknn file: it begins with {magic!r}, not {MAGIC!r}")
-    body_end = _HEADER.size + body_size
-    if body_end > len(data):
-        raise ModelError(
-            f"truncated .rknn file: offset 16 announces a body of {body_size} bytes, "
-            f"{len(data) - _HEADER.size} are there"
-        )
-    onnx = _onnx_inside(data[_HEADER.size : body_end])
-    summary = _summary(data, body_end)
-    return Container(
-        version, _first(summary.get("target_platform")), str(summary.get("version", "")), onnx
-    )
+    frame = model_file.read(data)
+    onnx = _onnx_inside(data[HEADER.size : HEADER.size + frame.body_size])
+    return Container(frame.version, frame.target, frame.toolkit, onnx)
 
 
 def write_soft(
@@ -80,9 +61,7 @@ def write_soft(
 ) -> bytes:
     """A soft `.rknn` file round an ONNX file; `inputs` and `outputs` are (name, shape)."""
     body = _SOFT_BODY.pack(0, SOFT_IDENTIFIER, len(onnx)) + onnx
-    summary = json.dumps(_write_summary(target, toolkit, inputs, outputs)).encode()
-    header = _HEADER.pack(MAGIC, 0, _VERSION, len(body))
-    return b"".join((header, body, _LENGTH.pack(len(summary)), summary))
+    return model_file.write_frame(body, _write_summary(target, toolkit, inputs, outputs))
 
 
 def _onnx_inside(body: bytes) -> bytes | None:
@@ -93,35 +72,10 @@ def _onnx_inside(body: bytes) -> bytes | None:
         return None
     if size != len(body) - _SOFT_BODY.size:
         raise ModelError(
-            f"damaged soft .rknn file: offset {_HEADER.size + 8} announces an ONNX file of {size} "
+            f"damaged soft .rknn file: offset {HEADER.size + 8} announces an ONNX file of {size} "
             f"bytes, the body holds {len(body) - _SOFT_BODY.size}"
         )
     return body[_SOFT_BODY.size :]
-
-
-def _summary(data: bytes, offset: int) -> dict[str, Any]:
-    if offset + _LENGTH.size > len(data):
-        raise ModelError(f"truncated .rknn file: no summary at offset {offset}")
-    (size,) = _LENGTH.unpack_from(data, offset)
-    start = offset + _LENGTH.size
-    if start + size > len(data):
-        raise ModelError(
-            f"truncated .rknn file: offset {offset} announces a summary of {size} bytes, "
-            f"{len(data) - start} are there"
-        )
-    try:
-        summary = json.loads(data[start : start + size])
-    except (ValueError, RecursionError) as error:
-        raise ModelError(
-            f"the .rknn file's summary at offset {start} is not JSON: {error}"
-        ) from None
-    if not isinstance(summary, dict):
-        raise ModelError(f"the .rknn file's summary at offset {start} is not a JSON object")
-    return summary
-
-
-def _first(value: Any) -> str:
-    return str(value[0]) if isinstance(value, list) and value else "an unnamed chip"
 
 
 def _write_summary(

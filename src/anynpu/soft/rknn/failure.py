@@ -8,12 +8,13 @@ from ...rknn.abi import ErrorCode
 
 
 class Failure(Exception):
-    """Ends a call: the caller gets `code`, the log gets `message` as an error line."""
+    """Ends a call: the caller gets `code`, the log `message`, as an error or as a warning."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    def __init__(self, code: ErrorCode, message: str, *, is_warning: bool = False) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.is_warning = is_warning
 
 
 def check_array(pointer: Any, count: int, limit: int, what: str) -> None:

@@ -81,7 +81,7 @@ def _dynamic_range(ctx: Context, info: InputRange) -> None:
     sets = ctx.program.input_shapes
     ports = ctx.program.variant(0).inputs
     if len(sets) == 1:
-        raise Failure(ErrorCode.MODEL_INVALID, "the model has static shapes only")
+        raise Failure(ErrorCode.MODEL_INVALID, "the model has static shapes only", is_warning=True)
     if info.index >= len(ports):
         raise Failure(
             ErrorCode.PARAM_INVALID, f"input index {info.index} is not below {len(ports)}"

@@ -1,0 +1,132 @@
+"""The contexts of a network's workers, and the cores that they run on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+from ... import soc as socs
+from ...errors import CallError, MissingFunctionError, ModelError, OptionError
+from ...rknn import custom_ops, model_file
+from ...rknn.abi import CoreMask, ErrorCode, InitFlag
+from ...rknn.context import Context
+from ..base import ModelSource
+from .options import RknnOptions
+
+
+class WorkerContexts:
+    """A context for each worker. `cores` has each one's core, None where the runtime chooses."""
+
+    def __init__(
+        self, model: ModelSource, options: RknnOptions, weights: Context | None = None
+    ) -> None:
+        self._model, self._options, self._weights = model, options, weights
+        self._shares = _may_share(options, weights)
+        self.all: list[Context] = []
+        try:
+            self.all.append(self._first())
+            self.cores = tuple(self._worker_cores())
+            while len(self.all) < len(self.cores):
+                self.all.append(self._another())
+            for context, core in zip(self.all, self.cores, strict=True):
+                _choose_core(context, core, options)
+            custom_ops.register(self.all, options.custom_op_paths, options.custom_op_default_path)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Destroy the contexts, the first one last."""
+        for context in reversed(self.all):
+            context.close()
+
+    def _first(self) -> Context:
+        flags = InitFlag.PRIOR_HIGH if self._weights is None else InitFlag.SHARE_WEIGHT_MEM
+        return Context(
+            self._model, library=self._options.library, flags=flags, share_with=self._weights
+        )
+
+    def _another(self) -> Context:
+        if not self._shares:
+            return self._first()
+        try:
+            return self.all[0].dup()
+        except (CallError, MissingFunctionError) as error:
+            warnings.warn(
+                f"contexts can't be duplicated here, so each worker has the weights of its own: "
+                f"{error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return self._first()
+
+    def _worker_cores(self) -> Iterator[int | None]:
+        options = self._options
+        if options.schedule is not None:
+            places: list[int | None] = list(dict.fromkeys(options.schedule))
+        elif options.mask is CoreMask.AUTO:
+            places = [None] * _count_cores(self.all[0], self._model)
+        else:
+            places = [None]
+        for place in places:
+            yield from [place] * options.threads_per_core
+
+
+def _may_share(options: RknnOptions, weights: Context | None) -> bool:
+    """Whether workers' contexts are duplicates of the first one."""
+    if options.wants_custom_ops and not options.disable_dup_context:
+        warnings.warn(
+            "custom operators need contexts that are no duplicates: disable_dup_context is in "
+            "force",
+            UserWarning,
+            stacklevel=2,
+        )
+    return not options.disable_dup_context and not options.wants_custom_ops and weights is None
+
+
+def _choose_core(context: Context, core: int | None, options: RknnOptions) -> None:
+    mask = options.mask if core is None else 1 << core
+    if mask == CoreMask.AUTO:
+        return
+    try:
+        context.set_core_mask(CoreMask(mask))
+    except ValueError as error:
+        if isinstance(error, CallError):
+            raise OptionError(f"core {core}: {error}") from error
+        raise OptionError(f"there is no core {core}; cores are 0, 1 and 2") from None
+    except (CallError, MissingFunctionError) as error:
+        _accept_one_core(error, mask)
+
+
+def _accept_one_core(error: CallError | MissingFunctionError, mask: int) -> None:
+    """Chips of one core refuse every mask; whoever wants that core gets it all the same."""
+    if isinstance(error, CallError) and error.code != ErrorCode.TARGET_PLATFORM_UNMATCH:
+        raise error
+    if mask != CoreMask.CORE_0:
+        warnings.warn(
+            f"this chip has one core, so core mask {mask} is ignored: {error}",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _count_cores(context: Context, model: ModelSource) -> int:
+    """By the device tree, ``$ANYNPU_SOC``, the model's own chip, or the masks that are accepted."""
+    chip = socs.detect() or socs.chosen() or _chip_of(model)
+    if chip is not None:
+        return chip.cores
+    for cores, mask in ((3, CoreMask.CORE_2), (2, CoreMask.CORE_1)):
+        try:
+            context.set_core_mask(mask)
+        except (CallError, MissingFunctionError):
+            continue
+        context.set_core_mask(CoreMask.AUTO)
+        return cores
+    return 1
+
+
+def _chip_of(model: ModelSource) -> socs.Soc | None:
+    try:
+        return socs.find(model_file.read(model).target)
+    except (ModelError, OptionError):
+        return None

@@ -1,0 +1,102 @@
+"""A `.rknn` file's frame: a header, a body, and a JSON summary of the graph behind it.
+
+All integers are little endian: 64 bytes of header (magic ``RKNN``, container version, length of the
+body), the body, a length, the summary. The layout is known from files that the vendor's toolkit
+writes. What the body holds is the matter of whoever runs it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from ..errors import ModelError
+
+MAGIC = b"RKNN"
+HEADER = struct.Struct("<4sIQQ40x")
+VERSION = 6
+_LENGTH = struct.Struct("<Q")
+_LONGEST_SUMMARY = 1 << 28
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where the parts are, and the summary.
+
+    `version` is the container's; the body has `body_size` bytes behind the header.
+    """
+
+    version: int
+    body_size: int
+    summary: dict[str, Any]
+
+    @property
+    def target(self) -> str:
+        """The chip that the file is for, as the summary names it."""
+        platforms = self.summary.get("target_platform")
+        if isinstance(platforms, list) and platforms:
+            return str(platforms[0])
+        return "an unnamed chip"
+
+    @property
+    def toolkit(self) -> str:
+        """What wrote the file."""
+        return str(self.summary.get("version", ""))
+
+
+def read(model: str | os.PathLike[str] | bytes) -> Frame:
+    """The frame of a file or of its bytes; the body is not read.
+
+    Raises `ModelError` with the offset of what is wrong, OSError for an unreadable path.
+    """
+    if isinstance(model, bytes):
+        return _read(io.BytesIO(model), len(model))
+    with open(model, "rb") as file:
+        return _read(file, os.fstat(file.fileno()).st_size)
+
+
+def write_frame(body: bytes, summary: dict[str, Any]) -> bytes:
+    """A file round a body."""
+    text = json.dumps(summary).encode()
+    header = HEADER.pack(MAGIC, 0, VERSION, len(body))
+    return b"".join((header, body, _LENGTH.pack(len(text)), text))
+
+
+def _read(file: BinaryIO, size: int) -> Frame:
+    if size < HEADER.size:
+        raise ModelError(f"a .rknn file has a {HEADER.size}-byte header; this is {size} bytes")
+    magic, _, version, body_size = HEADER.unpack(file.read(HEADER.size))
+    if magic != MAGIC:
+        raise ModelError(f"not a .rknn file: it begins with {magic!r}, not {MAGIC!r}")
+    if HEADER.size + body_size > size:
+        raise ModelError(
+            f"truncated .rknn file: offset 16 announces a body of {body_size} bytes, "
+            f"{size - HEADER.size} are there"
+        )
+    return Frame(version, body_size, _read_summary(file, HEADER.size + body_size, size))
+
+
+def _read_summary(file: BinaryIO, offset: int, file_size: int) -> dict[str, Any]:
+    if offset + _LENGTH.size > file_size:
+        raise ModelError(f"truncated .rknn file: no summary at offset {offset}")
+    file.seek(offset)
+    (size,) = _LENGTH.unpack(file.read(_LENGTH.size))
+    start = offset + _LENGTH.size
+    if start + size > file_size or size > _LONGEST_SUMMARY:
+        raise ModelError(
+            f"truncated .rknn file: offset {offset} announces a summary of {size} bytes, "
+            f"{file_size - start} are there"
+        )
+    try:
+        summary = json.loads(file.read(size))
+    except (ValueError, RecursionError) as error:
+        raise ModelError(
+            f"the .rknn file's summary at offset {start} is not JSON: {error}"
+        ) from None
+    if not isinstance(summary, dict):
+        raise ModelError(f"the .rknn file's summary at offset {start} is not a JSON object")
+    return summary

@@ -1,0 +1,50 @@
+"""A device without a GIL for sessions: the null device of the benchmarks."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anynpu import InferenceSession
+from anynpu.rknn import header
+
+SOURCE = Path(__file__).parents[2] / "benchmarks" / "null" / "device.c"
+MODEL = b"RKNN" + bytes(100)
+Open = Callable[..., InferenceSession]
+
+
+@pytest.fixture(scope="session")
+def null_device(tmp_path_factory: pytest.TempPathFactory, c_compiler: str) -> Path:
+    """The null device as a librknnrt.so: what comes in is what comes out."""
+    folder = tmp_path_factory.mktemp("null")
+    (folder / "rknn_api.h").write_text(header.text())
+    library = folder / "librknnrt.so"
+    command = [c_compiler, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-shared", "-fPIC"]
+    command += ["-I", str(folder), "-o", str(library), str(SOURCE), "-lpthread"]
+    subprocess.run(command, check=True)
+    return library
+
+
+@pytest.fixture
+def on_cores(null_device: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """A function that opens a session on cores whose runs take so many milliseconds."""
+    sessions = []
+
+    def open_session(*milliseconds: float, **options: Any) -> InferenceSession:
+        times = ",".join(str(round(each * 1000)) for each in milliseconds)
+        monkeypatch.setenv("NULL_DEVICE_CORES", times)
+        monkeypatch.setenv("NULL_DEVICE_INPUT", "1,1,1,1")
+        monkeypatch.setenv("NULL_DEVICE_OUTPUT", "1,1,1,1")
+        session = InferenceSession(
+            MODEL, provider_options={"library": null_device, "layout": "nhwc", **options}
+        )
+        sessions.append(session)
+        return session
+
+    yield open_session
+    for session in sessions:
+        session.close()
