@@ -51,7 +51,15 @@ if TYPE_CHECKING:
         quantize_affine,
     )
     from .model import Model
-    from .session import InferenceFuture, InferenceSession, ModelMetadata, NodeArg, Profile
+    from .session import (
+        InferenceFuture,
+        InferenceSession,
+        ModelMetadata,
+        NodeArg,
+        OrtValue,
+        Profile,
+        SessionIOBinding,
+    )
     from .tensor import DType, Layout, Quantization, TensorInfo
 
 __all__ = [
@@ -76,11 +84,13 @@ __all__ = [
     "ModelMetadata",
     "NodeArg",
     "OptionError",
+    "OrtValue",
     "OutOfMemoryError",
     "Profile",
     "Quantization",
     "QueueFullError",
     "RknnProviderOptions",
+    "SessionIOBinding",
     "SoftNpuWarning",
     "StateError",
     "TensorError",
@@ -104,7 +114,15 @@ _HOMES = {
         "quantize_affine",
     ),
     "model": ("Model",),
-    "session": ("InferenceFuture", "InferenceSession", "ModelMetadata", "NodeArg", "Profile"),
+    "session": (
+        "InferenceFuture",
+        "InferenceSession",
+        "ModelMetadata",
+        "NodeArg",
+        "OrtValue",
+        "Profile",
+        "SessionIOBinding",
+    ),
     "tensor": ("DType", "Layout", "Quantization", "TensorInfo"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -15,8 +15,9 @@ from .layouts import dequantize_affine, dequantize_nc1hwc2, nc1hwc2_to_nchw
 from .lifetime import Closeable
 from .native import kernels
 from .perf import LayerTable, parse_perf_detail
-from .rknn.abi import InitFlag, Query, TensorFormat, TensorType
-from .rknn.context import Context, Memory, MemorySize
+from .rknn.abi import InitFlag, Query
+from .rknn.context import Context, MemorySize
+from .rknn.device_tensor import DeviceTensor, input_tensor, output_tensor
 from .rknn.library import RknnLibrary
 from .tensor import DType, Layout, TensorInfo
 
@@ -196,11 +197,10 @@ class _Output:
 
     def __init__(self, context: Context, info: TensorInfo, query: Query) -> None:
         self.info = info
-        attr = context.attribute(query, info.index)
-        memory = context.create_memory(max(attr.size_with_stride, attr.size))
-        context.set_io_memory(memory, attr)
-        self.native = context.describe(attr)
-        self.raw: NDArray[Any] = memory.array(self.native.shape, self.native.dtype.numpy)
+        tensor = output_tensor(context, context.attribute(query, info.index))
+        tensor.bind(context)
+        self.native = tensor.info
+        self.raw: NDArray[Any] = tensor.array
 
     def real(self) -> NDArray[np.float32]:
         """The values as float32 in the model's order of axes."""
@@ -223,7 +223,7 @@ class _Input:
     def __init__(self, context: Context, info: TensorInfo) -> None:
         self.info = info
         self._context = context
-        self._views: dict[DType, tuple[Memory, NDArray[Any]]] = {}
+        self._tensors: dict[DType, DeviceTensor] = {}
         self._bound: DType | None = None
 
     def write(self, value: ArrayLike | bytes) -> None:
@@ -232,11 +232,11 @@ class _Input:
         dtype = self._dtype(array)
         if dtype is not self._bound:
             self._bind(dtype)
-        _, view = self._views[dtype]
+        target = self._tensors[dtype].array
         if self.info.layout is Layout.NHWC:
-            kernels.copy_channels_last(array, view)
+            kernels.copy_channels_last(array, target)
         else:
-            np.copyto(view, array, casting="unsafe")
+            np.copyto(target, array, casting="unsafe")
 
     def _dtype(self, array: NDArray[Any]) -> DType:
         """What the values are given as: the device's own dtype would mean quantised values."""
@@ -245,27 +245,10 @@ class _Input:
         return DType.UINT8 if array.dtype == np.uint8 else DType.FLOAT32
 
     def _bind(self, dtype: DType) -> None:
-        info = self.info
-        attr = self._context.input_attribute(info)
-        attr.type = TensorType[dtype.name]
-        attr.fmt = TensorFormat[info.layout.name]
-        attr.pass_through = 0
-        if dtype not in self._views:
-            shape = _padded_shape(info)
-            memory = self._context.create_memory(dtype.size_of(int(np.prod(shape))))
-            view = memory.array(shape, dtype.numpy)
-            if info.layout is Layout.NHWC:
-                view = view[:, :, : info.shape[2]]
-            self._views[dtype] = (memory, view)
-        self._context.set_io_memory(self._views[dtype][0], attr)
+        if dtype not in self._tensors:
+            self._tensors[dtype] = input_tensor(self._context, self.info, dtype)
+        self._tensors[dtype].bind(self._context)
         self._bound = dtype
-
-
-def _padded_shape(info: TensorInfo) -> tuple[int, ...]:
-    if info.layout is not Layout.NHWC:
-        return info.shape
-    n, h, w, c = info.shape
-    return n, h, max(w, info.width_stride), c
 
 
 def _arrange(value: ArrayLike | bytes, info: TensorInfo) -> NDArray[Any]:

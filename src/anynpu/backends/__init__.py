@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from ..errors import ModelError
-from .base import Backend, ModelSource, Network, Request
+from .base import Backend, Binding, DeviceBuffer, ModelSource, Network, Request
 from .rknn import RknnBackend
 
-__all__ = ["Backend", "ModelSource", "Network", "Request", "choose", "providers"]
+__all__ = [
+    "Backend",
+    "Binding",
+    "DeviceBuffer",
+    "ModelSource",
+    "Network",
+    "Request",
+    "choose",
+    "providers",
+]
 
 _BACKENDS: tuple[Backend, ...] = (RknnBackend(),)
 _LONGEST_MAGIC = 16

@@ -18,7 +18,7 @@ from ..errors import AnynpuError
 from ..lifetime import Closeable
 from ..native.pump import Job, Step
 from ..options import Options
-from ..tensor import TensorInfo
+from ..tensor import DType, TensorInfo
 
 ModelSource = str | os.PathLike[str] | bytes
 Shapes = tuple[tuple[int, ...], ...]
@@ -49,6 +49,40 @@ class Request(ABC):
     @abstractmethod
     def clear(self) -> None:
         """Let go of others' arrays; the job is over."""
+
+
+class DeviceBuffer(ABC):
+    """Memory for a tensor that both this process and the device see.
+
+    `array` shares it, without what pads rows; `info` says how the tensor lies there.
+    """
+
+    array: NDArray[Any]
+    info: TensorInfo
+
+    @abstractmethod
+    def to_device(self) -> None:
+        """What was written here is for the device: before a run that reads it."""
+
+    @abstractmethod
+    def from_device(self) -> None:
+        """What the device wrote is for here: after a run."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Where the memory is: descriptor, offset, address, sizes, strides."""
+
+
+class Binding(Closeable):
+    """A copy of the model whose tensors live in buffers. One thread at a time."""
+
+    @abstractmethod
+    def bind(self, kind: str, index: int, buffer: DeviceBuffer) -> None:
+        """Let an ``"input"`` or ``"output"`` live in a buffer."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Compute: from the buffers of all inputs to those of all outputs."""
 
 
 class Network(Closeable):
@@ -87,15 +121,33 @@ class Network(Closeable):
     def metadata(self) -> dict[str, str]:
         """What the model and the runtime say of themselves."""
 
+    @abstractmethod
+    def allocate(
+        self, kind: str, index: int, dtype: DType | None, flags: str | int | None
+    ) -> DeviceBuffer:
+        """A buffer for an ``"input"`` or ``"output"``, of the device's own dtype or another."""
+
+    @abstractmethod
+    def import_buffer(
+        self, kind: str, index: int, dtype: DType | None, fd: int, size: int, offset: int
+    ) -> DeviceBuffer:
+        """A buffer in memory that a descriptor names, such as a DMA buffer."""
+
+    @abstractmethod
+    def new_binding(self) -> Binding:
+        """A copy of the model for buffers."""
+
 
 class Backend(ABC):
     """A vendor's runtime.
 
-    `names` are the execution providers' names it answers to, the official one first; `magic` is
-    how its model files begin; `options` is the class of the provider options that it takes.
+    `names` are the execution providers' names it answers to, the official one first;
+    `device_type` is what ONNX Runtime's functions call its memory; `magic` is how its model files
+    begin; `options` is the class of the provider options that it takes.
     """
 
     names: tuple[str, ...]
+    device_type: str
     magic: bytes
     options: type[Options]
 

@@ -48,7 +48,7 @@ class Frame:
         return str(self.summary.get("version", ""))
 
 
-def read(model: str | os.PathLike[str] | bytes) -> Frame:
+def read_frame(model: str | os.PathLike[str] | bytes) -> Frame:
     """The frame of a file or of its bytes; the body is not read.
 
     Raises `ModelError` with the offset of what is wrong, OSError for an unreadable path.

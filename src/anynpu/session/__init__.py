@@ -1,8 +1,10 @@
 """`InferenceSession`: ONNX Runtime's names on an NPU, many tasks in flight, many cores."""
 
+from .binding import SessionIOBinding
 from .future import InferenceFuture
 from .inference_session import InferenceSession
 from .node import ModelMetadata, NodeArg
+from .ort_value import OrtValue
 from .profile import Profile, Stage
 
 __all__ = [
@@ -10,6 +12,8 @@ __all__ = [
     "InferenceSession",
     "ModelMetadata",
     "NodeArg",
+    "OrtValue",
     "Profile",
+    "SessionIOBinding",
     "Stage",
 ]

@@ -14,9 +14,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .. import backends, feeds
-from ..errors import OptionError, QueueFullError
+from ..errors import OptionError, QueueFullError, TensorError
 from ..lifetime import Closeable
 from . import batches, mapping, model_store, providers
+from .binding import SessionIOBinding
 from .future import InferenceFuture
 from .node import ModelMetadata, NodeArg, input_arg, output_arg
 from .profile import Profile
@@ -204,6 +205,36 @@ class InferenceSession(Closeable):
         arrays = (self._arrays(feed) for feed in input_feeds)
         run = mapping.in_order if ordered else mapping.as_done
         return (_pick(results, wanted) for results in run(self._scheduler, arrays))
+
+    # ---------------------------------------------------------------------------- device memory
+
+    def io_binding(self) -> SessionIOBinding:
+        """A binding of inputs and outputs to memory that the device reads and writes by itself."""
+        return SessionIOBinding(self)
+
+    def run_with_iobinding(self, iobinding: SessionIOBinding, run_options: object = None) -> None:
+        """Compute with a binding's memory, on this thread. Outputs not bound go to the host."""
+        iobinding.run()
+
+    @property
+    def device_type(self) -> str:
+        """What ONNX Runtime's functions call the device's memory, such as ``rknpu2``."""
+        return self._backend.device_type
+
+    @property
+    def network(self) -> backends.Network:
+        """The loaded model."""
+        return self._network
+
+    def index_of(self, kind: str, name: str) -> int:
+        """The place of an ``"input"`` or ``"output"``; `TensorError` for an unknown name."""
+        if kind not in ("input", "output"):
+            raise OptionError(f"io_kind is {kind!r}; it may be input, output")
+        infos = self._network.inputs if kind == "input" else self._network.outputs
+        names = [info.name for info in infos]
+        if name not in names:
+            raise TensorError(f"there is no {kind} {name!r}; the model has {names}")
+        return names.index(name)
 
     # --------------------------------------------------------------------------- what it says
 

@@ -15,6 +15,7 @@ class RknnBackend(Backend):
     """Opens `.rknn` files, and ONNX files where the library is the soft NPU."""
 
     names = ("RKNPU2ExecutionProvider", "RKNNExecutionProvider")
+    device_type = "rknpu2"
     magic = b"RKNN"
     options = RknnOptions
 

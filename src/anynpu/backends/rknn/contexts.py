@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from ... import soc as socs
 from ...errors import CallError, MissingFunctionError, ModelError, OptionError
-from ...rknn import custom_ops, model_file
+from ...rknn import custom_ops
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
 from ...rknn.context import Context
+from ...rknn.model_file import read_frame
 from ..base import ModelSource
 from .options import RknnOptions
 
@@ -127,6 +128,6 @@ def _count_cores(context: Context, model: ModelSource) -> int:
 
 def _chip_of(model: ModelSource) -> socs.Soc | None:
     try:
-        return socs.find(model_file.read(model).target)
+        return socs.find(read_frame(model).target)
     except (ModelError, OptionError):
         return None

@@ -13,11 +13,13 @@ import numpy as np
 
 from ...errors import AnynpuError, ModelError
 from ...native.pump import Slot, Step
-from ...rknn import abi, model_file
+from ...rknn import abi
+from ...rknn.model_file import read_frame
 from ...rknn.queries import shape_attributes
 from ...rknn.status import error_for
-from ...tensor import Layout, TensorInfo
-from ..base import ModelSource, Network, Request, Shapes
+from ...tensor import DType, Layout, TensorInfo
+from ..base import Binding, DeviceBuffer, ModelSource, Network, Request, Shapes
+from .binding import RknnBinding, allocate
 from .contexts import WorkerContexts
 from .options import RknnOptions
 from .request import INPUTS, OUTPUTS, RknnRequest
@@ -173,10 +175,32 @@ class RknnNetwork(Network):
             "library": self.library.path,
         }
         try:
-            frame = model_file.read(self._model)
+            frame = read_frame(self._model)
         except (ModelError, OSError):
             return metadata
         return metadata | {"target_platform": frame.target, "producer": frame.toolkit}
+
+    # ---------------------------------------------------------------------------------- buffers
+
+    def allocate(
+        self, kind: str, index: int, dtype: DType | None, flags: str | int | None
+    ) -> DeviceBuffer:
+        with self._lock:
+            return allocate(
+                self._describer, kind, index, dtype, self.options.zero_copy_layout, flags
+            )
+
+    def import_buffer(
+        self, kind: str, index: int, dtype: DType | None, fd: int, size: int, offset: int
+    ) -> DeviceBuffer:
+        with self._lock:
+            memory = self._describer.memory_from_fd(fd, size, offset)
+            layout = self.options.zero_copy_layout
+            return allocate(self._describer, kind, index, dtype, layout, None, memory)
+
+    def new_binding(self) -> Binding:
+        with self._lock:
+            return RknnBinding(self._contexts.all[0].dup())
 
     def close(self) -> None:
         if "_describer" in self.__dict__:

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ModelError
-from ...rknn import model_file
-from ...rknn.model_file import HEADER, MAGIC
+from ...rknn.model_file import HEADER, MAGIC, read_frame, write_frame
 
 SOFT_IDENTIFIER = b"ANPU"
 _SOFT_BODY = struct.Struct("<I4sQ")
@@ -46,7 +45,7 @@ def is_rknn(data: bytes) -> bool:
 
 def read(data: bytes) -> Container:
     """Parse a file's frame; raises `ModelError` with the offset of what is wrong."""
-    frame = model_file.read(data)
+    frame = read_frame(data)
     onnx = _onnx_inside(data[HEADER.size : HEADER.size + frame.body_size])
     return Container(frame.version, frame.target, frame.toolkit, onnx)
 
@@ -61,7 +60,7 @@ def write_soft(
 ) -> bytes:
     """A soft `.rknn` file round an ONNX file; `inputs` and `outputs` are (name, shape)."""
     body = _SOFT_BODY.pack(0, SOFT_IDENTIFIER, len(onnx)) + onnx
-    return model_file.write_frame(body, _write_summary(target, toolkit, inputs, outputs))
+    return write_frame(body, _write_summary(target, toolkit, inputs, outputs))
 
 
 def _onnx_inside(body: bytes) -> bytes | None:

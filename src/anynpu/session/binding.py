@@ -1,0 +1,202 @@
+"""`SessionIOBinding`: which memory a run reads and writes, with ONNX Runtime's names."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .. import feeds
+from ..errors import OptionError, TensorError
+from ..lifetime import Closeable
+from ..tensor import Layout
+from .ort_value import CPU, OrtValue, numpy_dtype
+
+if TYPE_CHECKING:
+    from .inference_session import InferenceSession
+
+
+class SessionIOBinding(Closeable):
+    """Inputs and outputs bound once, for many calls of `InferenceSession.run_with_iobinding`.
+
+    It has a context of its own on the session's weights, so that runs of other threads go on. One
+    thread at a time. It closes with its last reference.
+    """
+
+    def __init__(self, session: InferenceSession) -> None:
+        self._session = session
+        self._binding = session.network.new_binding()
+        self._inputs: dict[int, OrtValue] = {}
+        self._outputs: dict[int, OrtValue] = {}
+        self._host_outputs: set[int] = set()
+        self._hosts: dict[tuple[int, str], OrtValue] = {}
+
+    # ----------------------------------------------------------------------------------- inputs
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
+        """Copy an array to memory of the device's; images as `InferenceSession.run` takes them.
+
+        Real values are uint8 or float32, to which others are converted.
+        """
+        index = self._session.index_of("input", name)
+        info = self._session.network.inputs[index]
+        array = feeds.as_array(arr_on_cpu, info)
+        feeds.check_shape(array, info.shape, info)
+        if feeds.is_real(info) and array.dtype != np.uint8:
+            array = array.astype(np.float32, copy=False)
+        value = self._host_input(name, index, array.dtype)
+        is_planes = info.layout is Layout.NCHW
+        np.copyto(value.numpy(), array.transpose(0, 2, 3, 1) if is_planes else array)
+        value.sync_to_device()
+        self.bind_ortvalue_input(name, value)
+
+    def bind_input(
+        self,
+        name: str,
+        device_type: str,
+        device_id: int,
+        element_type: DTypeLike | int,
+        shape: Sequence[int],
+        buffer_ptr: int,
+    ) -> None:
+        """Copy from memory of the host's, which `buffer_ptr` is the address of."""
+        if device_type != CPU:
+            raise OptionError("bind device memory as an OrtValue: bind_ortvalue_input")
+        self.bind_cpu_input(name, _array_at(buffer_ptr, numpy_dtype(element_type), shape))
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Read an input from a value's memory at each run; one on the host is copied now."""
+        index = self._session.index_of("input", name)
+        if ortvalue.buffer is None:
+            self.bind_cpu_input(name, ortvalue.numpy())
+            return
+        _check_place(ortvalue, "input", index, name)
+        self._binding.bind("input", index, ortvalue.buffer)
+        self._inputs[index] = ortvalue
+
+    def synchronize_inputs(self) -> None:
+        """What was written to the inputs' memory is for the device."""
+        for value in self._inputs.values():
+            value.sync_to_device()
+
+    def clear_binding_inputs(self) -> None:
+        """Forget the inputs' values."""
+        self._inputs.clear()
+
+    # ---------------------------------------------------------------------------------- outputs
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = CPU,
+        device_id: int = 0,
+        element_type: DTypeLike | int | None = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+        *,
+        layout: str = "native",
+        mem_flags: str | int = "cacheable",
+    ) -> None:
+        """Write an output to new memory: on the host as float32 in the model's order.
+
+        On the device, as the device has it or in the `element_type` asked for.
+        """
+        if buffer_ptr is not None:
+            raise OptionError("bind memory of your own as an OrtValue: bind_ortvalue_output")
+        index = self._session.index_of("output", name)
+        if element_type is None and device_type == CPU:
+            element_type = np.float32
+        value = OrtValue.ortvalue_from_shape_and_type(
+            shape,
+            element_type,
+            self._session.device_type,
+            device_id,
+            name=name,
+            session=self._session,
+            io_kind="output",
+            mem_flags=mem_flags,
+        )
+        self.bind_ortvalue_output(name, value)
+        if device_type == CPU:
+            self._host_outputs.add(index)
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Write an output to a value's memory at each run."""
+        index = self._session.index_of("output", name)
+        if ortvalue.buffer is None:
+            raise OptionError(
+                f"output {name!r} needs a value on {self._session.device_type!r}; for one on the "
+                f"host use bind_output"
+            )
+        _check_place(ortvalue, "output", index, name)
+        self._binding.bind("output", index, ortvalue.buffer)
+        self._outputs[index] = ortvalue
+        self._host_outputs.discard(index)
+
+    def synchronize_outputs(self) -> None:
+        """What the device wrote to the outputs' memory is for here."""
+        for value in self._outputs.values():
+            value.sync_from_device()
+
+    def clear_binding_outputs(self) -> None:
+        """Forget the outputs' values."""
+        self._outputs.clear()
+        self._host_outputs.clear()
+
+    def get_outputs(self) -> list[OrtValue]:
+        """The outputs' values in the model's order; those for the host are copies."""
+        return [
+            OrtValue(value.numpy().copy()) if index in self._host_outputs else value
+            for index, value in sorted(self._outputs.items())
+        ]
+
+    def copy_outputs_to_cpu(self) -> list[NDArray[Any]]:
+        """Copies of the outputs in the model's order, as their memory has them."""
+        self.synchronize_outputs()
+        return [value.numpy().copy() for _, value in sorted(self._outputs.items())]
+
+    # -------------------------------------------------------------------------------------- rest
+
+    def run(self) -> None:
+        """What `InferenceSession.run_with_iobinding` does. Outputs not bound go to the host."""
+        for index, info in enumerate(self._session.network.outputs):
+            if index not in self._outputs:
+                self.bind_output(info.name)
+        self._binding.run()
+
+    def close(self) -> None:
+        """Free the context; twice does nothing. Values stay valid."""
+        self._binding.close()
+
+    def _host_input(self, name: str, index: int, dtype: np.dtype[Any]) -> OrtValue:
+        """Memory of our own for arrays of a dtype, kept for the next ones."""
+        key = (index, dtype.name)
+        if key not in self._hosts:
+            self._hosts[key] = OrtValue.ortvalue_from_shape_and_type(
+                None,
+                dtype,
+                self._session.device_type,
+                name=name,
+                session=self._session,
+                io_kind="input",
+            )
+        return self._hosts[key]
+
+
+def _check_place(value: OrtValue, kind: str, index: int, name: str) -> None:
+    if value.place != (kind, index):
+        raise TensorError(
+            f"the value's memory was made for {value.place[0]} {value.place[1]} of a model, not "
+            f"for {kind} {name!r}"
+        )
+
+
+def _array_at(address: int, dtype: np.dtype[Any], shape: Sequence[int]) -> NDArray[Any]:
+    """An array over memory that the caller vouches for."""
+    size = dtype.itemsize * math.prod(shape)
+    memory = (ctypes.c_char * size).from_address(address)
+    return np.frombuffer(memory, dtype).reshape(tuple(shape))
