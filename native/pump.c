@@ -82,7 +82,8 @@ struct pump {
     uint32_t count, started, program_count;
     struct program **programs;
     uint32_t capacity, waiting;         /* the queue's */
-    uint32_t most_unseen, unseen;       /* reported jobs that nobody confirmed yet */
+    uint32_t reported;                  /* jobs to report that nobody confirmed yet */
+    uint32_t most_unseen, unseen;       /* those of them that are done */
     struct job *first, *last;           /* the queue */
     struct job *first_done, *last_done; /* the completions */
     uint64_t *schedule;                 /* bit masks of workers, by ticket */
@@ -206,6 +207,7 @@ static struct job *take_for(struct pump *pump, const struct worker *worker) {
 static void report(struct pump *pump, struct job *job, enum state state) {
     job->state = state;
     if (job->is_reported) {
+        pump->unseen++;
         job->next = NULL;
         *(pump->last_done ? &pump->last_done->next : &pump->first_done) = job;
         pump->last_done = job;
@@ -309,7 +311,7 @@ static enum answer admit(struct pump *pump, struct job *job, int64_t timeout) {
     if (job->is_ordered)
         job->order = pump->order++;
     if (job->is_reported)
-        pump->unseen++;
+        pump->reported++;
     job->submitted = now();
     job->next = NULL;
     if (pump->is_paced) {
@@ -341,7 +343,7 @@ static int is_finished(const struct job *job) {
 
 /* -------------------------------------------------------------------------- exported functions */
 
-/* Start `count` workers. `capacity` jobs may wait; `most_unseen` reported ones may be unconfirmed.
+/* Start `count` workers. `capacity` jobs may wait; `most_unseen` may be done and unconfirmed.
  * NULL without memory or threads. */
 EXPORT struct pump *anynpu_pump_new(uint32_t count, uint32_t capacity, uint32_t most_unseen) {
     if (!count || count > MAX_WORKERS)
@@ -475,7 +477,7 @@ EXPORT int32_t anynpu_pump_wait(struct pump *pump, struct job *const *jobs, uint
 EXPORT struct job *anynpu_pump_next(struct pump *pump, int64_t timeout) {
     int64_t deadline = deadline_after(timeout);
     pthread_mutex_lock(&pump->lock);
-    while (!pump->first_done && !(pump->is_closed && !pump->unseen) &&
+    while (!pump->first_done && !(pump->is_closed && !pump->reported) &&
            wait_until(&pump->completed, &pump->lock, deadline))
         ;
     struct job *job = pump->first_done;
@@ -493,6 +495,7 @@ EXPORT struct job *anynpu_pump_next(struct pump *pump, int64_t timeout) {
 EXPORT void anynpu_pump_confirm(struct pump *pump, uint32_t count) {
     pthread_mutex_lock(&pump->lock);
     pump->unseen -= count;
+    pump->reported -= count;
     pthread_cond_broadcast(&pump->space);
     pthread_cond_broadcast(&pump->completed);
     pthread_mutex_unlock(&pump->lock);

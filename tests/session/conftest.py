@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,32 @@ def null_device(tmp_path_factory: pytest.TempPathFactory, c_compiler: str) -> Pa
     command += ["-I", str(folder), "-o", str(library), str(SOURCE), "-lpthread"]
     subprocess.run(command, check=True)
     return library
+
+
+class NullDevice:
+    """The device's own functions."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = ctypes.CDLL(str(library))
+
+    def peak(self) -> int:
+        """The most cores that were busy at once since the last call."""
+        return int(self._library.null_device_peak())
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """No run ends inside the block."""
+        self._library.null_device_hold(1)
+        try:
+            yield
+        finally:
+            self._library.null_device_hold(0)
+
+
+@pytest.fixture
+def device(null_device: Path) -> NullDevice:
+    """The null device, to be held."""
+    return NullDevice(null_device)
 
 
 @pytest.fixture

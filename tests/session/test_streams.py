@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import threading
 import time
@@ -15,8 +14,7 @@ import anynpu
 from anynpu import InferenceSession
 
 from .. import models
-from .conftest import Open
-from .test_options import in_force
+from .conftest import NullDevice, Open
 
 SECONDS = 20.0
 
@@ -124,11 +122,11 @@ def test_a_map_of_chosen_outputs() -> None:
             assert [r[0, 0] for r in results] == [3]
 
 
-def test_every_core_is_at_work(on_cores: Open) -> None:
+def test_every_core_is_at_work(on_cores: Open, device: NullDevice) -> None:
     tasks = 45
     for way in ("map", "pipeline", "async", "batch"):
         session = on_cores(20, 20, 20)
-        null_device_peak(session)
+        device.peak()
         if way == "map":
             assert len(list(session.map(map(feed, range(tasks))))) == tasks
         elif way == "pipeline":
@@ -144,13 +142,8 @@ def test_every_core_is_at_work(on_cores: Open) -> None:
                 session.run_async(None, feed(number), lambda r, done, e: done.release(), done)
             for _ in range(tasks):
                 assert done.acquire(timeout=SECONDS)
-        assert null_device_peak(session) == 3, way
+        assert device.peak() == 3, way
         session.close()
-
-
-def null_device_peak(session: InferenceSession) -> int:
-    """The most cores that were busy at once since the last call."""
-    return int(ctypes.CDLL(in_force(session)["library"]).null_device_peak())
 
 
 def test_a_slow_core_holds_nobody_up(on_cores: Open) -> None:

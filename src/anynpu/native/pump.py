@@ -149,7 +149,7 @@ class Pump(ABC):
 
 
 def open_pump(workers: int, capacity: int, most_unseen: int) -> Pump:
-    """A pump whose queue holds `capacity` jobs; `most_unseen` reported ones may be unconfirmed.
+    """A pump whose queue holds `capacity` jobs; `most_unseen` may be done and not confirmed.
 
     Without a build of the C pump and without a compiler it is one of Python threads, after a
     warning. Raises RuntimeError where the system has no threads left, as `threading` does.

@@ -26,7 +26,7 @@ class PythonPump(Pump):
         self._busy = [False] * workers
         self._handed: list[Job | None] = [None] * workers
         self._last: list[int | None] = [None] * workers
-        self._unseen = self._tickets = self._order = 0
+        self._reported = self._unseen = self._tickets = self._order = 0
         self._is_paced = self._is_closed = False
         self._next_admission = self._mean_duration = 0.0
         self._threads = [
@@ -87,13 +87,14 @@ class PythonPump(Pump):
     def next(self, timeout: float | None) -> int:
         with self._changed:
             self._changed.wait_for(
-                lambda: self._done or (self._is_closed and not self._unseen), timeout
+                lambda: self._done or (self._is_closed and not self._reported), timeout
             )
             return ctypes.addressof(self._done.popleft()) if self._done else 0
 
     def confirm(self, count: int) -> None:
         with self._changed:
             self._unseen -= count
+            self._reported -= count
             self._changed.notify_all()
 
     def cancel(self, job: Job) -> bool:
@@ -144,7 +145,7 @@ class PythonPump(Pump):
             job.order = self._order
             self._order += 1
         if job.is_reported:
-            self._unseen += 1
+            self._reported += 1
         now = time.monotonic()
         job.submitted = int(now * 1e9)
         if self._is_paced:
@@ -187,6 +188,7 @@ class PythonPump(Pump):
     def _report(self, job: Job, state: State) -> None:
         job.state = state
         if job.is_reported:
+            self._unseen += 1
             self._done.append(job)
         self._changed.notify_all()
 

@@ -199,4 +199,5 @@ def _array_at(address: int, dtype: np.dtype[Any], shape: Sequence[int]) -> NDArr
     """An array over memory that the caller vouches for."""
     size = dtype.itemsize * math.prod(shape)
     memory = (ctypes.c_char * size).from_address(address)
-    return np.frombuffer(memory, dtype).reshape(tuple(shape))
+    array: NDArray[Any] = np.frombuffer(memoryview(memory), dtype)
+    return array.reshape(tuple(shape))
