@@ -1,0 +1,1 @@
+"""Other packages' interfaces on anynpu: existing scripts run with one changed import."""
