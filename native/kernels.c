@@ -463,3 +463,22 @@ EXPORT int32_t anynpu_copy(void *target, const void *source, size_t count) {
     memcpy(target, source, count);
     return 0;
 }
+
+/* What stays in its place while jobs bring arrays to be copied from or to. */
+struct place {
+    uint64_t address, size;
+};
+
+EXPORT int32_t anynpu_copy_in(const struct place *places, size_t count, const uint64_t *arrays) {
+    for (size_t i = 0; i < count; i++)
+        memcpy((void *)(uintptr_t)places[i].address, (const void *)(uintptr_t)arrays[i],
+               places[i].size);
+    return 0;
+}
+
+EXPORT int32_t anynpu_copy_out(const struct place *places, size_t count, const uint64_t *arrays) {
+    for (size_t i = 0; i < count; i++)
+        memcpy((void *)(uintptr_t)arrays[i], (const void *)(uintptr_t)places[i].address,
+               places[i].size);
+    return 0;
+}

@@ -20,7 +20,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_ARGUMENTS 8
-#define MAX_STEPS 16
+#define MAX_STEPS 32
 #define MAX_SLOTS 8
 #define MAX_WORKERS 64
 #define NO_PROGRAM UINT32_MAX

@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import feeds
 from .errors import ClosedError, StateError, TensorError
-from .layouts import dequantize_affine, dequantize_nc1hwc2, nc1hwc2_to_nchw
 from .lifetime import Closeable
 from .native import kernels
 from .perf import LayerTable, parse_perf_detail
 from .rknn.abi import InitFlag, Query
 from .rknn.context import Context, MemorySize
-from .rknn.device_tensor import DeviceTensor, input_tensor, output_tensor
+from .rknn.device_tensor import DeviceTensor, input_tensor, output_tensor, real_values
 from .rknn.library import RknnLibrary
 from .tensor import DType, Layout, TensorInfo
 
@@ -64,7 +63,7 @@ class Model(Closeable):
     def _open(self, context: Context) -> None:
         self._context = context
         try:
-            self._bind(_as_images(context), context.outputs, dynamic=False)
+            self._bind(context.image_inputs(), context.logical_outputs(), dynamic=False)
         except BaseException:
             context.close()
             raise
@@ -185,13 +184,6 @@ class Model(Closeable):
         self._context.close()
 
 
-def _as_images(context: Context) -> tuple[TensorInfo, ...]:
-    """The inputs with images as NHWC: the runtime of RV1103 and RV1106 shows channel blocks."""
-    if any(info.layout is Layout.NC1HWC2 for info in context.inputs):
-        return context.nhwc_inputs()
-    return context.inputs
-
-
 class _Output:
     """An output in memory that the NPU writes."""
 
@@ -204,17 +196,7 @@ class _Output:
 
     def real(self) -> NDArray[np.float32]:
         """The values as float32 in the model's order of axes."""
-        native, channels = self.native, self.info.shape[1] if self.info.shape[1:] else 1
-        if native.layout is Layout.NC1HWC2 and native.quantization is not None:
-            return dequantize_nc1hwc2(self.raw, channels, native.scale, native.zero_point)
-        if native.quantization is not None:
-            return dequantize_affine(self.raw, native.scale, native.zero_point)
-        result = np.empty(self.info.shape, np.float32)
-        if native.layout is Layout.NC1HWC2:
-            nc1hwc2_to_nchw(self.raw, channels, result)
-        else:
-            kernels.convert(self.raw, result)
-        return result
+        return real_values(self.raw, self.native, self.info.shape)
 
 
 class _Input:

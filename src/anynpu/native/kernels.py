@@ -230,6 +230,8 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "anynpu_pack": (_POINTER, _POINTER, _POINTER),
     "anynpu_to_channels_last": (_POINTER, _POINTER, _POINTER),
     "anynpu_copy": (_POINTER, _POINTER, ctypes.c_size_t),
+    "anynpu_copy_in": (_POINTER, ctypes.c_size_t, _POINTER),
+    "anynpu_copy_out": (_POINTER, ctypes.c_size_t, _POINTER),
 }
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from .library import load
 
 MAX_ARGUMENTS = 8
-MAX_STEPS = 16
+MAX_STEPS = 32
 MAX_SLOTS = 8
 MAX_WORKERS = 64
 FOREVER = -1

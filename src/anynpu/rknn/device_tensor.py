@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TensorError
+from ..layouts import dequantize_affine, dequantize_nc1hwc2, nc1hwc2_to_nchw
+from ..native import kernels
 from ..tensor import DType, Layout, TensorInfo
 from . import abi
 from .context import Context
@@ -28,6 +32,16 @@ class DeviceTensor:
     def info(self) -> TensorInfo:
         """The tensor as it lies in the memory."""
         return tensor_info(self.attr)
+
+    @property
+    def memory_shape(self) -> tuple[int, ...]:
+        """The shape of `array` with the pixels that pad rows."""
+        return _padded_shape(self.info)
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Of the `rknn_tensor_mem` and of the `rknn_tensor_attr`, which live as long as this."""
+        return ctypes.addressof(self.memory.pointer.contents), ctypes.addressof(self.attr)
 
     def bind(self, context: Context) -> None:
         """Let the tensor live here: `rknn_set_io_mem`; the context keeps the memory."""
@@ -70,6 +84,29 @@ def real_output_attribute(context: Context, index: int) -> abi.TensorAttr:
     attr.type = abi.TensorType.FLOAT32
     attr.size = attr.size_with_stride = DType.FLOAT32.size_of(attr.n_elems)
     return attr
+
+
+def real_values(
+    raw: NDArray[Any], native: TensorInfo, shape: tuple[int, ...]
+) -> NDArray[np.float32]:
+    """What the device wrote as float32 in the model's order: a new array of that shape.
+
+    `native` says how `raw` lies in memory.
+    """
+    if native.layout is not Layout.NC1HWC2:
+        return dequantized(raw, native)
+    if native.quantization is not None:
+        return dequantize_nc1hwc2(raw, shape[1], native.scale, native.zero_point)
+    return nc1hwc2_to_nchw(raw, shape[1], np.empty(shape, np.float32))
+
+
+def dequantized(raw: NDArray[Any], native: TensorInfo) -> NDArray[np.float32]:
+    """What the device wrote as float32, as it lies in memory: a new array."""
+    if native.quantization is not None:
+        return dequantize_affine(raw, native.scale, native.zero_point)
+    result = np.empty(raw.shape, np.float32)
+    kernels.convert(raw, result)
+    return result
 
 
 def _padded_shape(info: TensorInfo) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..errors import ModelError
@@ -58,6 +58,18 @@ class Queries:
         """A C structure as a `TensorInfo`."""
         return tensor_info(attr)
 
+    def image_inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs with images as NHWC: the runtime of RV1103 and RV1106 shows channel blocks."""
+        if any(info.layout is Layout.NC1HWC2 for info in self.inputs):
+            return self.nhwc_inputs()
+        return self.inputs
+
+    def logical_outputs(self) -> tuple[TensorInfo, ...]:
+        """The outputs with images as NCHW, whatever the runtime shows."""
+        if not any(info.layout is Layout.NC1HWC2 for info in self.outputs):
+            return self.outputs
+        return tuple(_as_planes(info) for info in self.nhwc_outputs())
+
     def native_inputs(self) -> tuple[TensorInfo, ...]:
         """The inputs as the NPU reads them: RKNN_QUERY_NATIVE_INPUT_ATTR."""
         return self._inputs(abi.Query.NATIVE_INPUT_ATTR)
@@ -110,6 +122,14 @@ class Queries:
                 )
             )
         return tuple(ranges)
+
+    def knows_dynamic_shapes(self) -> bool:
+        """Whether the library has that query: it came with 1.5, and RV1103's and RV1106's lacks it.
+
+        Table 4-2 of the RKNN C API reference.
+        """
+        code = self._call(abi.Query.INPUT_DYNAMIC_RANGE, abi.InputRange())
+        return code != abi.ErrorCode.PARAM_INVALID
 
     def sdk_version(self) -> tuple[str, str]:
         """(version of the runtime library, version of the driver): RKNN_QUERY_SDK_VERSION."""
@@ -184,6 +204,13 @@ def tensor_info(attr: abi.TensorAttr) -> TensorInfo:
         size_with_stride=attr.size_with_stride,
         width_stride=attr.w_stride,
     )
+
+
+def _as_planes(info: TensorInfo) -> TensorInfo:
+    if info.layout is not Layout.NHWC:
+        return info
+    n, h, w, c = info.shape
+    return replace(info, shape=(n, c, h, w), layout=Layout.NCHW)
 
 
 def shape_attributes(

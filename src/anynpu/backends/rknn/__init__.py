@@ -5,8 +5,11 @@ from __future__ import annotations
 from ...errors import OptionError
 from ...options import Options
 from ..base import Backend, ModelSource, Network
+from .contexts import WorkerContexts
+from .general import GeneralNetwork
 from .network import RknnNetwork
 from .options import RknnOptions
+from .zero_copy import ZeroCopyNetwork, is_needed
 
 __all__ = ["RknnBackend"]
 
@@ -23,4 +26,12 @@ class RknnBackend(Backend):
         assert isinstance(options, RknnOptions)
         if weights is not None and not isinstance(weights, RknnNetwork):
             raise OptionError("use_weight_from names a session of another vendor's NPU")
-        return RknnNetwork(model, options, weights)
+        donor = weights.contexts.all[0] if weights is not None else None
+        contexts = WorkerContexts(model, options, donor)
+        try:
+            if options.output_layout == "native" or is_needed(contexts):
+                return ZeroCopyNetwork(contexts, options)
+            return GeneralNetwork(contexts, options)
+        except BaseException:
+            contexts.close()
+            raise

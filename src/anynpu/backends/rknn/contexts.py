@@ -16,13 +16,18 @@ from .options import RknnOptions
 
 
 class WorkerContexts:
-    """A context for each worker. `cores` has each one's core, None where the runtime chooses."""
+    """A context for each worker.
+
+    `cores` has each one's core, None where the runtime chooses. `chip` is known by the device tree,
+    ``$ANYNPU_SOC`` or the model's file, else None.
+    """
 
     def __init__(
         self, model: ModelSource, options: RknnOptions, weights: Context | None = None
     ) -> None:
-        self._model, self._options, self._weights = model, options, weights
+        self.model, self._options, self._weights = model, options, weights
         self._shares = _may_share(options, weights)
+        self.chip = socs.detect() or socs.chosen() or _chip_of(model)
         self.all: list[Context] = []
         try:
             self.all.append(self._first())
@@ -44,7 +49,7 @@ class WorkerContexts:
     def _first(self) -> Context:
         flags = InitFlag.PRIOR_HIGH if self._weights is None else InitFlag.SHARE_WEIGHT_MEM
         return Context(
-            self._model, library=self._options.library, flags=flags, share_with=self._weights
+            self.model, library=self._options.library, flags=flags, share_with=self._weights
         )
 
     def _another(self) -> Context:
@@ -66,7 +71,7 @@ class WorkerContexts:
         if options.schedule is not None:
             places: list[int | None] = list(dict.fromkeys(options.schedule))
         elif options.mask is CoreMask.AUTO:
-            places = [None] * _count_cores(self.all[0], self._model)
+            places = [None] * _count_cores(self.all[0], self.chip)
         else:
             places = [None]
         for place in places:
@@ -111,9 +116,8 @@ def _accept_one_core(error: CallError | MissingFunctionError, mask: int) -> None
         )
 
 
-def _count_cores(context: Context, model: ModelSource) -> int:
-    """By the device tree, ``$ANYNPU_SOC``, the model's own chip, or the masks that are accepted."""
-    chip = socs.detect() or socs.chosen() or _chip_of(model)
+def _count_cores(context: Context, chip: socs.Soc | None) -> int:
+    """Those of the chip; where it is unknown, by the masks that the runtime accepts."""
     if chip is not None:
         return chip.cores
     for cores, mask in ((3, CoreMask.CORE_2), (2, CoreMask.CORE_1)):

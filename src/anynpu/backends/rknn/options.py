@@ -62,7 +62,8 @@ class RknnOptions(Options):
 
     `output_dtype` is ``"float32"`` for real values or ``"model"`` for the model's own dtype,
     quantised. `output_layout` is ``"original"`` (``"nchw"``) for images as in the model's source,
-    or ``"nhwc"``. `zero_copy_layout` is that of `io_binding`'s buffers: ``"nhwc"`` or ``"native"``.
+    ``"nhwc"``, or ``"native"`` for channel blocks as the NPU writes them, which no runtime
+    converts. `zero_copy_layout` is that of `io_binding`'s buffers: ``"nhwc"`` or ``"native"``.
     """
 
     layout: str = option("original", _layout(*_INPUT_LAYOUTS))
@@ -72,7 +73,7 @@ class RknnOptions(Options):
     custom_op_default_path: bool = option(False, boolean, "load_custom_ops_from_default_path")
     library: Any = option(None, anything)
     output_dtype: str = option("float32", choice("float32", "model"))
-    output_layout: str = option("original", _layout("original", "nchw", "nhwc"))
+    output_layout: str = option("original", _layout("original", "nchw", "nhwc", "native"))
     zero_copy_layout: str = option("nhwc", choice("nhwc", "native"))
 
     def __post_init__(self) -> None:
@@ -115,7 +116,7 @@ class RknnProviderOptions(TypedDict, total=False):
     load_custom_ops_from_default_path: bool
     library: PathLike
     output_dtype: Literal["float32", "model"]
-    output_layout: Literal["original", "nchw", "nhwc"]
+    output_layout: Literal["original", "nchw", "nhwc", "native"]
     zero_copy_layout: Literal["nhwc", "native"]
 
 

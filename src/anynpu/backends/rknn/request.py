@@ -17,7 +17,7 @@ from ...tensor import DType, Layout, TensorInfo
 from ..base import Request
 
 if TYPE_CHECKING:
-    from .network import RknnNetwork
+    from .general import GeneralNetwork
 
 INPUTS, OUTPUTS = 0, 1
 """The job's slots: the arrays of `rknn_input` and of `rknn_output`."""
@@ -30,7 +30,7 @@ _FORMATS = {layout: abi.TensorFormat[layout.name] for layout in Layout}
 class RknnRequest(Request):
     """The structures stay; arrays of inputs are kept for the next job of the same shapes."""
 
-    def __init__(self, network: RknnNetwork) -> None:
+    def __init__(self, network: GeneralNetwork) -> None:
         self.job = Job()
         self._network = network
         self._inputs = (abi.Input * len(network.inputs))()

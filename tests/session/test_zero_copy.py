@@ -1,0 +1,177 @@
+"""Sessions whose tensors live in the device's memory: `output_layout` "native", and RV1106."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anynpu
+from anynpu import InferenceSession
+
+from .. import models
+
+RNG = np.random.default_rng(11)
+SMALL = {"anynpu.soc": "rv1106"}
+IMAGE = (1, 3, 6, 7)
+
+
+def opened(model: bytes, **options: Any) -> InferenceSession:
+    return InferenceSession(model, provider_options=options)
+
+
+def relu(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What `models.quantized` computes."""
+    stored = np.clip(np.round(values / 0.5) - 3, -128, 127)
+    return (np.maximum(stored, -3) + 3) * 0.5
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float16, np.int32])
+@pytest.mark.parametrize("layout", ["original", "nhwc"])
+def test_native_results_are_the_general_ones_in_channel_blocks(dtype: type, layout: str) -> None:
+    shape = (1, 20, 6, 7)
+    values: np.ndarray[Any, Any] = RNG.integers(0, 60, shape).astype(dtype)
+    given = values.transpose(0, 2, 3, 1) if layout == "nhwc" else values
+    with opened(models.quantized(shape), output_layout="native", layout=layout) as session:
+        (result,) = session.get_outputs()
+        assert (result.shape, result.layout) == ([1, 2, 6, 7, 16], anynpu.Layout.NC1HWC2)
+        (blocks,) = session.run(None, {"x": given})
+        assert blocks.dtype == np.float32
+    np.testing.assert_array_equal(anynpu.nc1hwc2_to_nchw(blocks, 20), relu(values))
+
+
+def test_raw_channel_blocks_are_arrays_of_the_caller_s_own() -> None:
+    model = models.quantized(IMAGE)
+    with opened(model, output_layout="native", output_dtype="model") as session:
+        first, second = (session.run(None, [np.full(IMAGE, v, np.float32)])[0] for v in (1, 2))
+    assert first.dtype == np.int8
+    assert (anynpu.nc1hwc2_to_nchw(first, 3) == -1).all()
+    assert (anynpu.nc1hwc2_to_nchw(second, 3) == 1).all()
+
+
+def test_a_float_model_s_channel_blocks() -> None:
+    values = RNG.normal(size=(1, 3, 4, 5)).astype(np.float32)
+    with opened(models.add_one(), output_layout="native") as session:
+        (blocks,) = session.run(None, [values])
+    assert blocks.dtype == np.float32
+    expected = (values.astype(np.float16) + np.float16(1)).astype(np.float32)
+    np.testing.assert_allclose(anynpu.nc1hwc2_to_nchw(blocks, 3), expected, atol=2e-3)
+
+
+def test_jobs_of_several_dtypes_take_turns_on_every_worker() -> None:
+    model = models.quantized(IMAGE)
+    with opened(model, output_layout="native", dispatch="round_robin") as session:
+        for round_number in range(6):
+            for dtype in (np.uint8, np.float32):
+                values = np.full(IMAGE, round_number, dtype)
+                (blocks,) = session.run(None, [values])
+                np.testing.assert_array_equal(
+                    anynpu.nc1hwc2_to_nchw(blocks, 3), np.full(IMAGE, round_number)
+                )
+
+
+def test_tensors_that_are_no_images_keep_their_shape() -> None:
+    with opened(models.two_inputs(), output_layout="native") as session:
+        a, b = np.ones((2, 3), np.float32), np.full((2, 3), 0.5, np.float32)
+        total, difference = session.run(None, {"a": a, "b": b})
+    assert (total == 1.5).all()
+    assert (difference == 0.5).all()
+
+
+def test_a_dynamic_model_is_refused() -> None:
+    with pytest.raises(anynpu.OptionError, match="one set of input shapes"):
+        opened(models.dynamic(), output_layout="native")
+
+
+# ------------------------------------------------------------------- a runtime with nothing else
+
+
+@pytest.mark.parametrize("channels", [1, 3, 20])
+def test_a_session_on_rv1106(channels: int) -> None:
+    shape = (1, channels, 6, 7)
+    pixels = RNG.integers(0, 60, shape).astype(np.uint8)
+    with opened(models.quantized(shape, metadata=SMALL)) as session:
+        assert session.get_inputs()[0].shape == list(shape)
+        assert session.get_outputs()[0].shape == list(shape)
+        (result,) = session.run(None, {"x": pixels})
+        (again,) = session.submit(None, {"x": pixels}).result(30)
+    for found in (result, again):
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, relu(pixels))
+
+
+def test_results_as_the_model_has_them_on_rv1106() -> None:
+    pixels = RNG.integers(0, 60, IMAGE).astype(np.uint8)
+    model = models.quantized(IMAGE, metadata=SMALL)
+    expected = relu(pixels) * 2 - 3
+    with opened(model, output_dtype="model", output_layout="nhwc") as session:
+        (result,) = session.run(None, [pixels])
+        assert result.dtype == np.int8
+        np.testing.assert_array_equal(result, expected.transpose(0, 2, 3, 1))
+
+
+def test_rv1106_takes_pictures_of_bytes_only() -> None:
+    with (
+        opened(models.quantized(IMAGE, metadata=SMALL)) as session,
+        pytest.raises(anynpu.TensorError, match=r"input 'x' is an image.*uint8 only; found float"),
+    ):
+        session.run(None, [np.zeros(IMAGE, np.float32)])
+
+
+def test_vectors_are_quantised_for_rv1106() -> None:
+    values = RNG.normal(0, 10, (2, 6)).astype(np.float32)
+    with opened(models.quantized((2, 6), metadata=SMALL)) as session:
+        (result,) = session.run(None, [values])
+    np.testing.assert_array_equal(result, relu(values))
+
+
+def test_threads_get_their_own_results_on_rv1106() -> None:
+    wrong: list[int] = []
+    separate = {"threads_per_core": 3, "disable_dup_context": True}  # it duplicates none
+    with opened(models.quantized(IMAGE, metadata=SMALL), **separate) as session:
+
+        def work(number: int) -> None:
+            for _ in range(40):
+                (result,) = session.run(None, [np.full(IMAGE, number, np.uint8)])
+                if not (result == number).all():
+                    wrong.append(number)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 7)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+WITHOUT_A_COMPILER = """
+import warnings, numpy as np
+warnings.simplefilter("ignore")
+from anynpu import native
+from anynpu.native import library
+library.load = lambda *arguments: None
+from anynpu.native import kernels, pump
+kernels.load = pump.load = library.load
+from anynpu import InferenceSession
+from tests import models
+cases = [({"anynpu.soc": "rv1106"}, {}), (None, {}), (None, {"output_layout": "native"})]
+for metadata, options in cases:
+    model = models.quantized((1, 3, 6, 7), metadata=metadata)
+    with InferenceSession(model, provider_options=options) as session:
+        assert type(session._scheduler._pump).__name__ == "PythonPump"
+        futures = [session.submit(None, [np.full((1, 3, 6, 7), n, np.uint8)]) for n in range(20)]
+        for n, future in enumerate(futures):
+            assert future.result(30)[0].flat[0] == n
+print("done")
+"""
+
+
+def test_without_the_c_helpers() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_COMPILER], capture_output=True, text=True, check=False
+    )
+    assert result.stdout == "done\n", result.stderr
