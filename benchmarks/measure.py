@@ -10,19 +10,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Comparison:
-    """Medians of both in milliseconds, and the median of the ratios of neighbouring runs."""
+    """Both, as medians, and the median of the ratios of neighbouring runs."""
 
     name: str
-    ours_ms: float
-    theirs_ms: float
+    ours: float
+    theirs: float
     ratio: float
     goal: float | None
+    unit: str = "ms"
 
     def line(self) -> str:
         """A row of text."""
         goal = f"(goal <= {self.goal:.2f})" if self.goal is not None else ""
-        times = f"{self.ours_ms:9.3f} ms {self.theirs_ms:9.3f} ms"
-        return f"{self.name:58} {times}   x{self.ratio:.3f} {goal}"
+        times = f"{self.ours:9.3f} {self.unit} {self.theirs:9.3f} {self.unit}"
+        return f"{self.name:66} {times}   x{self.ratio:.3f} {goal}"
 
 
 def compare(

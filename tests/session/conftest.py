@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,23 +11,15 @@ from typing import Any
 import pytest
 
 from anynpu import InferenceSession
-from anynpu.rknn import header
+from benchmarks.null_device import MODEL, build
 
-SOURCE = Path(__file__).parents[2] / "benchmarks" / "null" / "device.c"
-MODEL = b"RKNN" + bytes(100)
 Open = Callable[..., InferenceSession]
 
 
 @pytest.fixture(scope="session")
 def null_device(tmp_path_factory: pytest.TempPathFactory, c_compiler: str) -> Path:
     """The null device as a librknnrt.so: what comes in is what comes out."""
-    folder = tmp_path_factory.mktemp("null")
-    (folder / "rknn_api.h").write_text(header.text())
-    library = folder / "librknnrt.so"
-    command = [c_compiler, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-shared", "-fPIC"]
-    command += ["-I", str(folder), "-o", str(library), str(SOURCE), "-lpthread"]
-    subprocess.run(command, check=True)
-    return library
+    return build(tmp_path_factory.mktemp("null"))
 
 
 class NullDevice:

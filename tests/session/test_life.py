@@ -15,9 +15,10 @@ import pytest
 
 import anynpu
 from anynpu import InferenceSession
+from benchmarks.null_device import MODEL
 
 from .. import models
-from .conftest import MODEL, Open
+from .conftest import Open
 
 SHAPE = (1, 3, 4, 5)
 VALUES = np.random.default_rng(5).integers(0, 100, SHAPE).astype(np.float32)

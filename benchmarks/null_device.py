@@ -1,0 +1,69 @@
+"""The null device as a library: what a runtime around it costs, and whether it keeps cores busy."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anynpu
+from anynpu.native.compiler import compile_shared
+from anynpu.rknn import header
+
+SOURCE = Path(__file__).parent / "null" / "device.c"
+PEER = "ztu_somemodelruntime_ez_rknn_async"
+MODEL = b"RKNN" + bytes(100)
+
+
+def build(folder: Path) -> Path:
+    """Compile it as a `librknnrt.so` in a folder."""
+    (folder / "rknn_api.h").write_text(header.text())
+    library = folder / "librknnrt.so"
+    compile_shared(SOURCE, library, ["-D_POSIX_C_SOURCE=200809L", "-I", str(folder)])
+    return library
+
+
+@dataclass(frozen=True)
+class NullDevice:
+    """The built library and a model file for it."""
+
+    library: Path
+    model: Path
+
+    def shape(self, image: Sequence[int]) -> None:
+        """The (N, C, H, W) shape of the input and output of sessions opened from now on."""
+        n, c, h, w = image
+        os.environ["NULL_DEVICE_INPUT"] = f"{n},{h},{w},{c}"
+        os.environ["NULL_DEVICE_OUTPUT"] = f"{n},{c},{h},{w}"
+
+    def cores(self, *milliseconds: float) -> None:
+        """What a run takes on each core from now on."""
+        times = ",".join(str(round(each * 1000)) for each in milliseconds)
+        os.environ["NULL_DEVICE_CORES"] = times
+
+    def open(self, **options: Any) -> anynpu.InferenceSession:
+        """A session of ours on it."""
+        return anynpu.InferenceSession(
+            self.model, provider_options={"library": self.library, **options}
+        )
+
+    def open_peer(self, **options: Any) -> Any:
+        """A session of EZ RKNN Async on it."""
+        peer: Any = importlib.import_module(PEER)
+        return peer.InferenceSession(str(self.model), provider_options=options)
+
+
+@contextmanager
+def null_device() -> Iterator[NullDevice]:
+    """Build it for the block. The peer loads one library in a process's life: this one."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = build(Path(folder))
+        os.environ["ZTU_RKNPU2_RUNTIME_LIBRARY"] = str(library)
+        model = Path(folder) / "model.rknn"
+        model.write_bytes(MODEL)
+        yield NullDevice(library, model)
