@@ -26,7 +26,7 @@ def test_the_code_prints_what_its_comments_say(
     monkeypatch.chdir(tmp_path)
     build_file(models.convolution(), "model.rknn", BuildOptions())
     names: dict[str, object] = {}
-    assert len(CODE) == 2
+    assert len(CODE) == 3
     for block in CODE:
         exec(block, names)
         printed = capsys.readouterr().out.splitlines()

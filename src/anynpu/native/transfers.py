@@ -39,7 +39,7 @@ class Transfers:
         address = ctypes.cast(function, ctypes.c_void_p).value
         assert address, "a function has an address"
         arguments = (ctypes.addressof(self._places), len(places), Slot(slot))
-        self.step = Step("copy", address, arguments)
+        self.step = Step(_NAMES[direction], address, arguments)
 
 
 def _copy_in(places: int, count: int, arrays: int) -> int:
@@ -63,4 +63,5 @@ def _pairs(places: int, count: int, arrays: int) -> zip[tuple[_Place, int]]:
 
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
+_NAMES = {Direction.FROM_JOB: "copy inputs", Direction.TO_JOB: "copy outputs"}
 _COPIES = {Direction.FROM_JOB: _copy_in, Direction.TO_JOB: _copy_out}
