@@ -175,3 +175,22 @@ def test_without_the_c_helpers() -> None:
         [sys.executable, "-c", WITHOUT_A_COMPILER], capture_output=True, text=True, check=False
     )
     assert result.stdout == "done\n", result.stderr
+
+
+@pytest.mark.filterwarnings("ignore:contexts can't be duplicated")
+def test_device_memory_on_rv1106() -> None:
+    pixels = RNG.integers(0, 60, IMAGE).astype(np.uint8)
+    with opened(models.quantized(IMAGE, metadata=SMALL)) as session:
+        binding = session.io_binding()
+        given = anynpu.OrtValue.ortvalue_from_shape_and_type(
+            None, np.uint8, "rknpu2", name="x", session=session, io_kind="input"
+        )
+        given.numpy()[...] = pixels.transpose(0, 2, 3, 1)
+        binding.bind_ortvalue_input("x", given)
+        result = anynpu.OrtValue.ortvalue_from_shape_and_type(
+            None, None, "rknpu2", name="y", session=session, io_kind="output"
+        )
+        binding.bind_ortvalue_output("y", result)
+        session.run_with_iobinding(binding)
+        expected = (relu(pixels) * 2 - 3).transpose(0, 2, 3, 1)
+        np.testing.assert_array_equal(result.numpy(), expected)

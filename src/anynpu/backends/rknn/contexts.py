@@ -33,7 +33,7 @@ class WorkerContexts:
             self.all.append(self._first())
             self.cores = tuple(self._worker_cores())
             while len(self.all) < len(self.cores):
-                self.all.append(self._another())
+                self.all.append(self.another())
             for context, core in zip(self.all, self.cores, strict=True):
                 _choose_core(context, core, options)
             custom_ops.register(self.all, options.custom_op_paths, options.custom_op_default_path)
@@ -46,13 +46,8 @@ class WorkerContexts:
         for context in reversed(self.all):
             context.close()
 
-    def _first(self) -> Context:
-        flags = InitFlag.PRIOR_HIGH if self._weights is None else InitFlag.SHARE_WEIGHT_MEM
-        return Context(
-            self.model, library=self._options.library, flags=flags, share_with=self._weights
-        )
-
-    def _another(self) -> Context:
+    def another(self) -> Context:
+        """One more context for the caller, on the same weights where that is possible."""
         if not self._shares:
             return self._first()
         try:
@@ -65,6 +60,12 @@ class WorkerContexts:
                 stacklevel=2,
             )
             return self._first()
+
+    def _first(self) -> Context:
+        flags = InitFlag.PRIOR_HIGH if self._weights is None else InitFlag.SHARE_WEIGHT_MEM
+        return Context(
+            self.model, library=self._options.library, flags=flags, share_with=self._weights
+        )
 
     def _worker_cores(self) -> Iterator[int | None]:
         options = self._options

@@ -43,7 +43,7 @@ class RknnNetwork(Network):
     @cached_property
     def _describer(self) -> Any:
         """A context that no worker uses, for the queries that depend on shapes."""
-        return self.contexts.all[0].dup()
+        return self.contexts.another()
 
     def _shown(self, info: TensorInfo, shape: tuple[int, ...]) -> TensorInfo:
         """The runtime reports images as NHWC whatever the source model's order, which is NCHW."""
@@ -107,7 +107,7 @@ class RknnNetwork(Network):
 
     def new_binding(self) -> Binding:
         with self._lock:
-            return RknnBinding(self.contexts.all[0].dup())
+            return RknnBinding(self.contexts.another())
 
     def close(self) -> None:
         if "_describer" in self.__dict__:
