@@ -63,6 +63,15 @@ def two_inputs() -> bytes:
     )
 
 
+def two_outputs() -> bytes:
+    """x -> y = -x and z = |x|, two numbers each."""
+    return save(
+        [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["z"])],
+        [("x", FLOAT, (1, 2))],
+        [("y", FLOAT, (1, 2)), ("z", FLOAT, (1, 2))],
+    )
+
+
 def quantized(
     shape: Sequence[int] = (1, 3, 4, 5),
     *,
