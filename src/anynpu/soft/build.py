@@ -36,7 +36,7 @@ class BuildOptions:
 
     `soc` is the chip's name. `mean` and `std` give, for an input's name, a number for each channel:
     the runtime computes (x - mean) / std. `shapes` lists sets of input shapes: one fixes the
-    model's shapes, several make it dynamic, the first being the default. `quantize` is a folder
+    model's shapes, several make it dynamic, beginning with the largest. `quantize` is a folder
     of images or arrays to calibrate int8 with (None leaves the model in float16), read as BGR
     where `bgr` says so. `custom_string` is what RKNN_QUERY_CUSTOM_STRING answers. `remove_weights`
     leaves the weights out: such a model runs on those of another one that differs from it in its
@@ -76,12 +76,13 @@ def build_file(
         raise OptionError(f"{target.name}: the output is a .onnx or a .rknn file")
     data, program = _build(source, options)
     if target.suffix == ".rknn":
+        shapes = program.variant(program.largest)
         data = write_soft(
             data,
             target=socs.find(options.soc).name,
             toolkit=PRODUCER,
-            inputs=[(port.name, port.shape) for port in program.variant(0).inputs],
-            outputs=[(port.name, port.shape) for port in program.variant(0).outputs],
+            inputs=[(port.name, port.shape) for port in shapes.inputs],
+            outputs=[(port.name, port.shape) for port in shapes.outputs],
         )
     target.write_bytes(data)
     return program
@@ -100,7 +101,7 @@ def _build(
     _store(model, metadata)
     data: bytes = model.SerializeToString()
     program = load(ModelSource.of(data))
-    program.variant(0)
+    program.variant(program.largest)
     if options.remove_weights:
         remove_weights(model)
         data = model.SerializeToString()

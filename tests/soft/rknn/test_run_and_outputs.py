@@ -122,7 +122,7 @@ def test_outputs_in_an_order_of_ones_own(npu: RknnLibrary) -> None:
 
 
 def _values(output: abi.Output) -> list[float]:
-    return np.frombuffer(ctypes.string_at(output.buf, output.size), np.float32).tolist()
+    return list(np.frombuffer(ctypes.string_at(output.buf, output.size), np.float32))
 
 
 def test_releasing_what_the_runtime_did_not_allocate(npu: RknnLibrary) -> None:

@@ -68,7 +68,7 @@ def rknn_destroy(context: int) -> None:
 
 def _create(program: Program, flags: InitFlag, options: Any) -> Context:
     chip = _chip_for(program)
-    program.variant(0)
+    program.variant(program.largest)
     log.information(_runtime_lines(program, chip))
     created = Context(program, device_for(chip.name), flags)
     if flags & InitFlag.ENABLE_SRAM:
@@ -124,7 +124,7 @@ def _place_in_sram(created: Context, flags: InitFlag, options: Any) -> None:
         with contexts.borrow(_other_context(options, "RKNN_FLAG_SHARE_SRAM")) as other:
             created.shares_sram_of = other
         return
-    created.sram = created.device.take_sram(created.program.lowered(0).peak_intermediate_bytes)
+    created.sram = created.device.take_sram(created.footprint.peak_intermediate_bytes)
 
 
 def _chip_for(program: Program) -> Soc:
@@ -156,7 +156,7 @@ def _runtime_lines(program: Program, chip: Soc) -> str:
 
 
 def _memory_lines(created: Context) -> str:
-    lowered = created.program.lowered(0)
+    lowered = created.footprint
     return (
         f"Total Internal Memory Size: {lowered.peak_intermediate_bytes / 1024:g}KB\n"
         f"Total Weight Memory Size: {lowered.weight_bytes / 1024:g}KB"
