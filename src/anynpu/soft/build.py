@@ -1,33 +1,28 @@
 """Prepare an ONNX model for the soft NPU: what a vendor's compiler would be told, and int8.
 
-`build` returns the model with its metadata as an ONNX file, or as a soft `.rknn` file. Quantising
-is ONNX Runtime's own work.
+`build` returns the model with its metadata as an ONNX file, or as a soft `.rknn` file.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
-from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
-from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from .. import soc as socs
 from .._version import __version__
 from ..errors import ModelError, OptionError
-from .calibration import CalibrationFolder
 from .engines import ModelSource, Program, load
 from .engines.onnx_boundary import fix_shapes
 from .engines.onnx_weights import remove_weights
 from .formats.rknn import write_soft
 from .metadata import Metadata, Shapes, pair_normalizations
+from .quantization import quantize
 
 PRODUCER = f"anynpu {__version__}"
-_OLDEST_QUANTIZABLE_OPSET = 13
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ def _build(
     if len(options.shapes) == 1:
         fix_shapes(model, options.shapes[0])
     if options.quantize is not None:
-        model = _quantize(model, Path(options.quantize), options, metadata)
+        model = quantize(model, Path(options.quantize), metadata, bgr=options.bgr)
     _store(model, metadata)
     data: bytes = model.SerializeToString()
     program = load(ModelSource.of(data))
@@ -132,30 +127,6 @@ def _load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Mode
         raise
     except Exception as error:  # protobuf's DecodeError has moved between versions
         raise ModelError(f"not an ONNX file: {error}") from None
-
-
-def _quantize(
-    model: onnx.ModelProto, folder: Path, options: BuildOptions, metadata: Metadata
-) -> onnx.ModelProto:
-    """The model with int8 QuantizeLinear/DequantizeLinear pairs, weights quantised by channel."""
-    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    if opset < _OLDEST_QUANTIZABLE_OPSET:
-        model = onnx.version_converter.convert_version(model, _OLDEST_QUANTIZABLE_OPSET)
-    data = CalibrationFolder(folder, model, metadata.normalization, bgr=options.bgr)
-    with tempfile.TemporaryDirectory() as work:
-        plain, prepared, quantized = (Path(work, f"{stage}.onnx") for stage in "012")
-        onnx.save(model, plain)
-        quant_pre_process(plain, prepared, skip_symbolic_shape=True)
-        quantize_static(
-            prepared,
-            quantized,
-            data,
-            quant_format=QuantFormat.QDQ,
-            per_channel=True,
-            activation_type=QuantType.QUInt8,  # the pair that ONNX Runtime is fastest at
-            weight_type=QuantType.QInt8,
-        )
-        return onnx.load(quantized)
 
 
 def _store(model: onnx.ModelProto, metadata: Metadata) -> None:
