@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
-from . import abi
+from . import abi, header_strings
 
 _SCALARS: dict[Any, str] = {
     ctypes.c_char: "char",
@@ -41,6 +41,7 @@ def text() -> str:
         *(_enumeration(name, members) for name, members in abi.ENUMERATIONS.items()),
         *(_structure(name, structure) for name, structure in abi.STRUCTURES.items()),
         "\n".join(_prototype(function) for function in abi.FUNCTIONS.values()),
+        *header_strings.functions(),
         "#ifdef __cplusplus\n}\n#endif\n#endif",
     ]
     return "\n\n".join(parts) + "\n"
