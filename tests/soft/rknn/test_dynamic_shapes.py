@@ -186,6 +186,20 @@ def test_misuse(npu: RknnLibrary) -> None:
         assert set_shape(npu, context, shape_attr((1, 8, 8, 3), fmt=99)) == Code.FAIL
 
 
+def test_what_a_dynamic_model_is_refused(
+    npu: RknnLibrary, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Contexts aren't duplicated and weights not shared (user guide 5.4.4.1)."""
+    with opened(npu, models.dynamic(SIZES)) as context:
+        source, target = abi.Handle(context), abi.Handle(0)
+        assert npu.rknn_dup_context(ctypes.byref(source), ctypes.byref(target)) == Code.FAIL
+        model, options = models.dynamic(SIZES), abi.InitExtend(ctx=context)
+        flag = abi.InitFlag.SHARE_WEIGHT_MEM
+        arguments = (model, len(model), flag, ctypes.byref(options))
+        assert npu.rknn_init(ctypes.byref(target), *arguments) == Code.PARAM_INVALID
+    assert capfd.readouterr().err.count("the model has several input shapes") == 2
+
+
 def test_the_old_call_is_refused(npu: RknnLibrary, capfd: pytest.CaptureFixture[str]) -> None:
     with opened(npu, models.dynamic(SIZES)) as context:
         attr = shape_attr((1, 8, 8, 3))

@@ -26,6 +26,8 @@ class WorkerContexts:
         self.all: list[Context] = []
         try:
             self.all.append(self._first())
+            # User guide 5.4.4.1: contexts of dynamic models can't be duplicated.
+            self._is_dynamic = bool(self.all[0].dynamic_shapes())
             self.cores = tuple(self._worker_cores())
             while len(self.all) < len(self.cores):
                 self.all.append(self._another())
@@ -41,6 +43,10 @@ class WorkerContexts:
         for context in reversed(self.all):
             context.close()
 
+    def spare(self) -> Context:
+        """A context that is no worker's; whoever asks for it closes it."""
+        return self._first() if self._is_dynamic else self.all[0].dup()
+
     def _first(self) -> Context:
         flags = InitFlag.PRIOR_HIGH if self._weights is None else InitFlag.SHARE_WEIGHT_MEM
         return Context(
@@ -48,7 +54,7 @@ class WorkerContexts:
         )
 
     def _another(self) -> Context:
-        if not self._shares:
+        if not self._shares or self._is_dynamic:
             return self._first()
         try:
             return self.all[0].dup()

@@ -82,7 +82,7 @@ class RknnNetwork(Network):
     @cached_property
     def _describer(self) -> Any:
         """A context that no worker uses, for the queries that depend on shapes."""
-        return self._contexts.all[0].dup()
+        return self._contexts.spare()
 
     def _read_shape_sets(self, ranges: Sequence[Shapes]) -> tuple[Shapes, ...]:
         """What the session shows; `_runtime_shapes` has the same as the runtime takes them."""
@@ -200,7 +200,7 @@ class RknnNetwork(Network):
 
     def new_binding(self) -> Binding:
         with self._lock:
-            return RknnBinding(self._contexts.all[0].dup())
+            return RknnBinding(self._contexts.spare())
 
     def close(self) -> None:
         if "_describer" in self.__dict__:

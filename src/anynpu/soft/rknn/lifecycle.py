@@ -20,6 +20,8 @@ from .failure import Failure
 from .timing import clock
 
 DRIVER = "0.9.8"
+_DYNAMIC = "the model has several input shapes"
+"""What such a model is refused, the user guide lists in 5.4.4.1."""
 _FENCES = InitFlag.FENCE_IN_OUTSIDE | InitFlag.FENCE_OUT_OUTSIDE
 
 
@@ -42,6 +44,10 @@ def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any
         raise Failure(ErrorCode.PARAM_INVALID, "fences from outside are not supported")
     try:
         program = load(_source(model, size, options), _weights(flags, options))
+        if flags & InitFlag.SHARE_WEIGHT_MEM and len(program.input_shapes) > 1:
+            raise Failure(
+                ErrorCode.PARAM_INVALID, f"{_DYNAMIC}: it can't use the weights of another context"
+            )
         created = _create(program, flags, options)
     except (ModelError, OSError) as error:
         raise Failure(ErrorCode.MODEL_INVALID, f"load model failed! {error}") from error
@@ -84,6 +90,8 @@ def _create(program: Program, flags: InitFlag, options: Any) -> Context:
 
 @contexts.on_context_as("rknn_dup_context")
 def _duplicate(ctx: Context) -> int:
+    if len(ctx.program.input_shapes) > 1:
+        raise Failure(ErrorCode.FAIL, f"{_DYNAMIC}: it can't be duplicated")
     created = Context(ctx.program, ctx.device, ctx.flags)
     created.core_mask = ctx.core_mask
     created.batch_cores = ctx.batch_cores
