@@ -165,6 +165,25 @@ def test_the_header_gives_c_the_same_layout(compiler: str, tmp_path: Path, c_com
     subprocess.run([*compiler.split(), "-Wall", "-Werror", "-fsyntax-only", file], check=True)
 
 
+def test_fields_of_an_enumeration_s_type_are_ints_here() -> None:
+    for key, name in abi.ENUMERATED.items():
+        structure, field = key.split(".")
+        kinds = {f: kind for f, kind, *_ in abi.STRUCTURES[structure]._fields_}
+        assert kinds[field] is ctypes.c_int
+        assert name in abi.ENUMERATIONS
+
+
+def test_the_header_s_fields_have_enumerations_types(tmp_path: Path, c_compiler: str) -> None:
+    """C++ gives these fields to functions that take the enumeration, which an int can't be."""
+    lines = [header.text(), "#include <type_traits>"]
+    for key, name in abi.ENUMERATED.items():
+        kind = f"decltype({key.replace('.', '::')})"
+        lines.append(f'static_assert(std::is_same<{kind}, {name}>::value, "{key}");')
+    file = tmp_path / "fields.cc"
+    file.write_text("\n".join(lines) + "\n")
+    subprocess.run(["g++", "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", file], check=True)
+
+
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++11"])
 def test_the_header_names_values(compiler: str, tmp_path: Path, c_compiler: str) -> None:
     """Nearly every published example prints tensors with these functions of the header."""

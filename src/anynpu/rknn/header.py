@@ -61,8 +61,13 @@ def _enumeration(name: str, members: type[enum.IntEnum] | type[enum.IntFlag]) ->
 
 
 def _structure(name: str, structure: type[ctypes.Structure]) -> str:
-    fields = [f"  {declare(kind, field)};" for field, kind, *_ in structure._fields_]
+    fields = [_field(name, field, kind) for field, kind, *_ in structure._fields_]
     return "\n".join((f"typedef struct _{name} {{", *fields, f"}} {name};"))
+
+
+def _field(structure: str, name: str, kind: Any) -> str:
+    enumeration = abi.ENUMERATED.get(f"{structure}.{name}")
+    return f"  {f'{enumeration} {name}' if enumeration else declare(kind, name)};"
 
 
 def _prototype(function: abi.Function) -> str:
