@@ -165,6 +165,15 @@ def test_the_header_gives_c_the_same_layout(compiler: str, tmp_path: Path, c_com
     subprocess.run([*compiler.split(), "-Wall", "-Werror", "-fsyntax-only", file], check=True)
 
 
+def test_the_header_stands_for_the_vendor_s(tmp_path: Path, c_compiler: str) -> None:
+    """A copy of the vendor's that is included as well declares nothing."""
+    copies = ["_RKNN_API_H", "_RKNN_MATMUL_API_H", "_RKNN_CUSTOM_OP_H"]
+    lines = [header.text(), *(f"#ifndef {guard}\n#error\n#endif" for guard in copies)]
+    file = tmp_path / "copies.c"
+    file.write_text("\n".join(lines) + "\n")
+    subprocess.run([c_compiler, "-fsyntax-only", file], check=True)
+
+
 def test_fields_of_an_enumeration_s_type_are_ints_here() -> None:
     for key, name in abi.ENUMERATED.items():
         structure, field = key.split(".")
