@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 
 #define CONFIGURATION "anynpu-soft.conf"
 #define BOOT_SCRIPT "anynpu_soft_boot.py"
-#define PATH_SIZE 4096
+#define PATH_SIZE PATH_MAX
 
 enum {
 #define ANYNPU_EXPORT(result, name, parameters, arguments, failure) INDEX_##name,
@@ -92,16 +93,14 @@ static int look_up_python(void *library, struct python_api *api) {
 
 /* --------------------------------------------------------------------------- starting, once */
 
+/* Where this library really lies: programs that want /usr/lib/librknnrt.so are given a link there. */
 static int own_folder(char *folder) {
     Dl_info info;
-    if (!dladdr(&table, &info) || !info.dli_fname || strlen(info.dli_fname) >= PATH_SIZE)
+    if (!dladdr(&table, &info) || !info.dli_fname || !realpath(info.dli_fname, folder)) {
+        fprintf(stderr, "anynpu: the soft NPU cannot find the file that it was loaded from\n");
         return 0;
-    strcpy(folder, info.dli_fname);
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        *slash = '\0';
-    else
-        strcpy(folder, ".");
+    }
+    *strrchr(folder, '/') = '\0';
     return 1;
 }
 

@@ -63,6 +63,15 @@ def two_inputs() -> bytes:
     )
 
 
+def two_outputs() -> bytes:
+    """The model y = -x and z = |x| of two numbers, in float."""
+    return save(
+        [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["z"])],
+        [("x", FLOAT, (1, 2))],
+        [("y", FLOAT, (1, 2)), ("z", FLOAT, (1, 2))],
+    )
+
+
 def quantized(
     shape: Sequence[int] = (1, 3, 4, 5),
     *,
@@ -141,7 +150,7 @@ def dynamic(
     sizes: Sequence[tuple[int, int]] = ((8, 8), (12, 16), (16, 8)),
     metadata: dict[str, str] | None = None,
 ) -> bytes:
-    """A convolution of images (1, 3, H, W) in several sizes, the first being the default."""
+    """A convolution of images (1, 3, H, W) in several sizes."""
     shapes = json.dumps([{"x": [1, 3, *size]} for size in sizes])
     weights = np.random.default_rng(7).normal(0, 0.3, (8, 3, 3, 3)).astype(np.float32)
     return save(

@@ -231,20 +231,20 @@ def test_duplicates() -> None:
 def test_other_shapes() -> None:
     with Model(models.dynamic(((8, 8), (12, 16)))) as model:
         assert model.dynamic_shapes() == (((1, 8, 8, 3), (1, 12, 16, 3)),)
-        model.run(np.zeros((8, 8, 3), np.uint8))
-        small = model.output_f32(0)
-        model.set_shapes((1, 12, 16, 3))
-        assert model.input_attrs[0].shape == (1, 12, 16, 3)
-        assert model.output_shapes == ((1, 8, 12, 16),)
+        model.run(np.ones((12, 16, 3), np.uint8))
+        large = model.output_f32(0)
+        model.set_shapes((1, 8, 8, 3))
+        assert model.input_attrs[0].shape == (1, 8, 8, 3)
+        assert model.output_shapes == ((1, 8, 8, 8),)
         with pytest.raises(anynpu.StateError):
             model.output_f32(0)
-        model.run(np.zeros((12, 16, 3), np.uint8))
-        assert model.output_f32(0).shape == (1, 8, 12, 16)
+        model.run(np.ones((8, 8, 3), np.uint8))
+        assert model.output_f32(0).shape == (1, 8, 8, 8)
         with pytest.raises(anynpu.TensorError, match="list"):
             model.set_shapes((1, 9, 9, 3))
-        model.set_shapes((1, 8, 8, 3))
-        model.run(np.zeros((8, 8, 3), np.uint8))
-        np.testing.assert_array_equal(model.output_f32(0), small)
+        model.set_shapes((1, 12, 16, 3))
+        model.run(np.ones((12, 16, 3), np.uint8))
+        np.testing.assert_array_equal(model.output_f32(0), large)
 
 
 def test_the_times_of_layers() -> None:

@@ -50,6 +50,14 @@ def test_cores() -> None:
     ]
 
 
+def test_which_models_a_chip_runs() -> None:
+    pairs = {frozenset(("rk3566", "rk3568")), frozenset(("rv1103", "rv1106"))}
+    for one in soc.SOCS.values():
+        for other in soc.SOCS.values():
+            same = one is other or frozenset((one.name, other.name)) in pairs
+            assert one.runs_models_of(other) == same
+
+
 def test_the_device_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "compatible"
     monkeypatch.setattr(soc, "DEVICE_TREE", file)

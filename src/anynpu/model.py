@@ -147,7 +147,10 @@ class Model(Closeable):
             raise ClosedError("this model is closed")
 
     def dup(self) -> Model:
-        """A model of its own on the same weights, for another thread: `rknn_dup_context`."""
+        """A model of its own on the same weights, for another thread: `rknn_dup_context`.
+
+        Raises `CallError` for a model of several input shapes, which runtimes don't duplicate.
+        """
         duplicate: Model = type(self).__new__(type(self))
         duplicate._open(self._context.dup())
         return duplicate

@@ -73,6 +73,14 @@ class Soc:
     pairs_blocks: bool = False
     sram_bytes: int = 0
 
+    def runs_models_of(self, other: Soc) -> bool:
+        """Whether a model for another chip runs on this one: the two differ in name alone.
+
+        So it is with RK3566 and RK3568 (what `RKNNLite.list_support_target_platform` answers), and
+        with RV1103 and RV1106, for which the vendor's examples have one model.
+        """
+        return replace(self, name=other.name) == other
+
     def channel_block(self, dtype: DType) -> int:
         """C2 of the NC1HWC2 layout for an element type."""
         return self.atom_bytes * 8 // dtype.bits

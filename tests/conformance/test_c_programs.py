@@ -83,6 +83,21 @@ def test_the_general_api(
     np.testing.assert_array_equal(np.fromfile(output, np.float32), by_python(model, values))
 
 
+def test_a_link_stands_for_the_library(
+    compiled: Callable[..., Path], soft_folder: Path, tmp_path: Path
+) -> None:
+    """Programs that open /usr/lib/librknnrt.so by that name are given a link there."""
+    values = np.ones((1, 3, 16, 16), np.float32)
+    model, source, output = (tmp_path / name for name in ("model.onnx", "in.bin", "out.bin"))
+    model.write_bytes(models.convolution())
+    values.tofile(source)
+    linked = tmp_path / "lib"
+    linked.mkdir()
+    (linked / "librknnrt.so").symlink_to(soft_folder / "librknnrt.so")
+    succeed(compiled("general", soft_folder, "rknnrt"), linked, model, source, output)
+    np.testing.assert_array_equal(np.fromfile(output, np.float32), by_python(model, values))
+
+
 def by_python(model: Path, value: np.ndarray) -> np.ndarray:
     """The first output as `Model` gives it, flat."""
     with anynpu.Model(model) as opened:

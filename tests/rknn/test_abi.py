@@ -163,3 +163,54 @@ def test_the_header_gives_c_the_same_layout(compiler: str, tmp_path: Path, c_com
     file = tmp_path / ("check.cc" if "++" in compiler else "check.c")
     file.write_text("\n".join(lines) + "\n")
     subprocess.run([*compiler.split(), "-Wall", "-Werror", "-fsyntax-only", file], check=True)
+
+
+def test_the_header_stands_for_the_vendor_s(tmp_path: Path, c_compiler: str) -> None:
+    """A copy of the vendor's that is included as well declares nothing."""
+    copies = ["_RKNN_API_H", "_RKNN_MATMUL_API_H", "_RKNN_CUSTOM_OP_H"]
+    lines = [header.text(), *(f"#ifndef {guard}\n#error\n#endif" for guard in copies)]
+    file = tmp_path / "copies.c"
+    file.write_text("\n".join(lines) + "\n")
+    subprocess.run([c_compiler, "-fsyntax-only", file], check=True)
+
+
+def test_fields_of_an_enumeration_s_type_are_ints_here() -> None:
+    for key, name in abi.ENUMERATED.items():
+        structure, field = key.split(".")
+        kinds = {f: kind for f, kind, *_ in abi.STRUCTURES[structure]._fields_}
+        assert kinds[field] is ctypes.c_int
+        assert name in abi.ENUMERATIONS
+
+
+def test_the_header_s_fields_have_enumerations_types(tmp_path: Path, c_compiler: str) -> None:
+    """C++ gives these fields to functions that take the enumeration, which an int can't be."""
+    lines = [header.text(), "#include <type_traits>"]
+    for key, name in abi.ENUMERATED.items():
+        kind = f"decltype({key.replace('.', '::')})"
+        lines.append(f'static_assert(std::is_same<{kind}, {name}>::value, "{key}");')
+    file = tmp_path / "fields.cc"
+    file.write_text("\n".join(lines) + "\n")
+    subprocess.run(["g++", "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", file], check=True)
+
+
+@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++11"])
+def test_the_header_names_values(compiler: str, tmp_path: Path, c_compiler: str) -> None:
+    """Nearly every published example prints tensors with these functions of the header."""
+    calls = {
+        "get_type_string(RKNN_TENSOR_FLOAT32)": "FP32",
+        "get_type_string(RKNN_TENSOR_FLOAT16)": "FP16",
+        "get_type_string(RKNN_TENSOR_INT8)": "INT8",
+        "get_qnt_type_string(RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC)": "AFFINE",
+        "get_qnt_type_string(RKNN_TENSOR_QNT_NONE)": "NONE",
+        "get_format_string(RKNN_TENSOR_NC1HWC2)": "NC1HWC2",
+        "get_matmul_type_string(RKNN_INT8_MM_INT8_TO_INT32)": "INT8_MM_INT8_TO_INT32",
+        "get_format_string((rknn_tensor_format)77)": "UNKNOWN",
+    }
+    file = tmp_path / ("names.cc" if "++" in compiler else "names.c")
+    lines = [header.text(), "#include <stdio.h>", "int main(void) {"]
+    file.write_text("\n".join([*lines, *(f"puts({call});" for call in calls), "}", ""]))
+    program = tmp_path / "names"
+    options = ["-Wall", "-Wextra", "-Werror", "-o", str(program)]
+    subprocess.run([*compiler.split(), *options, str(file)], check=True)
+    result = subprocess.run([program], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == list(calls.values())

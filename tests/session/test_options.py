@@ -297,8 +297,8 @@ def test_every_shape_of_a_dynamic_model() -> None:
     sizes = ((8, 8), (12, 16), (16, 8))
     with InferenceSession(models.dynamic(sizes)) as session:
         arg = session.get_inputs()[0]
-        assert arg.shape == [1, 3, 8, 8]
-        assert arg.shapes == tuple((1, 3, *size) for size in sizes)
+        assert arg.shape == [1, 3, 12, 16]
+        assert arg.shapes == ((1, 3, 12, 16), (1, 3, 8, 8), (1, 3, 16, 8))
         feeds = [
             np.random.default_rng(n).normal(0, 1, (1, 3, *sizes[n % 3])).astype(np.float32)
             for n in range(30)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 from PIL import Image
 
 import anynpu
@@ -132,6 +133,70 @@ def test_quantising_several_inputs(tmp_path: Path) -> None:
     with anynpu.Model(data) as model:
         model.run(a, b)
         np.testing.assert_allclose(model.output_f32(0), a + b, atol=0.05)
+
+
+def sliced_first() -> bytes:
+    """As YOLOX begins: the even and the odd rows side by side, then a convolution."""
+    rows = {"even": [0], "odd": [1], "end": [16], "axis": [2], "step": [2]}
+    return models.save(
+        [
+            *(
+                helper.make_node("Slice", ["x", start, "end", "axis", "step"], [f"{start}_rows"])
+                for start in ("even", "odd")
+            ),
+            helper.make_node("Concat", ["even_rows", "odd_rows"], ["both"], axis=1),
+            helper.make_node("Conv", ["both", "w"], ["y"]),
+        ],
+        [("x", models.FLOAT, (1, 3, 16, 16))],
+        [("y", models.FLOAT, (1, 2, 8, 16))],
+        {
+            **{name: np.array(value, np.int64) for name, value in rows.items()},
+            "w": np.random.default_rng(0).normal(0, 0.3, (2, 6, 1, 1)).astype(np.float32),
+        },
+    )
+
+
+def read_twice() -> bytes:
+    """A convolution whose input's sizes are asked for as well, as PyTorch exports do."""
+    model = onnx.load_from_string(models.convolution())
+    model.graph.node.append(helper.make_node("Shape", ["x"], ["sizes"]))
+    model.graph.output.append(helper.make_tensor_value_info("sizes", onnx.TensorProto.INT64, (4,)))
+    data: bytes = model.SerializeToString()
+    return data
+
+
+@pytest.mark.parametrize("source", [sliced_first(), read_twice()], ids=["sliced", "read twice"])
+def test_quantised_models_have_quantised_inputs(pictures: Path, source: bytes) -> None:
+    """Whatever reads an input first, pictures may be given as uint8 without conversion."""
+    data = build(source, BuildOptions(quantize=pictures))
+    pixels = np.random.default_rng(1).integers(0, 256, (1, 16, 16, 3)).astype(np.uint8)
+    with anynpu.Model(data) as model:
+        (given,), result = model.input_attrs, model.output_attrs[0]
+        assert (given.dtype, given.zero_point) == (anynpu.DType.INT8, -128)
+        assert given.scale == pytest.approx(1, abs=0.01)
+        model.run(pixels)
+        quantized = model.output_f32(0)
+    with anynpu.Model(build(source, BuildOptions())) as model:
+        model.run(pixels)
+        exact = model.output_f32(0)
+    assert np.abs(quantized - exact).max() < 12 * result.scale
+
+
+def test_quantising_a_dynamic_model(pictures: Path) -> None:
+    """It is calibrated under the largest shapes; all shapes share the scales."""
+    shapes = [{"x": (1, 3, 8, 8)}, {"x": (1, 3, 16, 16)}]
+    source = onnx.load_from_string(models.dynamic())
+    del source.metadata_props[:]
+    data = build(source, BuildOptions(quantize=pictures, shapes=shapes))
+    with anynpu.Model(data) as model:
+        scales = []
+        for size in (16, 8):
+            model.set_shapes((1, size, size, 3))
+            model.run(np.full((1, size, size, 3), 100, np.uint8))
+            assert model.output_f32(0).shape == (1, 8, size, size)
+            assert model.input_attrs[0].dtype is anynpu.DType.INT8
+            scales.append((model.input_attrs[0].scale, model.output_attrs[0].scale))
+    assert scales[0] == scales[1]
 
 
 @pytest.mark.parametrize(

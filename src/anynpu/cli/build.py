@@ -132,7 +132,7 @@ def _shapes(text: str) -> dict[str, list[int]]:
 
 def _print(output: str, program: Program) -> None:
     print(f"{output}: {program.framework} for {program.soc}")
-    shapes = program.variant(0)
+    shapes = program.variant(program.largest)
     for side, ports in (("input", shapes.inputs), ("output", shapes.outputs)):
         for port in ports:
             print(f"  {side:6} {port.name}: {_describe(port)}")

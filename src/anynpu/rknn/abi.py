@@ -322,7 +322,8 @@ LIMITS = {
 }
 
 # --------------------------------------------------------------------------------- structures
-# A field that C declares with an enumeration's type is an int here, as wide and as signed.
+# A field that C declares with an enumeration's type (ENUMERATED) is an int here, as wide and as
+# signed.
 
 
 class InputOutputNum(Structure):
@@ -618,6 +619,21 @@ STRUCTURES: dict[str, type[Structure]] = {
     "rknn_custom_op": CustomOp,
 }
 """C's structures by their C names, in an order in which C can declare them."""
+
+ENUMERATED = {
+    "rknn_tensor_attr.fmt": "rknn_tensor_format",
+    "rknn_tensor_attr.type": "rknn_tensor_type",
+    "rknn_tensor_attr.qnt_type": "rknn_tensor_qnt_type",
+    "rknn_input_range.fmt": "rknn_tensor_format",
+    "rknn_input.type": "rknn_tensor_type",
+    "rknn_input.fmt": "rknn_tensor_format",
+    "rknn_matmul_tensor_attr.type": "rknn_tensor_type",
+    "rknn_matmul_info.type": "rknn_matmul_type",
+    "rknn_custom_op_context.target": "rknn_target_type",
+    "rknn_custom_op_attr.dtype": "rknn_tensor_type",
+    "rknn_custom_op.target": "rknn_target_type",
+}
+"""The fields that C declares with an enumeration's type; C++ assigns no int to such a thing."""
 
 # ---------------------------------------------------------------------------------- functions
 

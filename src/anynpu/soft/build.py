@@ -1,33 +1,28 @@
 """Prepare an ONNX model for the soft NPU: what a vendor's compiler would be told, and int8.
 
-`build` returns the model with its metadata as an ONNX file, or as a soft `.rknn` file. Quantising
-is ONNX Runtime's own work.
+`build` returns the model with its metadata as an ONNX file, or as a soft `.rknn` file.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
-from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
-from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from .. import soc as socs
 from .._version import __version__
 from ..errors import ModelError, OptionError
-from .calibration import CalibrationFolder
 from .engines import ModelSource, Program, load
 from .engines.onnx_boundary import fix_shapes
 from .engines.onnx_weights import remove_weights
 from .formats.rknn import write_soft
 from .metadata import Metadata, Shapes, pair_normalizations
+from .quantization import quantize
 
 PRODUCER = f"anynpu {__version__}"
-_OLDEST_QUANTIZABLE_OPSET = 13
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class BuildOptions:
 
     `soc` is the chip's name. `mean` and `std` give, for an input's name, a number for each channel:
     the runtime computes (x - mean) / std. `shapes` lists sets of input shapes: one fixes the
-    model's shapes, several make it dynamic, the first being the default. `quantize` is a folder
+    model's shapes, several make it dynamic, beginning with the largest. `quantize` is a folder
     of images or arrays to calibrate int8 with (None leaves the model in float16), read as BGR
     where `bgr` says so. `custom_string` is what RKNN_QUERY_CUSTOM_STRING answers. `remove_weights`
     leaves the weights out: such a model runs on those of another one that differs from it in its
@@ -76,12 +71,13 @@ def build_file(
         raise OptionError(f"{target.name}: the output is a .onnx or a .rknn file")
     data, program = _build(source, options)
     if target.suffix == ".rknn":
+        shapes = program.variant(program.largest)
         data = write_soft(
             data,
             target=socs.find(options.soc).name,
             toolkit=PRODUCER,
-            inputs=[(port.name, port.shape) for port in program.variant(0).inputs],
-            outputs=[(port.name, port.shape) for port in program.variant(0).outputs],
+            inputs=[(port.name, port.shape) for port in shapes.inputs],
+            outputs=[(port.name, port.shape) for port in shapes.outputs],
         )
     target.write_bytes(data)
     return program
@@ -96,11 +92,11 @@ def _build(
     if len(options.shapes) == 1:
         fix_shapes(model, options.shapes[0])
     if options.quantize is not None:
-        model = _quantize(model, Path(options.quantize), options, metadata)
+        model = quantize(model, Path(options.quantize), metadata, bgr=options.bgr)
     _store(model, metadata)
     data: bytes = model.SerializeToString()
     program = load(ModelSource.of(data))
-    program.variant(0)
+    program.variant(program.largest)
     if options.remove_weights:
         remove_weights(model)
         data = model.SerializeToString()
@@ -131,30 +127,6 @@ def _load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Mode
         raise
     except Exception as error:  # protobuf's DecodeError has moved between versions
         raise ModelError(f"not an ONNX file: {error}") from None
-
-
-def _quantize(
-    model: onnx.ModelProto, folder: Path, options: BuildOptions, metadata: Metadata
-) -> onnx.ModelProto:
-    """The model with int8 QuantizeLinear/DequantizeLinear pairs, weights quantised by channel."""
-    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    if opset < _OLDEST_QUANTIZABLE_OPSET:
-        model = onnx.version_converter.convert_version(model, _OLDEST_QUANTIZABLE_OPSET)
-    data = CalibrationFolder(folder, model, metadata.normalization, bgr=options.bgr)
-    with tempfile.TemporaryDirectory() as work:
-        plain, prepared, quantized = (Path(work, f"{stage}.onnx") for stage in "012")
-        onnx.save(model, plain)
-        quant_pre_process(plain, prepared, skip_symbolic_shape=True)
-        quantize_static(
-            prepared,
-            quantized,
-            data,
-            quant_format=QuantFormat.QDQ,
-            per_channel=True,
-            activation_type=QuantType.QUInt8,  # the pair that ONNX Runtime is fastest at
-            weight_type=QuantType.QInt8,
-        )
-        return onnx.load(quantized)
 
 
 def _store(model: onnx.ModelProto, metadata: Metadata) -> None:

@@ -29,7 +29,7 @@ class Metadata:
     """The entries, parsed.
 
     `normalization` has an entry for each input whose values it changes; `shapes` lists the sets of
-    input shapes that a dynamic model runs with, the default first (empty: the shapes are fixed).
+    input shapes that a dynamic model runs with (empty: the shapes are fixed).
     """
 
     soc: str | None = None

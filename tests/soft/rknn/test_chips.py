@@ -112,22 +112,49 @@ def test_zero_copy_on_rv1106(npu: RknnLibrary) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_rv1106_converts_nothing(npu: RknnLibrary, capfd: pytest.CaptureFixture[str]) -> None:
+def test_rv1106_converts_no_inputs(npu: RknnLibrary, capfd: pytest.CaptureFixture[str]) -> None:
     with opened(npu, models.quantized(metadata=RV1106)) as context:
         memory = npu.rknn_create_mem(context, 4096)
 
-        def bind(command: Query, **fields: int) -> int:
-            attr = attribute(npu, context, command)
+        def bind(**fields: int) -> int:
+            attr = attribute(npu, context, Query.NATIVE_INPUT_ATTR)
             for name, value in fields.items():
                 setattr(attr, name, value)
             return npu.rknn_set_io_mem(context, memory, ctypes.byref(attr))
 
-        assert bind(Query.NATIVE_INPUT_ATTR, type=Type.FLOAT32) == Code.PARAM_INVALID
+        assert bind(type=Type.FLOAT32) == Code.PARAM_INVALID
         log = capfd.readouterr().err
         assert "rknn_set_io_mem, input(x) tensor type must be: INT8, but is: FLOAT32" in log
-        assert bind(Query.NATIVE_INPUT_ATTR, type=Type.UINT8, fmt=Fmt.NCHW) == Code.PARAM_INVALID
-        assert bind(Query.NATIVE_OUTPUT_ATTR, type=Type.FLOAT32) == Code.PARAM_INVALID
-        assert bind(Query.NATIVE_NHWC_OUTPUT_ATTR) == SUCC
+        assert bind(type=Type.UINT8, fmt=Fmt.NCHW) == Code.PARAM_INVALID
+        assert bind(type=Type.UINT8) == SUCC
+
+
+@pytest.mark.parametrize(
+    ("command", "axes"),
+    [(Query.OUTPUT_ATTR, (0, 1, 2, 3)), (Query.NATIVE_NHWC_OUTPUT_ATTR, (0, 2, 3, 1))],
+)
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])
+def test_rv1106_converts_outputs(
+    npu: RknnLibrary, command: Query, axes: tuple[int, ...], dtype: type[np.generic]
+) -> None:
+    """Table 5-7 of the user guide, and the float32 of the vendor's example for this chip."""
+    pixels = np.random.default_rng(0).integers(0, 60, (1, 4, 5, 3)).astype(np.uint8)
+    with opened(npu, models.quantized(metadata=RV1106)) as context:
+        attr = attribute(npu, context, Query.NATIVE_INPUT_ATTR)
+        attr.type = Type.UINT8
+        source = npu.rknn_create_mem(context, attr.size_with_stride)
+        assert npu.rknn_set_io_mem(context, source, ctypes.byref(attr)) == SUCC
+        out = attribute(npu, context, command)
+        out.type = Type[np.dtype(dtype).name.upper()]
+        out.size = out.n_elems * np.dtype(dtype).itemsize
+        target = npu.rknn_create_mem(context, out.size)
+        assert npu.rknn_set_io_mem(context, target, ctypes.byref(out)) == SUCC
+        bytes_of(source)[:] = padded(pixels, attr.w_stride).ravel()
+        assert npu.rknn_run(context, None) == SUCC
+        found = bytes_of(target).view(dtype).reshape(out.dims[:4]).copy()
+    raw = np.clip(pixels.astype(int) * 2 - 3, -3, 127).transpose(0, 3, 1, 2)
+    expected = raw if dtype is np.int8 else (raw + 3) * 0.5
+    np.testing.assert_array_equal(found, expected.transpose(axes))
 
 
 @pytest.fixture(scope="module")

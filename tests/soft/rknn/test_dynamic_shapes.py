@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
+import onnx
 import pytest
 
 from anynpu.rknn import abi
@@ -18,6 +19,7 @@ from ...capi import SUCC, attribute, get_output, infer, init, opened, query, set
 from .test_zero_copy import Bound
 
 SIZES = ((8, 8), (12, 16), (16, 8))
+LARGEST = (12, 16)
 
 
 def shape_attr(dims: tuple[int, ...], fmt: int = Fmt.NHWC, **fields: object) -> abi.TensorAttr:
@@ -81,7 +83,7 @@ def test_each_shape_computes(npu: RknnLibrary, h: int, w: int, fmt: Fmt) -> None
             (Query.CURRENT_OUTPUT_ATTR, [1, 8, h, w]),
             (Query.CURRENT_NATIVE_INPUT_ATTR, [1, h, w, 3]),
             (Query.CURRENT_NATIVE_OUTPUT_ATTR, [1, 2, h, w, 8]),
-            (Query.INPUT_ATTR, [1, 8, 8, 3]),
+            (Query.INPUT_ATTR, [1, *LARGEST, 3]),
         ):
             attr = attribute(npu, context, command)
             assert list(attr.dims[: attr.n_dims]) == shape
@@ -90,12 +92,60 @@ def test_each_shape_computes(npu: RknnLibrary, h: int, w: int, fmt: Fmt) -> None
 def test_a_new_shape_begins_anew(npu: RknnLibrary) -> None:
     values = np.ones((1, 3, 8, 8), np.float32)
     with opened(npu, models.dynamic(SIZES)) as context:
+        assert set_shape(npu, context, shape_attr((1, 8, 8, 3))) == SUCC
         infer(npu, context, values, np.empty((1, 8, 8, 8), np.float32))
         assert set_shape(npu, context, shape_attr((1, 8, 8, 3))) == SUCC
         assert npu.rknn_run(context, None) == SUCC  # the same shape changes nothing
         assert set_shape(npu, context, shape_attr((1, 12, 16, 3))) == SUCC
         assert npu.rknn_run(context, None) == Code.INPUT_INVALID
         assert set_input(npu, context, values) == Code.PARAM_INVALID  # too small now
+
+
+def test_a_context_begins_with_the_largest_shapes(npu: RknnLibrary) -> None:
+    """Buffers made for the attributes of the beginning serve all shapes (user guide 5.4.4)."""
+    h, w = LARGEST
+    values = np.ones((1, 3, h, w), np.float32)
+    with opened(npu, models.dynamic(SIZES)) as context:
+        for command, shape in (
+            (Query.INPUT_ATTR, [1, h, w, 3]),
+            (Query.OUTPUT_ATTR, [1, 8, h, w]),
+            (Query.NATIVE_INPUT_ATTR, [1, h, w, 3]),
+            (Query.NATIVE_OUTPUT_ATTR, [1, 2, h, w, 8]),
+            (Query.CURRENT_INPUT_ATTR, [1, h, w, 3]),
+        ):
+            attr = attribute(npu, context, command)
+            assert list(attr.dims[: attr.n_dims]) == shape
+        infer(npu, context, values, np.empty((1, 8, h, w), np.float32))
+
+
+def two_layers() -> bytes:
+    model = onnx.load_from_string(models.dynamic(SIZES))
+    model.graph.node[0].output[0] = "between"
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.ones((8, 8, 1, 1), np.float32), "w2")
+    )
+    model.graph.node.append(onnx.helper.make_node("Conv", ["between", "w2"], ["y"]))
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def test_memory_from_outside_is_sized_for_the_largest_shapes(npu: RknnLibrary) -> None:
+    """Asked for before a shape is set, as the vendor's example does, it serves each of them."""
+    flags = abi.InitFlag.MEM_ALLOC_OUTSIDE
+    with opened(npu, two_layers(), flags) as context:
+        size = abi.MemSize()
+        assert query(npu, context, Query.MEM_SIZE, size) == SUCC
+        weights = npu.rknn_create_mem(context, size.total_weight_size)
+        assert npu.rknn_set_weight_mem(context, weights) == SUCC
+        for h, w in SIZES:
+            assert set_shape(npu, context, shape_attr((1, h, w, 3))) == SUCC
+            now = abi.MemSize()
+            assert query(npu, context, Query.MEM_SIZE, now) == SUCC
+            assert now.total_internal_size == size.total_internal_size >= 8 * 12 * 16 * 2
+            internal = npu.rknn_create_mem(context, size.total_internal_size)
+            assert npu.rknn_set_internal_mem(context, internal) == SUCC
+            values = np.ones((1, 3, h, w), np.float32)
+            infer(npu, context, values, np.empty((1, 8, h, w), np.float32))
 
 
 def test_zero_copy_with_a_new_shape(npu: RknnLibrary) -> None:
@@ -134,6 +184,20 @@ def test_misuse(npu: RknnLibrary) -> None:
             attr = shape_attr((1, 8, 8, 3), n_dims=n_dims)
             assert set_shape(npu, context, attr) == Code.PARAM_INVALID
         assert set_shape(npu, context, shape_attr((1, 8, 8, 3), fmt=99)) == Code.FAIL
+
+
+def test_what_a_dynamic_model_is_refused(
+    npu: RknnLibrary, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Contexts aren't duplicated and weights not shared (user guide 5.4.4.1)."""
+    with opened(npu, models.dynamic(SIZES)) as context:
+        source, target = abi.Handle(context), abi.Handle(0)
+        assert npu.rknn_dup_context(ctypes.byref(source), ctypes.byref(target)) == Code.FAIL
+        model, options = models.dynamic(SIZES), abi.InitExtend(ctx=context)
+        flag = abi.InitFlag.SHARE_WEIGHT_MEM
+        arguments = (model, len(model), flag, ctypes.byref(options))
+        assert npu.rknn_init(ctypes.byref(target), *arguments) == Code.PARAM_INVALID
+    assert capfd.readouterr().err.count("the model has several input shapes") == 2
 
 
 def test_the_old_call_is_refused(npu: RknnLibrary, capfd: pytest.CaptureFixture[str]) -> None:

@@ -167,6 +167,23 @@ def test_a_model_for_another_chip(npu: RknnLibrary, monkeypatch: pytest.MonkeyPa
     assert init(npu, model)[0] == Code.TARGET_PLATFORM_UNMATCH
 
 
+@pytest.mark.parametrize(
+    ("built_for", "here"),
+    [("rk3566", "rk3568"), ("rk3568", "rk3566"), ("rv1106", "rv1103"), ("rv1103", "rv1106")],
+)
+def test_a_model_for_a_chip_of_the_same_npu(
+    npu: RknnLibrary,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    built_for: str,
+    here: str,
+) -> None:
+    monkeypatch.setenv("ANYNPU_SOC", here)
+    monkeypatch.setenv("RKNN_LOG_LEVEL", "3")
+    with opened(npu, models.add_one(metadata={"anynpu.soc": built_for})):
+        assert f"target platform: {here}" in capfd.readouterr().err
+
+
 def test_the_log_says_what_runs(
     npu: RknnLibrary, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -94,6 +94,37 @@ def test_the_runtime_allocates_and_frees_outputs(npu: RknnLibrary) -> None:
         assert npu.rknn_outputs_release(context, 1, ctypes.byref(output)) == SUCC
 
 
+def test_an_array_of_outputs_that_was_only_cleared(npu: RknnLibrary) -> None:
+    """Its entries are for the outputs in their order, and get their indices."""
+    with opened(npu, models.two_outputs()) as context:
+        assert set_input(npu, context, np.array([[1, 2]], np.float32)) == SUCC
+        assert npu.rknn_run(context, None) == SUCC
+        outputs = (abi.Output * 2)()
+        for output in outputs:
+            output.want_float = 1
+        assert npu.rknn_outputs_get(context, 2, outputs, None) == SUCC
+        assert [output.index for output in outputs] == [0, 1]
+        assert _values(outputs[0]) == [-1, -2]
+        assert _values(outputs[1]) == [1, 2]
+        assert npu.rknn_outputs_release(context, 2, outputs) == SUCC
+
+
+def test_outputs_in_an_order_of_ones_own(npu: RknnLibrary) -> None:
+    with opened(npu, models.two_outputs()) as context:
+        assert set_input(npu, context, np.array([[1, 2]], np.float32)) == SUCC
+        assert npu.rknn_run(context, None) == SUCC
+        for indices in ((1, 0), (1, 1)):
+            outputs = (abi.Output * 2)(*(abi.Output(want_float=1, index=i) for i in indices))
+            assert npu.rknn_outputs_get(context, 2, outputs, None) == SUCC
+            assert [output.index for output in outputs] == list(indices)
+            assert [_values(output)[0] for output in outputs] == [(-1, 1)[i] for i in indices]
+            assert npu.rknn_outputs_release(context, 2, outputs) == SUCC
+
+
+def _values(output: abi.Output) -> list[float]:
+    return list(np.frombuffer(ctypes.string_at(output.buf, output.size), np.float32))
+
+
 def test_releasing_what_the_runtime_did_not_allocate(npu: RknnLibrary) -> None:
     mine = np.zeros(60, np.float32)
     with opened(npu, models.add_one()) as context:

@@ -31,6 +31,9 @@ class WorkerContexts:
         self.all: list[Context] = []
         try:
             self.all.append(self._first())
+            if self.all[0].dynamic_shapes():
+                # User guide 5.4.4.1: contexts of dynamic models can't be duplicated.
+                self._shares = False
             self.cores = tuple(self._worker_cores())
             while len(self.all) < len(self.cores):
                 self.all.append(self.another())

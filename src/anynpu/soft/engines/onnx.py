@@ -56,9 +56,9 @@ class OnnxProgram(Program):
         self._variants: dict[int, tuple[Boundary, Variant]] = {}
         self._lowered: dict[int, LoweredModel] = {}
         self._lock = threading.Lock()
-        _check_sizes(self._with_inputs(0))
+        _check_sizes(self._with_inputs(self.largest))
         self._session = _open_session(model, _options())
-        self.variant(0)
+        self.variant(self.largest)
 
     def variant(self, number: int) -> Variant:
         return self._resolve(number)[1]

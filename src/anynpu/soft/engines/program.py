@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,15 @@ class Program(ABC):
     soc: str | None
     custom_string: str
     input_shapes: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @cached_property
+    def largest(self) -> int:
+        """The number of the set of shapes with the most elements.
+
+        It is what a context begins with and what memory is sized for (user guide 5.4).
+        """
+        sizes = [sum(map(math.prod, shapes)) for shapes in self.input_shapes]
+        return sizes.index(max(sizes))
 
     @abstractmethod
     def variant(self, number: int) -> Variant:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...rknn.abi import FUNCTIONS, CoreMask, ErrorCode, Function, InitFlag
 from ...soc import Soc
 from ..device import Cores, Device
-from ..engines import Instance, Program, Variant
+from ..engines import Instance, LoweredModel, Program, Variant
 from ..memory import DeviceMemory
 from .failure import Failure
 
@@ -48,7 +48,7 @@ class Context:
         self.internal_memory: DeviceMemory | None = None
         self.perf_text: Any = None
         self.job: Job | None = None
-        self.select(0)
+        self.select(self.program.largest)
 
     def select(self, variant: int) -> None:
         """Take up a set of input shapes: inputs, outputs and bindings begin anew."""
@@ -71,6 +71,11 @@ class Context:
         return self.program.variant(self.variant)
 
     @property
+    def footprint(self) -> LoweredModel:
+        """The model under its largest shapes, which memory of any kind is sized for."""
+        return self.program.lowered(self.program.largest)
+
+    @property
     def arrays(self) -> Instance:
         """The arrays to compute with, made when they are first needed."""
         if self.instance is None:
@@ -86,7 +91,7 @@ class Context:
         self.closed = True
         if self.instance is not None:
             self.instance.close()
-        self.select(0)
+        self.select(self.program.largest)
         self.device.return_sram(self.sram)
         self.sram = 0
         self.shares_sram_of = self.weight_memory = self.internal_memory = None

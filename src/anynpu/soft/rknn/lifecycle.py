@@ -20,6 +20,8 @@ from .failure import Failure
 from .timing import clock
 
 DRIVER = "0.9.8"
+_DYNAMIC = "the model has several input shapes"
+"""What such a model is refused, the user guide lists in 5.4.4.1."""
 _FENCES = InitFlag.FENCE_IN_OUTSIDE | InitFlag.FENCE_OUT_OUTSIDE
 
 
@@ -42,6 +44,10 @@ def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any
         raise Failure(ErrorCode.PARAM_INVALID, "fences from outside are not supported")
     try:
         program = load(_source(model, size, options), _weights(flags, options))
+        if flags & InitFlag.SHARE_WEIGHT_MEM and len(program.input_shapes) > 1:
+            raise Failure(
+                ErrorCode.PARAM_INVALID, f"{_DYNAMIC}: it can't use the weights of another context"
+            )
         created = _create(program, flags, options)
     except (ModelError, OSError) as error:
         raise Failure(ErrorCode.MODEL_INVALID, f"load model failed! {error}") from error
@@ -68,7 +74,7 @@ def rknn_destroy(context: int) -> None:
 
 def _create(program: Program, flags: InitFlag, options: Any) -> Context:
     chip = _chip_for(program)
-    program.variant(0)
+    program.variant(program.largest)
     log.information(_runtime_lines(program, chip))
     created = Context(program, device_for(chip.name), flags)
     if flags & InitFlag.ENABLE_SRAM:
@@ -84,6 +90,8 @@ def _create(program: Program, flags: InitFlag, options: Any) -> Context:
 
 @contexts.on_context_as("rknn_dup_context")
 def _duplicate(ctx: Context) -> int:
+    if len(ctx.program.input_shapes) > 1:
+        raise Failure(ErrorCode.FAIL, f"{_DYNAMIC}: it can't be duplicated")
     created = Context(ctx.program, ctx.device, ctx.flags)
     created.core_mask = ctx.core_mask
     created.batch_cores = ctx.batch_cores
@@ -124,7 +132,7 @@ def _place_in_sram(created: Context, flags: InitFlag, options: Any) -> None:
         with contexts.borrow(_other_context(options, "RKNN_FLAG_SHARE_SRAM")) as other:
             created.shares_sram_of = other
         return
-    created.sram = created.device.take_sram(created.program.lowered(0).peak_intermediate_bytes)
+    created.sram = created.device.take_sram(created.footprint.peak_intermediate_bytes)
 
 
 def _chip_for(program: Program) -> Soc:
@@ -134,7 +142,7 @@ def _chip_for(program: Program) -> Soc:
         wanted = socs.find(program.soc) if program.soc else None
     except OptionError as error:
         raise Failure(ErrorCode.TARGET_PLATFORM_UNMATCH, str(error)) from error
-    if chosen and wanted and chosen is not wanted:
+    if chosen and wanted and not chosen.runs_models_of(wanted):
         raise Failure(
             ErrorCode.TARGET_PLATFORM_UNMATCH,
             f"the model is for {wanted.name}, this device is {chosen.name} "
@@ -156,7 +164,7 @@ def _runtime_lines(program: Program, chip: Soc) -> str:
 
 
 def _memory_lines(created: Context) -> str:
-    lowered = created.program.lowered(0)
+    lowered = created.footprint
     return (
         f"Total Internal Memory Size: {lowered.peak_intermediate_bytes / 1024:g}KB\n"
         f"Total Weight Memory Size: {lowered.weight_bytes / 1024:g}KB"

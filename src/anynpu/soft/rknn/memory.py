@@ -172,13 +172,13 @@ def rknn_mem_sync(ctx: Context, mem: Any, mode: int) -> None:
 @on_context
 def rknn_set_weight_mem(ctx: Context, mem: Any) -> None:
     """Give the weights the caller's memory, as RKNN_FLAG_MEM_ALLOC_OUTSIDE asks."""
-    ctx.weight_memory = _large_enough(ctx, mem, ctx.program.lowered(0).weight_bytes, "weight")
+    ctx.weight_memory = _large_enough(ctx, mem, ctx.footprint.weight_bytes, "weight")
 
 
 @on_context
 def rknn_set_internal_mem(ctx: Context, mem: Any) -> None:
     """Give the intermediate tensors the caller's memory; contexts that take turns may share it."""
-    needed = ctx.program.lowered(ctx.variant).peak_intermediate_bytes
+    needed = ctx.footprint.peak_intermediate_bytes
     ctx.internal_memory = _large_enough(ctx, mem, needed, "internal")
 
 

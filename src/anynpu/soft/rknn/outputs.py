@@ -19,18 +19,27 @@ from .failure import Failure, check_array
 
 @on_context
 def rknn_outputs_get(ctx: Context, n_outputs: int, outputs: Any, extend: Any) -> None:
-    """Write outputs, in the model's own order of axes, to the caller's buffers or to new ones."""
+    """Write outputs, in the model's own order of axes, to the caller's buffers or to new ones.
+
+    Which output an entry is for is said by its index, or by its place in an array whose indices
+    are all 0: many clients only clear the array, and read the indices that come back.
+    """
     ports = ctx.shapes.outputs
     check_array(outputs, n_outputs, len(ports), "outputs")
     if ctx.job is not None:
         ctx.job.result()
     if ctx.run_microseconds is None:
         raise Failure(ErrorCode.OUTPUT_INVALID, "there are no outputs before rknn_run")
-    for wanted in outputs[:n_outputs]:
+    entries = outputs[:n_outputs]
+    for wanted in entries:
         if wanted.index >= len(ports):
             raise Failure(
                 ErrorCode.OUTPUT_INVALID, f"output index {wanted.index} is not below {len(ports)}"
             )
+    if not any(wanted.index for wanted in entries):
+        for place, wanted in enumerate(entries):
+            wanted.index = place
+    for wanted in entries:
         _get(ctx, wanted, ports[wanted.index])
 
 

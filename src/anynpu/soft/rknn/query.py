@@ -57,10 +57,10 @@ def _in_out_num(ctx: Context, info: InputOutputNum) -> None:
 def _tensor(
     side: str, describe: Describe, *, current: bool = False
 ) -> Callable[[Context, TensorAttr], None]:
-    """An answer about one tensor: under the default set of shapes, or under the one in use."""
+    """An answer about one tensor: under the largest set of shapes, or under the one in use."""
 
     def answer(ctx: Context, attr: TensorAttr) -> None:
-        shapes: Variant = ctx.program.variant(ctx.variant if current else 0)
+        shapes: Variant = ctx.program.variant(ctx.variant if current else ctx.program.largest)
         ports = shapes.inputs if side == "input" else shapes.outputs
         if attr.index >= len(ports):
             raise Failure(
@@ -79,7 +79,7 @@ def _input(attr: TensorAttr, port: Port, soc: Soc) -> None:
 
 def _dynamic_range(ctx: Context, info: InputRange) -> None:
     sets = ctx.program.input_shapes
-    ports = ctx.program.variant(0).inputs
+    ports = ctx.shapes.inputs
     if len(sets) == 1:
         raise Failure(ErrorCode.MODEL_INVALID, "the model has static shapes only", is_warning=True)
     if info.index >= len(ports):
@@ -120,7 +120,7 @@ def _sdk_version(ctx: Context, info: SdkVersion) -> None:
 
 
 def _mem_size(ctx: Context, info: MemSize) -> None:
-    lowered = ctx.program.lowered(ctx.variant)
+    lowered = ctx.footprint
     weights, internal = lowered.weight_bytes, lowered.peak_intermediate_bytes
     edges = sum(
         port.dtype.size_of(port.elements) for port in (*ctx.shapes.inputs, *ctx.shapes.outputs)

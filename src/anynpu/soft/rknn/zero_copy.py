@@ -159,11 +159,20 @@ def _kind(port: Port, attr: Any) -> tuple[DType, TensorFormat]:
 
 
 def _check_chip(soc: Soc, port: Port, dtype: DType, fmt: TensorFormat, *, is_input: bool) -> None:
-    """The small runtime converts nothing: only what the device does by itself goes there."""
+    """What the small runtime can do: it reads inputs as the device does, and converts outputs.
+
+    Table 5-7 of the user guide has int8 and float16 outputs in each layout, the vendor's
+    rknn_mobilenet_nhwc_demo for RV1106 float32 ones.
+    """
     if soc.family is not Family.RV1106:
         return
-    allowed = {port.dtype} | ({DType.UINT8} if is_input and port.dtype is DType.INT8 else set())
-    if dtype not in allowed or (len(port.shape) == 4 and fmt is TensorFormat.NCHW):
+    if is_input:
+        allowed = {port.dtype} | ({DType.UINT8} if port.dtype is DType.INT8 else set())
+        is_readable = len(port.shape) != 4 or fmt is not TensorFormat.NCHW
+    else:
+        allowed = {port.dtype, DType.FLOAT16, DType.FLOAT32}
+        is_readable = True
+    if dtype not in allowed or not is_readable:
         side = "input" if is_input else "output"
         raise Failure(
             ErrorCode.PARAM_INVALID,
