@@ -63,7 +63,7 @@ def read_c(product: Product, memory: Bytes, columns: int, out: NDArray[Any] | No
     if dtype is DType.BFLOAT16:
         values = (values.astype(np.uint32) << 16).view(np.float32)
     if out is None:
-        return values.copy()
+        return np.array(values)
     np.copyto(out, values)
     return out
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 
-from ....matmul_layouts import BlockedB, pack_int4, unpack_int4
+from ....matmul_layouts import pack_int4, unpack_int4
 from ....rknn.abi import ErrorCode, MatmulInfo, MatmulLayout, MatmulType
 from ....rknn.matmul_rules import Product
 from ....tensor import DType
@@ -34,10 +32,8 @@ def rknn_B_normal_layout_to_native_layout(
     """
     if not B_input or not B_output:
         raise Failure(ErrorCode.PARAM_INVALID, "a pointer to B is NULL")
-    product, blocks = _asked_for(K, N, info_or_sub_n or 0, sub_k, type)
-    check_product(product)
-    blocks = blocks or product.native_b
-    dtype = product.operands.b
+    product = _product(K, N, info_or_sub_n or 0, sub_k, type)
+    dtype, blocks = product.operands.b, product.native_b
     source = np.frombuffer(readable(B_input, dtype.size_of(K * N)), np.uint8)
     if dtype is DType.INT4:
         packed = blocks.pack(unpack_int4(source, K * N).reshape(K, N))
@@ -47,22 +43,16 @@ def rknn_B_normal_layout_to_native_layout(
     writable(B_output, result.size)[:] = result.data
 
 
-def _asked_for(
-    k: int, n: int, info_or_sub_n: int, sub_k: int, kind: int
-) -> tuple[Product, BlockedB | None]:
-    """The product that B is for; and the blocks, where the caller names them."""
-    soc = chip()
-    if info_or_sub_n > _LARGEST_BLOCK:
-        info = MatmulInfo.from_address(info_or_sub_n)
-        chosen = member(MatmulType, info.type, "type")
-        return Product(soc, chosen, 1, k, n, MatmulLayout.NATIVE), None
-    chosen = member(MatmulType, ctypes.c_int(kind).value, "type")
-    product = Product(soc, chosen, 1, k, n, MatmulLayout.NATIVE)
+def _product(k: int, n: int, info_or_sub_n: int, sub_k: int, kind: int) -> Product:
+    """The product that B is for."""
+    is_new = info_or_sub_n > _LARGEST_BLOCK
+    number = MatmulInfo.from_address(info_or_sub_n).type if is_new else kind
+    product = Product(chip(), member(MatmulType, number, "type"), 1, k, n, MatmulLayout.NATIVE)
     check_product(product)
-    segment = product.native_b.segment
-    is_whole = 0 < sub_k <= _LARGEST_BLOCK and (not segment or segment % sub_k == 0)
-    if info_or_sub_n < 1 or not is_whole:
+    if not is_new and (info_or_sub_n, sub_k) != (product.blocks.n, product.blocks.k):
         raise Failure(
-            ErrorCode.PARAM_INVALID, f"subN({info_or_sub_n}) or subK({sub_k}) is not a block's size"
+            ErrorCode.PARAM_INVALID,
+            f"subN({info_or_sub_n}) and subK({sub_k}) must be {product.blocks.n} and "
+            f"{product.blocks.k}, the last two of B's dims",
         )
-    return product, BlockedB(info_or_sub_n, sub_k, segment)
+    return product

@@ -17,7 +17,7 @@ from ....rknn.abi import MatmulLayout
 from ....rknn.matmul_rules import Product
 from ....tensor import DType
 from ...memory import Bytes
-from .scaling import Scaling
+from .scaling import PLAIN, Scaling
 
 
 class Converted:
@@ -108,7 +108,7 @@ def _to_real(product: Product, source: Bytes, scaling: Scaling) -> NDArray[np.fl
     else:
         is_transposed = product.b_layout is MatmulLayout.TP_NORM
         real = real.reshape(n, k).T if is_transposed else real.reshape(k, n)
-    rows = product.group_size if product.is_per_group else k
+    rows = product.group_size if product.is_per_group and scaling is not PLAIN else k
     zero_points = scaling.zero_points.astype(np.float32).reshape(k // rows, -1)
     scales = scaling.scales.reshape(k // rows, -1)
     for group, (zero_point, scale) in enumerate(zip(zero_points, scales, strict=True)):
