@@ -318,7 +318,8 @@ static int is_valid(const struct product *p) {
         return 0;
     if (!p->block_k)
         return p->k % ROWS_AT_ONCE == 0 && p->n % SIDE == 0;
-    int is_tiled = p->block_n == 1 || p->block_n % TILE_B == 0;
+    /* Rows of a tile lie in one block, or B is transposed. */
+    int is_tiled = p->block_n % TILE_B == 0 || (p->block_n == 1 && p->block_k == p->k);
     return p->block_k > 0 && p->block_n > 0 && p->segment > 0 && is_tiled &&
            p->k % p->block_k == 0 && p->segment % p->block_k == 0 && p->n % p->block_n == 0;
 }

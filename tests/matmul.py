@@ -88,6 +88,11 @@ def from_blocks(c: np.ndarray, n: int) -> np.ndarray:
     return np.stack([c[column // block, :, column % block] for column in range(n)], axis=1)
 
 
+def shapes_of(*shapes: tuple[int, int, int]) -> ctypes.Array[abi.MatmulShape]:
+    """C's array of shapes."""
+    return (abi.MatmulShape * len(shapes))(*(abi.MatmulShape(*shape) for shape in shapes))
+
+
 @dataclass
 class Client:
     """What a program does: create, allocate, fill, set, run, read."""
@@ -119,7 +124,7 @@ class Client:
                 ctypes.byref(handle), ctypes.byref(self.info), self.attrs
             )
         else:
-            listed = (abi.MatmulShape * len(shapes))(*(abi.MatmulShape(*s) for s in shapes))
+            listed = shapes_of(*shapes)
             code = self.npu.rknn_matmul_create_dynamic_shape(
                 ctypes.byref(handle), ctypes.byref(self.info), len(shapes), listed, self.attrs
             )
@@ -228,7 +233,8 @@ def sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def saturated(numbers: np.ndarray, dtype: str) -> np.ndarray:
     """Rounded to nearest, ties to even, and limited to an integer type."""
     limits = np.iinfo(dtype)
-    return np.clip(np.rint(numbers), limits.min, limits.max).astype(dtype)
+    limited: np.ndarray = np.clip(np.rint(numbers), limits.min, limits.max).astype(dtype)
+    return limited
 
 
 def assert_is(

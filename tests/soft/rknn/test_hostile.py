@@ -24,6 +24,7 @@ from anynpu.soft.rknn import IMPLEMENTED
 
 from ... import models
 from ...capi import SUCC, infer, init, opened
+from ...matmul import shapes_of
 
 KNOWN_CODES = set(abi.ErrorCode)
 VALID = [
@@ -280,7 +281,7 @@ class Fuzzer:
 
     def matmul_create(self) -> int:
         context, attrs, info = abi.Handle(), (abi.MatmulIoAttr * 3)(), self.matmul_info()
-        shapes = (abi.MatmulShape * 3)((1, 64, 64), (4, 64, 64), (1, self.integer(), 64))
+        shapes = shapes_of((1, 64, 64), (4, 64, 64), (1, self.integer(), 64))
         count = self.random.choice([1, 2, 2, 3, 0, -1, 2**31 - 1])
         many = (ctypes.byref(context), info, count, shapes, attrs)
         makers: list[Callable[[], int]] = [

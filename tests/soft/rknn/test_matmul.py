@@ -194,7 +194,7 @@ def test_the_structure_of_1_6_0(npu: RknnLibrary, b_layout: abi.MatmulLayout) ->
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
     words = (ctypes.c_int32 * 6).from_address(start + page - 24)
-    words[:] = (2, 64, 32, T(2), b_layout, NATIVE)
+    words[:] = [2, 64, 32, T(2), b_layout, NATIVE]
     info = ctypes.cast(start + page - 24, ctypes.POINTER(abi.MatmulInfo))
     handle, attr = abi.Handle(), abi.MatmulIoAttr()
     try:

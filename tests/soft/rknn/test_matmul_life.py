@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from ...matmul import (
     T,
     assert_is,
     magnitudes,
+    shapes_of,
     sums,
     types_of,
     values,
@@ -106,7 +108,7 @@ def test_shapes_with_another_k_and_n(npu: RknnLibrary) -> None:
 
 def test_the_name_of_2_0_0(npu: RknnLibrary) -> None:
     info = abi.MatmulInfo(type=T(2))
-    shapes = (abi.MatmulShape * 2)((1, 32, 32), (2, 32, 32))
+    shapes = shapes_of((1, 32, 32), (2, 32, 32))
     handle, attrs = abi.Handle(), (abi.MatmulIoAttr * 2)()
     create = npu.rknn_matmul_create_dyn_shape
     assert create(ctypes.byref(handle), ctypes.byref(info), 2, shapes, attrs) == SUCC
@@ -116,7 +118,7 @@ def test_the_name_of_2_0_0(npu: RknnLibrary) -> None:
 
 def test_shapes_that_are_refused(npu: RknnLibrary) -> None:
     info = abi.MatmulInfo(type=T(2))
-    shapes = (abi.MatmulShape * 2)((1, 32, 32), (0, 32, 32))
+    shapes = shapes_of((1, 32, 32), (0, 32, 32))
     handle, attrs = abi.Handle(5), (abi.MatmulIoAttr * 2)()
     create = npu.rknn_matmul_create_dynamic_shape
     for count, listed in ((2, shapes), (0, shapes), (-1, shapes), (513, shapes), (1, None)):
@@ -230,7 +232,7 @@ def test_memory_of_any_kind(npu: RknnLibrary) -> None:
     a, b = matrices(T(2))
     with Client(npu, "rk3588", T(2), SHAPE) as client:
         client.put(a, b)
-        large = npu.rknn_create_mem2(0, 8192, abi.MemoryFlag.ALLOC_NO_CONTEXT)
+        large: Any = npu.rknn_create_mem2(0, 8192, abi.MemoryFlag.ALLOC_NO_CONTEXT)
         part = npu.rknn_create_mem_from_fd(
             client.context, large.contents.fd, large.contents.virt_addr, 256, 4096
         )

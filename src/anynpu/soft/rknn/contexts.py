@@ -27,7 +27,10 @@ _R = TypeVar("_R")
 
 
 class DeviceContext:
-    """What is behind one handle, whatever it is for. Its lock is held during every call on it."""
+    """What is behind one handle, whatever it is for. Its lock is held during every call on it.
+
+    `last_cores` are those of the last run.
+    """
 
     purpose = ""
 
@@ -37,6 +40,7 @@ class DeviceContext:
         self.device = device
         self.priority = priority
         self.core_mask = CoreMask.AUTO
+        self.last_cores: Cores = frozenset()
         self.job: Job | None = None
 
     @property

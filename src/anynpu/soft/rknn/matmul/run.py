@@ -89,7 +89,7 @@ def rknn_matmul_run(ctx: MatmulContext) -> None:
     arrays = {name: ctx.memories[name].device[: sizes[name]] for name in sizes}
     mask = ctx.core_mask
     cores = 1 if mask is CoreMask.AUTO else frozenset({int(mask).bit_length() - 1})
-    with ctx.device.occupy(cores, ctx.priority):
+    with ctx.device.occupy(cores, ctx.priority) as ctx.last_cores:
         start = time.perf_counter()
         multiply(ctx.product, arrays, ctx.scalings, ctx.converted_b)
         clock().finish(lambda: (layer(ctx.product),), ctx.soc, start, 1)
