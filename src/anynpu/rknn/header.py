@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import enum
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from . import abi
@@ -65,7 +66,14 @@ def _structure(name: str, structure: type[ctypes.Structure]) -> str:
 
 
 def _prototype(function: abi.Function) -> str:
-    return f"{declare(function.result, function.name)}({parameters(function)});"
+    whole = f"{declare(function.result, function.name)}({parameters(function)});"
+    if function.header_arguments is None:
+        return whole
+    arguments = function.arguments[: function.header_arguments]
+    present = parameters(replace(function, arguments=arguments))
+    short = f"{declare(function.result, function.name)}({present});"
+    # The library that is built with this header takes the older form as well.
+    return f"#ifdef ANYNPU_EXPORTS\n{whole}\n#else\n{short}\n#endif"
 
 
 def parameters(function: abi.Function) -> str:
