@@ -28,13 +28,17 @@ struct product {
 #define TILE_A 2
 #define TILE_B 4
 
+/* Bytes of B's blocks, and rows of A, that stay cached. */
+#define CHUNK 16384
+#define ROWS_CACHED 32
+
 /* Rows of a (k, n) B that are added at once, and how many columns: they and the sums stay cached. */
 #define ROWS_AT_ONCE 8
 #define COLUMNS_AT_ONCE 2048
 
 /* With more rows of A it pays to widen a panel of B beforehand, of so many columns side by side. */
 #define FEW_ROWS 4
-#define PANEL_ROWS 1024
+#define PANEL_ROWS 512
 #define PANEL_COLUMNS 64
 #define SIDE 16
 
@@ -264,21 +268,51 @@ static void add_side(const int16_t *a, size_t a_row, const int16_t *pairs, size_
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* B in blocks: a few of its rows stay cached while they meet every row of A. */
-static void multiply_blocks(const struct product *p, const int16_t *a, const int8_t *b, int32_t *c) {
-    size_t m = p->m, k = p->k, n = p->n, block_n = p->block_n, block_k = p->block_k;
-    for (size_t start = 0; start < k; start += p->segment) {
-        size_t rows = smaller(p->segment, k - start);
-        struct run run = {rows / block_k, block_k, block_k, block_n * block_k};
-        for (size_t j = 0; j < n; j += TILE_B) {
-            size_t rows_b = smaller(TILE_B, n - j);
-            const int8_t *part = b + j / block_n * block_n * rows + j % block_n * block_k;
-            for (size_t i = 0; i < m; i += TILE_A)
-                add_dots(&run, a + i * k + start, k, part, c + i * n + j, n, smaller(TILE_A, m - i),
-                         rows_b);
+/* Let the memory be on its way; it needn't be there. */
+static void fetch(const int8_t *memory, size_t size) {
+    for (size_t i = 0; i < size; i += 64)
+        __builtin_prefetch(memory + i);
+}
+
+/* Some blocks of B that lie together, times all of A: they stay cached while they meet its rows. */
+static void multiply_chunk(const struct product *p, const struct run *run, const int16_t *a,
+                           const int8_t *b, size_t rows_b, int32_t *c) {
+    size_t m = p->m, size = run->count * run->step;
+    for (size_t top = 0; top < m; top += ROWS_CACHED) {
+        size_t bottom = smaller(top + ROWS_CACHED, m);
+        for (size_t j = 0; j < rows_b; j += TILE_B) {
+            if (!top)
+                fetch(b + size + j * size / rows_b, TILE_B * size / rows_b);
+            for (size_t i = top; i < bottom; i += TILE_A)
+                add_dots(run, a + i * p->k, p->k, b + j * run->row, c + i * p->n + j, p->n,
+                         smaller(TILE_A, bottom - i), smaller(TILE_B, rows_b - j));
         }
-        b += rows * n;
     }
+}
+
+static void multiply_blocks(const struct product *p, const int16_t *a, const int8_t *b, int32_t *c) {
+    size_t k = p->k, n = p->n, block_n = p->block_n, block_k = p->block_k;
+    size_t block = block_n * block_k, most = block < CHUNK ? CHUNK / block : 1;
+    for (size_t start = 0; start < k; start += p->segment) {
+        size_t rows = smaller(p->segment, k - start), count = rows / block_k;
+        for (size_t j = 0; j < n; j += block_n)
+            for (size_t first = 0; first < count; first += most) {
+                struct run run = {smaller(most, count - first), block_k, block_k, block};
+                multiply_chunk(p, &run, a + start + first * block_k, b, block_n, c + j);
+                b += run.count * block;
+            }
+    }
+}
+
+/* B transposed: a few of its rows stay cached while they meet every row of A. */
+static void multiply_columns(const struct product *p, const int16_t *a, const int8_t *b,
+                             int32_t *c) {
+    size_t m = p->m, k = p->k, n = p->n;
+    struct run run = {1, k, k, 0};
+    for (size_t j = 0; j < n; j += TILE_B)
+        for (size_t i = 0; i < m; i += TILE_A)
+            add_dots(&run, a + i * k, k, b + j * k, c + i * n + j, n, smaller(TILE_A, m - i),
+                     smaller(TILE_B, n - j));
 }
 
 /* B row by row: some rows of some columns stay cached while they meet every row of A. */
@@ -337,7 +371,9 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
         wide[i] = a[i];
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
     int code = 0;
-    if (p->block_k)
+    if (p->block_n == 1)
+        multiply_columns(p, wide, b, c);
+    else if (p->block_k)
         multiply_blocks(p, wide, b, c);
     else if (p->m > FEW_ROWS)
         code = multiply_panels(p, wide, b, c);
