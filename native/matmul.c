@@ -1,6 +1,7 @@
-/* Integer matrix products on B as it lies in memory: nothing of it is converted beforehand.
+/* Matrix products on B as it lies in memory: nothing of it is converted beforehand.
  *
- * Sums are exact in int32: the caller sees to it that they fit. Plain C11; NumPy gives the same.
+ * Sums of int8 are exact in int32: the caller sees to it that they fit. float16 is for few rows of A,
+ * on processors that convert it. Plain C11; NumPy does the same elsewhere.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +12,9 @@
 #include <immintrin.h>
 #define HAS_WIDE __builtin_cpu_supports("avx2")
 #define WIDE __attribute__((target("avx2")))
+#define HAS_HALF \
+    (HAS_WIDE && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+#define HALF __attribute__((target("avx2,fma,f16c")))
 #define X86 1
 #endif
 
@@ -382,3 +386,113 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
     free(wide);
     return code;
 }
+
+/* ------------------------------------------------------------------------------------- float16 */
+
+#ifdef X86
+HALF INLINE float sum_of_floats(__m256 lanes) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    half = _mm_add_ss(half, _mm_movehdup_ps(half));
+    return _mm_cvtss_f32(half);
+}
+
+HALF INLINE __m256 eight_halves(const uint16_t *halves) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)halves));
+}
+
+/* Adds the products of one row of A and `rows_b` of B; `length` is a multiple of 8. */
+HALF INLINE void add_half_dots_of(const struct run *run, const float *a, const uint16_t *b,
+                                  float *c, size_t rows_b) {
+    __m256 sums[TILE_B];
+    UNROLLED for (size_t n = 0; n < rows_b; n++)
+        sums[n] = _mm256_setzero_ps();
+    for (size_t block = 0; block < run->count; block++, b += run->step)
+        for (size_t i = 0; i < run->length; i += 8, a += 8) {
+            __m256 left = _mm256_loadu_ps(a);
+            UNROLLED for (size_t n = 0; n < rows_b; n++)
+                sums[n] = _mm256_fmadd_ps(left, eight_halves(b + n * run->row + i), sums[n]);
+        }
+    UNROLLED for (size_t n = 0; n < rows_b; n++)
+        c[n] += sum_of_floats(sums[n]);
+}
+
+HALF static void add_half_dots(const struct run *run, const float *a, const uint16_t *b, float *c,
+                               size_t rows_b) {
+    if (rows_b == TILE_B)
+        add_half_dots_of(run, a, b, c, TILE_B);
+    else
+        for (size_t n = 0; n < rows_b; n++)
+            add_half_dots_of(run, a, b + n * run->row, c + n, 1);
+}
+
+HALF static void multiply_half_blocks(const struct product *p, const float *a, const uint16_t *b,
+                                      float *c) {
+    size_t m = p->m, k = p->k, n = p->n, block = p->block_n * p->block_k;
+    size_t most = block * sizeof *b < CHUNK ? CHUNK / (block * sizeof *b) : 1;
+    for (size_t start = 0; start < k; start += p->segment) {
+        size_t rows = smaller(p->segment, k - start), count = rows / p->block_k;
+        for (size_t j = 0; j < n; j += p->block_n)
+            for (size_t first = 0; first < count; first += most) {
+                struct run run = {smaller(most, count - first), p->block_k, p->block_k, block};
+                size_t size = run.count * block;
+                for (size_t side = 0; side < (size_t)p->block_n; side += TILE_B) {
+                    size_t part = TILE_B * size / p->block_n;
+                    fetch((const int8_t *)(b + size + side / TILE_B * part), part * sizeof *b);
+                    for (size_t i = 0; i < m; i++)
+                        add_half_dots(&run, a + i * k + start + first * p->block_k,
+                                      b + side * run.row, c + i * n + j + side, TILE_B);
+                }
+                b += size;
+            }
+    }
+}
+
+HALF static void multiply_half_columns(const struct product *p, const float *a, const uint16_t *b,
+                                       float *c) {
+    size_t m = p->m, k = p->k, n = p->n;
+    struct run run = {1, k, k, 0};
+    for (size_t j = 0; j < n; j += TILE_B)
+        for (size_t i = 0; i < m; i++)
+            add_half_dots(&run, a + i * k, b + j * k, c + i * n + j, smaller(TILE_B, n - j));
+}
+
+HALF static void multiply_half_rows(const struct product *p, const float *a, const uint16_t *b,
+                                    float *c) {
+    size_t m = p->m, k = p->k, n = p->n;
+    for (size_t start = 0; start < n; start += COLUMNS_AT_ONCE) {
+        size_t end = smaller(start + COLUMNS_AT_ONCE, n);
+        for (size_t row = 0; row < k; row += ROWS_AT_ONCE)
+            for (size_t i = 0; i < m; i++)
+                for (size_t j = start; j < end; j += 8) {
+                    __m256 sum = _mm256_loadu_ps(c + i * n + j);
+                    UNROLLED for (size_t r = 0; r < ROWS_AT_ONCE; r++)
+                        sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i * k + row + r]),
+                                              eight_halves(b + (row + r) * n + j), sum);
+                    _mm256_storeu_ps(c + i * n + j, sum);
+                }
+    }
+}
+
+/* Writes C in float32; -1 for a shape that isn't made of whole blocks, or on another processor. */
+EXPORT int32_t anynpu_multiply_half(const struct product *p, const float *a, const uint16_t *b,
+                                    float *c) {
+    size_t unit = p->block_k ? p->block_k : p->n;
+    if (!HAS_HALF || !is_valid(p) || unit % 8)
+        return -1;
+    memset(c, 0, (size_t)p->m * p->n * sizeof *c);
+    if (p->block_n == 1)
+        multiply_half_columns(p, a, b, c);
+    else if (p->block_k)
+        multiply_half_blocks(p, a, b, c);
+    else
+        multiply_half_rows(p, a, b, c);
+    return 0;
+}
+#else
+EXPORT int32_t anynpu_multiply_half(const struct product *p, const float *a, const uint16_t *b,
+                                    float *c) {
+    (void)p, (void)a, (void)b, (void)c;
+    return -1;
+}
+#endif

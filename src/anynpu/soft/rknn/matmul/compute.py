@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....native import kernels
-from ....native.matmul import Int8Weights, multiply_int8
+from ....native.matmul import Weights, multiply_half, multiply_int8
 from ....rknn.matmul_rules import Product
 from ....tensor import DType
 from ...memory import Bytes
-from .operands import Converted, c_view, load_a, load_integers, load_real, store_c
+from .operands import Converted, c_view, load_a, load_b, load_real, store_c
 from .scaling import PLAIN, Scaling
 
 _LARGEST_PRODUCT = 128 * 128
 """Of two int8."""
+_FEW_ROWS = 8
+"""With more it pays to convert a float16 B and to keep it."""
 _SAFE_ROWS = (2**31 - 1) // _LARGEST_PRODUCT // 32 * 32
 """So many products sum to an int32."""
 
@@ -29,13 +31,15 @@ def multiply(
     converted: Converted,
 ) -> None:
     """Compute C from A and B, each the bytes of its memory."""
-    a = load_a(product, memory["A"])
     scaling_a, scaling_b, scaling_c = (scalings.get(name, PLAIN) for name in "ABC")
     if not product.operands.are_integers or product.is_per_group:
-        b = load_real(product, memory["B"], scaling_b, converted)
-        store_c(product, _real_product(product, a, b, scaling_a, scaling_c), memory["C"])
+        real = _real_a(product, memory["A"], scaling_a)
+        values = _real_product(product, real, memory["B"], scaling_b, converted)
+        values = _scaled(values, scaling_a, scaling_c)
+        store_c(product, _as_float(values, product.operands.c), memory["C"])
         return
-    weights = load_integers(product, memory["B"], converted)
+    a = load_a(product, memory["A"])
+    weights = load_b(product, memory["B"], converted)
     are_shifted = scaling_a.zero_points.any() or scaling_b.zero_points.any()
     is_plain = not (are_shifted or _normalises(product, scaling_b))
     in_place = c_view(product, memory["C"]) if is_plain and product.k <= _SAFE_ROWS else None
@@ -58,7 +62,7 @@ def _normalises(product: Product, scaling: Scaling) -> bool:
     return product.operands.c is DType.INT32 and bool(np.ptp(scaling.scales))
 
 
-def _sums(a: NDArray[np.int8], weights: Int8Weights) -> NDArray[Any]:
+def _sums(a: NDArray[np.int8], weights: Weights) -> NDArray[Any]:
     """Exact sums: int32, or int64 where they may need it."""
     part = np.empty((a.shape[0], weights.n), np.int32)
     if weights.k <= _SAFE_ROWS:
@@ -69,14 +73,14 @@ def _sums(a: NDArray[np.int8], weights: Int8Weights) -> NDArray[Any]:
     for start in range(0, weights.k, _SAFE_ROWS):
         rows = np.ascontiguousarray(matrix[start : start + _SAFE_ROWS])
         columns = np.ascontiguousarray(a[:, start : start + _SAFE_ROWS])
-        multiply_int8(columns, Int8Weights(rows, rows.shape[0], weights.n), part)
+        multiply_int8(columns, Weights(rows, rows.shape[0], weights.n), part)
         np.add(total, part, out=total)
     return total
 
 
 def _without_zero_points(
     a: NDArray[np.int8],
-    weights: Int8Weights,
+    weights: Weights,
     sums: NDArray[Any],
     scaling_a: Scaling,
     scaling_b: Scaling,
@@ -111,20 +115,33 @@ def _finished(
 
 def _real_product(
     product: Product,
-    a: NDArray[Any],
-    b: NDArray[np.float32],
-    scaling_a: Scaling,
-    scaling_c: Scaling,
-) -> NDArray[Any]:
-    left = np.empty(a.shape, np.float32)
-    kernels.convert(a, left)
-    if scaling_a.zero_point:
-        left -= np.float32(scaling_a.zero_point)
-    values = left @ b
+    a: NDArray[np.float32],
+    source: Bytes,
+    scaling_b: Scaling,
+    converted: Converted,
+) -> NDArray[np.float32]:
+    """Sums of float32 products. Few rows of A are multiplied by a float16 B where it lies."""
+    if product.operands.b is DType.FLOAT16 and product.m <= _FEW_ROWS and scaling_b.is_plain:
+        values = np.empty((product.m, product.n), np.float32)
+        if multiply_half(a, load_b(product, source, converted), values):
+            return values
+    return a @ load_real(product, source, scaling_b, converted)
+
+
+def _real_a(product: Product, source: Bytes, scaling: Scaling) -> NDArray[np.float32]:
+    a = load_a(product, source)
+    real = np.empty(a.shape, np.float32)
+    kernels.convert(a, real)
+    if scaling.zero_point:
+        real -= np.float32(scaling.zero_point)
+    return real
+
+
+def _scaled(
+    values: NDArray[np.float32], scaling_a: Scaling, scaling_c: Scaling
+) -> NDArray[np.float32]:
     factor = scaling_a.scale / scaling_c.scale
-    if factor != 1:
-        values *= np.float32(factor)
-    return _as_float(values, product.operands.c)
+    return values if factor == 1 else np.multiply(values, np.float32(factor), out=values)
 
 
 def _saturated(values: NDArray[Any], dtype: DType) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ....matmul_layouts import columns_from_blocks, columns_to_blocks, unpack_int4
 from ....native import kernels
-from ....native.matmul import Int8Weights
+from ....native.matmul import Weights
 from ....rknn.abi import MatmulLayout
 from ....rknn.matmul_rules import Product
 from ....tensor import DType
@@ -49,14 +49,14 @@ def load_a(product: Product, source: Bytes) -> NDArray[Any]:
     return elements.reshape(product.m, product.k)
 
 
-def load_integers(product: Product, source: Bytes, converted: Converted) -> Int8Weights:
-    """B of int8 or int4 as it lies in memory, int4 one to a byte."""
+def load_b(product: Product, source: Bytes, converted: Converted) -> Weights:
+    """B as it lies in memory; int4 one to a byte."""
     if product.operands.b is DType.INT4:
         data = converted.get(source, product, lambda source: _b_elements(product, source))
     else:
         data = _b_elements(product, source)
     is_transposed = product.b_layout is MatmulLayout.TP_NORM
-    return Int8Weights(data, product.k, product.n, is_transposed, product.b_blocks)
+    return Weights(data, product.k, product.n, is_transposed, product.b_blocks)
 
 
 def load_real(

@@ -19,6 +19,11 @@ class Scaling:
     zero_points: NDArray[np.int32]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether integers stand for themselves."""
+        return not self.zero_points.any() and bool((self.scales == 1).all())
+
+    @property
     def scale(self) -> float:
         """The scale of a matrix that has one."""
         return float(self.scales[0])
