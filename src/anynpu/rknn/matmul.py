@@ -19,7 +19,8 @@ from . import abi
 from .handle import ContextHandle
 from .library import RknnLibrary, load
 from .matmul_arrays import read_c, write_a, write_b
-from .matmul_rules import CHIPS, Product, operands
+from .matmul_product import Product
+from .matmul_rules import CHIPS, operands
 from .memory import Memory
 from .status import check
 

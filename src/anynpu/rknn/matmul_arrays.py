@@ -12,7 +12,7 @@ from ..matmul_layouts import columns_from_blocks, columns_to_blocks, pack_int4
 from ..native import kernels
 from ..tensor import DType
 from .abi import MatmulLayout
-from .matmul_rules import Product
+from .matmul_product import Product
 
 Bytes = NDArray[np.uint8]
 

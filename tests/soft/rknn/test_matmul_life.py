@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
 import time
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from anynpu.rknn import abi
-from anynpu.rknn.library import RknnLibrary
+from anynpu.rknn.library import RknnLibrary, load
+from anynpu.soft.rknn import contexts
 
 from ... import models
 from ...capi import init
@@ -285,7 +288,10 @@ def test_core_masks(
         for mask in (0, 1, 2, 3, 4, 5, 7, 0xFFFF, 0x10000, -1):
             code = npu.rknn_matmul_set_core_mask(client.context, mask)
             assert code == (SUCC if mask in masks else ERROR.FAIL)
-        assert_is(client.multiply(a, b), sums(a, b), "INT32")
+            if code == SUCC:
+                assert_is(client.multiply(a, b), sums(a, b), "INT32")
+                cores = contexts._contexts[client.context].last_cores
+                assert cores == ({mask.bit_length() - 1} if mask else {0})
 
 
 def test_the_model_clock(npu: RknnLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,6 +303,62 @@ def test_the_model_clock(npu: RknnLibrary, monkeypatch: pytest.MonkeyPatch) -> N
         start = time.perf_counter()
         assert client.run() == SUCC
         assert time.perf_counter() - start > 0.006
+
+
+def test_chips_without_matrix_products(npu: RknnLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    for soc in ("rv1106", "z80"):
+        monkeypatch.setenv("ANYNPU_SOC", soc)
+        assert Client(npu, soc, T(2), SHAPE).create() == ERROR.TARGET_PLATFORM_UNMATCH
+        memory = ctypes.create_string_buffer(1024)
+        convert = npu.rknn_B_normal_layout_to_native_layout
+        assert convert(memory, memory, 32, 32, 32, 32, 2) == ERROR.TARGET_PLATFORM_UNMATCH
+
+
+def test_any_iommu_domain(npu: RknnLibrary) -> None:
+    info, handle, attr = abi.MatmulInfo(1, 32, 32, 2), abi.Handle(), abi.MatmulIoAttr()
+    for domain in (0, 15, -1, 2**31 - 1):
+        info.iommu_domain_id = domain
+        arguments = (ctypes.byref(handle), ctypes.byref(info), ctypes.byref(attr))
+        assert npu.rknn_matmul_create(*arguments) == SUCC
+        assert npu.rknn_matmul_destroy(handle.value) == SUCC
+
+
+@pytest.mark.parametrize("kind", [T(1), T(2), T(10)])
+def test_many_contexts_leave_nothing_behind(kind: abi.MatmulType) -> None:
+    npu = load("soft")
+    shape = (16, 256, 256)
+    a, b = matrices(kind, shape)
+
+    def use() -> None:
+        with Client(npu, "rk3588", kind, shape, NORM) as client:
+            client.multiply(a, b)
+
+    for _ in range(20):
+        use()
+    process = psutil.Process()
+    memory, descriptors = process.memory_info().rss, process.num_fds()
+    for _ in range(200):
+        use()
+    assert process.num_fds() == descriptors
+    assert process.memory_info().rss - memory < 8 * 2**20
+
+
+def test_many_runs_leave_nothing_behind() -> None:
+    npu = load("soft")
+    a, b = matrices(T(2))
+    with Client(npu, "rk3588", T(2), SHAPE, NATIVE, NATIVE) as client:
+        client.put(a, b)
+        for _ in range(500):
+            assert client.run() == SUCC
+        gc.collect()
+        gc.disable()
+        try:
+            memory = psutil.Process().memory_info().rss
+            for _ in range(5000):
+                assert client.run() == SUCC
+            assert psutil.Process().memory_info().rss - memory < 4 * 2**20
+        finally:
+            gc.enable()
 
 
 def test_threads_with_contexts_of_their_own(npu: RknnLibrary) -> None:

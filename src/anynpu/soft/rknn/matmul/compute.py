@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ....native import kernels
 from ....native.matmul import Weights, multiply_half, multiply_int8
-from ....rknn.matmul_rules import Product
+from ....rknn.matmul_product import Product
 from ....tensor import DType
 from ...memory import Bytes
 from .operands import Converted, c_view, load_a, load_b, load_real, store_c

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
-from ....rknn.matmul_rules import Product
+from ....rknn.matmul_product import Product
 from ...device import Device
 from ...memory import DeviceMemory
 from ..contexts import DeviceContext, on_kind

@@ -17,7 +17,7 @@ from ....rknn.abi import (
     MatmulType,
     TensorType,
 )
-from ....rknn.matmul_rules import Product
+from ....rknn.matmul_product import Product
 from ....soc import Family, Soc
 from ...device import device_for
 from ...memory import strict

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....matmul_layouts import pack_int4, unpack_int4
 from ....rknn.abi import ErrorCode, MatmulInfo, MatmulLayout, MatmulType
-from ....rknn.matmul_rules import Product
+from ....rknn.matmul_product import Product
 from ....tensor import DType
 from ...cabi.memory import readable, writable
 from ..failure import Failure

@@ -14,7 +14,7 @@ from ....matmul_layouts import columns_from_blocks, columns_to_blocks, unpack_in
 from ....native import kernels
 from ....native.matmul import Weights
 from ....rknn.abi import MatmulLayout
-from ....rknn.matmul_rules import Product
+from ....rknn.matmul_product import Product
 from ....tensor import DType
 from ...memory import Bytes
 from .scaling import PLAIN, Scaling

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....rknn.matmul_rules import Product
+from ....rknn.matmul_product import Product
 from ...engines.program import Layer
 
 
