@@ -336,10 +336,12 @@ def test_many_contexts_leave_nothing_behind(kind: abi.MatmulType) -> None:
     for _ in range(20):
         use()
     process = psutil.Process()
+    gc.collect()
     memory, descriptors = process.memory_info().rss, process.num_fds()
     for _ in range(200):
         use()
-    assert process.num_fds() == descriptors
+    gc.collect()
+    assert process.num_fds() <= descriptors
     assert process.memory_info().rss - memory < 8 * 2**20
 
 
