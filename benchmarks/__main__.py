@@ -16,6 +16,7 @@ from . import (
     against_onnxruntime,
     conversions,
     import_time,
+    matmul,
     session_costs,
     session_overhead,
     session_rates,
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "conversions": conversions.run,
     "costs": session_costs.run,
     "import": import_time.run,
+    "matmul": matmul.run,
 }
 
 

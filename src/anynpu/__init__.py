@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         quantize_affine,
     )
     from .model import Model
+    from .rknn.matmul import matmul
     from .session import (
         InferenceFuture,
         InferenceSession,
@@ -99,6 +100,7 @@ __all__ = [
     "dequantize_affine",
     "dequantize_nc1hwc2",
     "make_provider_options",
+    "matmul",
     "nc1hwc2_to_nchw",
     "nchw_to_nc1hwc2",
     "quantize_affine",
@@ -114,6 +116,7 @@ _HOMES = {
         "quantize_affine",
     ),
     "model": ("Model",),
+    "rknn.matmul": ("matmul",),
     "session": (
         "InferenceFuture",
         "InferenceSession",

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -142,8 +145,23 @@ def find(name: str) -> Soc:
     raise OptionError(f"unknown chip {name!r}; known are {', '.join(SOCS)}")
 
 
+_used: ContextVar[Soc | None] = ContextVar("anynpu_soc", default=None)
+
+
+@contextmanager
+def using(soc: Soc) -> Iterator[None]:
+    """Let the soft NPU be this chip for calls inside the block, in this thread."""
+    token = _used.set(soc)
+    try:
+        yield
+    finally:
+        _used.reset(token)
+
+
 def chosen() -> Soc | None:
-    """The chip that ``$ANYNPU_SOC`` names, None where it is unset or empty."""
+    """The chip of `using`, else the one that ``$ANYNPU_SOC`` names; None where it is unset."""
+    if used := _used.get():
+        return used
     name = os.environ.get(ENVIRONMENT_VARIABLE)
     return find(name) if name else None
 

@@ -176,3 +176,11 @@ def test_a_program_without_its_configuration(
     result = run(program, tmp_path, model, source, output)
     assert result.returncode == 1
     assert "run `anynpu soft lib`" in result.stderr
+
+
+def test_matrix_products(compiled: Callable[..., Path], soft_folder: Path) -> None:
+    program = compiled("matmul", soft_folder, "rknnrt")
+    printed, log = succeed(program, soft_folder)
+    assert len(printed) == 3 * 3 * 2
+    # The program misuses each product three times on purpose.
+    assert len(log) == 3 * len(printed)

@@ -652,7 +652,8 @@ class Function:
 
     `arguments` are (C name, ctypes type) in order; `since` is the first SDK version that has the
     function; `families` are the chips that support it (Table 4-1); `in_librknnmrt` says whether
-    the small runtime of RV1103/RV1106 exports it too.
+    the small runtime of RV1103/RV1106 exports it too. `header_arguments` is how many of them the
+    vendor's header of today has, where an older form had more.
     """
 
     name: str
@@ -661,6 +662,7 @@ class Function:
     since: str
     families: frozenset[Family]
     in_librknnmrt: bool = False
+    header_arguments: int | None = None
 
     @cached_property
     def prototype(self) -> Any:
@@ -841,10 +843,13 @@ _FUNCTIONS = (
     _returns_code("rknn_matmul_destroy", "1.5.0", NOT_RV1106, False, ctx=Handle),
     # Up to 2.0.0b0 the fifth to seventh arguments were int subN, int subK, rknn_matmul_type; since
     # 2.1.0 the fifth is an rknn_matmul_info* and there are no more. Registers hold both forms.
-    _returns_code(
-        "rknn_B_normal_layout_to_native_layout", "2.0.0b0", NOT_RV1106, False,
-        B_input=c_void_p, B_output=c_void_p, K=c_int, N=c_int,
-        info_or_sub_n=c_void_p, sub_k=c_int, type=c_int,
+    replace(
+        _returns_code(
+            "rknn_B_normal_layout_to_native_layout", "2.0.0b0", NOT_RV1106, False,
+            B_input=c_void_p, B_output=c_void_p, K=c_int, N=c_int,
+            info_or_sub_n=c_void_p, sub_k=c_int, type=c_int,
+        ),
+        header_arguments=5,
     ),
     _returns_code(
         "rknn_register_custom_ops", "1.6.0", NOT_RV1106, False,

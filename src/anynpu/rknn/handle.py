@@ -13,12 +13,14 @@ from .library import RknnLibrary
 class ContextHandle:
     """An `rknn_context` value, and the memories created for it that are still alive.
 
-    `close` asks for its end; `rknn_destroy` follows at once, or with the last memory, so that no
-    array of a person's ever loses the memory it shares. Any thread may call it.
+    `close` asks for its end; `rknn_destroy`, or the function named `destroy`, follows at once, or
+    with the last memory, so that no array of a person's ever loses the memory it shares. Any thread
+    may call it.
     """
 
-    def __init__(self, library: RknnLibrary, value: int) -> None:
+    def __init__(self, library: RknnLibrary, value: int, destroy: str = "rknn_destroy") -> None:
         self.library = library
+        self._destroy = destroy
         self._value = value
         self._lock = threading.RLock()
         self._memories: set[int] = set()
@@ -54,4 +56,4 @@ class ContextHandle:
     def _destroy_if_due(self) -> None:
         if self._closing and not self._memories and not self._destroyed:
             self._destroyed = True
-            self.library.rknn_destroy(self._value)
+            getattr(self.library, self._destroy)(self._value)

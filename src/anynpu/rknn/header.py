@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import enum
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from . import abi, header_strings
@@ -75,7 +76,14 @@ def _field(structure: str, name: str, kind: Any) -> str:
 
 
 def _prototype(function: abi.Function) -> str:
-    return f"{declare(function.result, function.name)}({parameters(function)});"
+    whole = f"{declare(function.result, function.name)}({parameters(function)});"
+    if function.header_arguments is None:
+        return whole
+    arguments = function.arguments[: function.header_arguments]
+    present = parameters(replace(function, arguments=arguments))
+    short = f"{declare(function.result, function.name)}({present});"
+    # The library that is built with this header takes the older form as well.
+    return f"#ifdef ANYNPU_EXPORTS\n{whole}\n#else\n{short}\n#endif"
 
 
 def parameters(function: abi.Function) -> str:

@@ -24,6 +24,7 @@ from anynpu.soft.rknn import IMPLEMENTED
 
 from ... import models
 from ...capi import SUCC, infer, init, opened
+from ...matmul import shapes_of
 
 KNOWN_CODES = set(abi.ErrorCode)
 VALID = [
@@ -81,6 +82,7 @@ class Fuzzer:
         self.npu = npu
         self.random = random.Random(seed)
         self.handles: list[int] = []
+        self.products: dict[int, Any] = {}
         self.mems: list[Any] = []
         self.stale: list[Any] = []
         self.memory = np.zeros(1 << 16, np.uint8)
@@ -155,6 +157,7 @@ class Fuzzer:
             if len(self.handles) < 4:
                 return SUCC
             self.handles.remove(handle)
+            self.products.pop(handle, None)
         return self.npu.rknn_destroy(handle)
 
     def query(self) -> int:
@@ -260,16 +263,120 @@ class Fuzzer:
     def set_io_mem(self) -> int:
         return self.npu.rknn_set_io_mem(self.handle(), self.mem(), self.attr())
 
+    # ------------------------------------------------------------------------- matrix products
+
+    def matmul_info(self) -> Any:
+        info = abi.MatmulInfo(
+            M=self.random.choice([1, 4, 4, self.integer()]),
+            K=self.random.choice([32, 64, 64, 33, self.integer()]),
+            N=self.random.choice([32, 64, 64, 33, self.integer()]),
+            type=self.random.choice([1, 2, 2, 3, 4, 9, 10, self.integer()]),
+            B_layout=self.random.choice([0, 1, 2, self.integer()]),
+            AC_layout=self.random.choice([0, 1, 2, self.integer()]),
+            B_quant_type=self.random.choice([0, 0, 2, 4, self.random.randrange(7)]),
+            AC_quant_type=self.random.choice([0, 0, 1, self.integer()]),
+            group_size=self.random.choice([32, 0, -1, 7]),
+        )
+        return self.random.choice([info, info, info, None])
+
+    def matmul_create(self) -> int:
+        context, attrs, info = abi.Handle(), (abi.MatmulIoAttr * 3)(), self.matmul_info()
+        shapes = shapes_of((1, 64, 64), (4, 64, 64), (1, self.integer(), 64))
+        count = self.random.choice([1, 2, 2, 3, 0, -1, 2**31 - 1])
+        many = (ctypes.byref(context), info, count, shapes, attrs)
+        makers: list[Callable[[], int]] = [
+            lambda: self.npu.rknn_matmul_create(ctypes.byref(context), info, attrs),
+            lambda: self.npu.rknn_matmul_create_dynamic_shape(*many),
+            lambda: self.npu.rknn_matmul_create_dyn_shape(*many),
+        ]
+        code = self.random.choice(makers)()
+        if code == SUCC:
+            self.handles.append(context.value)
+            self.products[context.value] = attrs
+        return code
+
+    def product(self) -> tuple[int, Any]:
+        """A handle and attributes, mostly those of a product that was made."""
+        if not self.products or self.random.random() < 0.2:
+            return self.handle(), abi.MatmulIoAttr(A=abi.MatmulTensorAttr(name=b"A", size=64))
+        handle = self.random.choice(list(self.products))
+        return handle, self.products[handle][self.random.choice([0, 0, 1])]
+
+    def matmul_set_io_mem(self) -> int:
+        handle, attr = self.product()
+        one = getattr(attr, self.random.choice("ABC"))
+        mem = self.random.choice([self.mem(), self.npu.rknn_create_mem(handle, one.size)])
+        if mem:
+            self.mems.append(mem)
+        return self.npu.rknn_matmul_set_io_mem(handle, mem, self.random.choice([one, one, None]))
+
+    def matmul_set_all(self) -> int:
+        handle, attr = self.product()
+        for one in (attr.A, attr.B, attr.C):
+            mem = self.npu.rknn_create_mem(handle, one.size)
+            if mem:
+                self.mems.append(mem)
+            assert self.npu.rknn_matmul_set_io_mem(handle, mem, one) in KNOWN_CODES
+        return self.npu.rknn_matmul_run(handle)
+
+    def matmul_run(self) -> int:
+        return self.npu.rknn_matmul_run(self.product()[0])
+
+    def matmul_set_core_mask(self) -> int:
+        return self.npu.rknn_matmul_set_core_mask(self.product()[0], self.integer())
+
+    def matmul_set_dynamic_shape(self) -> int:
+        shape = abi.MatmulShape(self.random.choice([1, 4, self.integer()]), 64, 64)
+        pointer = self.random.choice([ctypes.byref(shape), ctypes.byref(shape), None])
+        return self.npu.rknn_matmul_set_dynamic_shape(self.product()[0], pointer)
+
+    def matmul_parameters(self) -> int:
+        scales, zeros = (ctypes.c_float * 128)(*[0.5] * 128), (ctypes.c_int32 * 128)()
+        scales[0] = self.random.choice([1, 1, 0, -1, float("nan"), float("inf")])
+        zeros[0] = self.integer()
+        params = abi.QuantParams(
+            name=self.random.choice([b"A", b"B", b"B", b"C", b"x" * 255]),
+            scale=self.random.choice([scales, scales, None]),
+            scale_len=self.random.choice([1, 64, 128, 0, -1]),
+            zp=self.random.choice([zeros, None]),
+            zp_len=self.random.choice([0, 1, 64, 128, -1]),
+        )
+        pointer = self.random.choice([ctypes.byref(params), ctypes.byref(params), None])
+        handle, _ = self.product()
+        if self.random.random() < 0.3:
+            return self.npu.rknn_matmul_get_quant_params(handle, pointer, scales)
+        return self.npu.rknn_matmul_set_quant_params(handle, pointer)
+
+    def matmul_layout(self) -> int:
+        info = abi.MatmulInfo(type=self.integer())
+        tail = self.random.choice([(ctypes.addressof(info), 0, 0), (32, 32, 2), (16, 32, 1)])
+        if self.random.random() < 0.2:
+            tail = (self.random.randrange(65536), self.integer(), self.integer())
+        size = self.random.choice([0, 32, 64, -1, 33])
+        convert = self.npu.rknn_B_normal_layout_to_native_layout
+        return convert(self.address(), self.address(), size, self.random.choice([32, 64, 0]), *tail)
+
+    def matmul_destroy(self) -> int:
+        handle, _ = self.product()
+        code = self.npu.rknn_matmul_destroy(handle)
+        if code == SUCC:
+            self.handles.remove(handle)
+            del self.products[handle]
+        return code
+
     def go(self, steps: int) -> None:
-        rare = [self.init, self.destroy, self.dup_context]
+        rare = [self.init, self.destroy, self.dup_context, self.matmul_create, self.matmul_destroy]
         common = [
             self.query, self.inputs_set, self.run, self.wait, self.outputs_get,
             self.outputs_release, self.set_core_mask, self.set_batch_core_num,
             self.set_input_shapes, self.set_input_shape, self.create, self.destroy_mem,
-            self.mem_sync, self.set_mem, self.set_io_mem,
+            self.mem_sync, self.set_mem, self.set_io_mem, self.matmul_set_io_mem,
+            self.matmul_run, self.matmul_set_all, self.matmul_set_core_mask,
+            self.matmul_set_dynamic_shape, self.matmul_parameters, self.matmul_layout,
         ]  # fmt: skip
         for _ in range(3):
             self.init()
+            self.matmul_create()
         for _ in range(steps):
             code = self.random.choice(rare + 4 * common)()
             assert code in KNOWN_CODES, code

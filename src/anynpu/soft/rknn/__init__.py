@@ -36,6 +36,17 @@ IMPLEMENTED: dict[str, str] = {
     "rknn_set_input_shape": "shapes",
     "rknn_set_input_shapes": "shapes",
     "rknn_mem_sync": "memory",
+    "rknn_matmul_create": "matmul.create",
+    "rknn_matmul_create_dyn_shape": "matmul.create",
+    "rknn_matmul_create_dynamic_shape": "matmul.create",
+    "rknn_matmul_set_io_mem": "matmul.run",
+    "rknn_matmul_set_core_mask": "matmul.run",
+    "rknn_matmul_set_quant_params": "matmul.parameters",
+    "rknn_matmul_get_quant_params": "matmul.parameters",
+    "rknn_matmul_set_dynamic_shape": "matmul.run",
+    "rknn_matmul_run": "matmul.run",
+    "rknn_matmul_destroy": "matmul.create",
+    "rknn_B_normal_layout_to_native_layout": "matmul.native_layout",
 }
 """C function -> the module that implements it. What isn't here isn't exported."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from numpy.typing import NDArray
@@ -26,28 +26,54 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class Context:
-    """The state behind one handle. Its lock is held during every call on it.
+class DeviceContext:
+    """What is behind one handle, whatever it is for. Its lock is held during every call on it.
+
+    `last_cores` are those of the last run.
+    """
+
+    purpose = ""
+
+    def __init__(self, device: Device, priority: int = 0) -> None:
+        self.lock = threading.RLock()
+        self.closed = False
+        self.device = device
+        self.priority = priority
+        self.core_mask = CoreMask.AUTO
+        self.last_cores: Cores = frozenset()
+        self.job: Job | None = None
+
+    @property
+    def soc(self) -> Soc:
+        return self.device.soc
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        self.closed = True
+
+
+_C = TypeVar("_C", bound=DeviceContext)
+
+
+class Context(DeviceContext):
+    """A model's state.
 
     `variant` is the number of the set of input shapes in use. `input_bindings` and
     `output_bindings` are the buffers of the zero-copy calls, by tensor index.
     """
 
+    purpose = "a model"
+
     def __init__(self, program: Program, device: Device, flags: InitFlag) -> None:
-        self.lock = threading.RLock()
-        self.closed = False
+        super().__init__(device, int(flags) & _PRIORITY_BITS)
         self.program = program
-        self.device = device
         self.flags = flags
-        self.priority = int(flags) & _PRIORITY_BITS
-        self.core_mask = CoreMask.AUTO
         self.batch_cores = 1
         self.sram = 0
         self.shares_sram_of: Context | None = None
         self.weight_memory: DeviceMemory | None = None
         self.internal_memory: DeviceMemory | None = None
         self.perf_text: Any = None
-        self.job: Job | None = None
         self.select(self.program.largest)
 
     def select(self, variant: int) -> None:
@@ -60,10 +86,6 @@ class Context:
         self.lent: dict[int, NDArray[Any]] = {}
         self.run_microseconds: int | None = None
         self.last_cores: Cores = frozenset()
-
-    @property
-    def soc(self) -> Soc:
-        return self.device.soc
 
     @property
     def shapes(self) -> Variant:
@@ -88,7 +110,7 @@ class Context:
 
     def close(self) -> None:
         """Let go of the model and of every buffer that was lent."""
-        self.closed = True
+        super().close()
         if self.instance is not None:
             self.instance.close()
         self.select(self.program.largest)
@@ -97,11 +119,11 @@ class Context:
         self.shares_sram_of = self.weight_memory = self.internal_memory = None
 
 
-_contexts: dict[int, Context] = {}
+_contexts: dict[int, DeviceContext] = {}
 _handles = itertools.count(1)
 
 
-def add(context: Context) -> int:
+def add(context: DeviceContext) -> int:
     """Give a context a handle."""
     handle = next(_handles)
     _contexts[handle] = context
@@ -114,11 +136,12 @@ def is_alive(handle: int) -> bool:
 
 
 @contextmanager
-def borrow(handle: int) -> Iterator[Context]:
-    """The context of a handle, idle and locked for the block; CTX_INVALID if it isn't alive."""
-    context = _contexts.get(handle)
-    if context is None:
-        raise _invalid(handle)
+def borrow_as(kind: type[_C], handle: int) -> Iterator[_C]:
+    """The context of a handle, idle and locked for the block.
+
+    CTX_INVALID if it isn't alive, or of another kind.
+    """
+    context = _find(kind, handle)
     while True:
         if context.job is not None:
             context.job.wait()
@@ -130,6 +153,11 @@ def borrow(handle: int) -> Iterator[Context]:
                 return
 
 
+def borrow(handle: int) -> AbstractContextManager[Context]:
+    """`borrow_as` for the context of a model."""
+    return borrow_as(Context, handle)
+
+
 def on_context(
     function: Callable[Concatenate[Context, _P], _R],
 ) -> Callable[Concatenate[int, _P], _R]:
@@ -137,7 +165,14 @@ def on_context(
 
     A function that the context's chip doesn't support (Table 4-1) is refused before it is called.
     """
-    return on_context_as(function.__name__)(function)
+    return on_kind(Context)(function)
+
+
+def on_any_context(
+    function: Callable[Concatenate[DeviceContext, _P], _R],
+) -> Callable[Concatenate[int, _P], _R]:
+    """`on_context` for a function that works on contexts of every kind."""
+    return on_kind(DeviceContext)(function)
 
 
 def on_context_as(
@@ -147,13 +182,24 @@ def on_context_as(
     Callable[Concatenate[int, _P], _R],
 ]:
     """`on_context` for a function that does the work of the C function called `name`."""
-    rule = FUNCTIONS.get(name)
+    return on_kind(Context, name)
+
+
+def on_kind(
+    kind: type[_C], name: str = ""
+) -> Callable[
+    [Callable[Concatenate[_C, _P], _R]],
+    Callable[Concatenate[int, _P], _R],
+]:
+    """`on_context` for contexts of one kind."""
 
     def wrap(
-        function: Callable[Concatenate[Context, _P], _R],
+        function: Callable[Concatenate[_C, _P], _R],
     ) -> Callable[Concatenate[int, _P], _R]:
+        rule = FUNCTIONS.get(name or function.__name__)
+
         def call(handle: int, /, *arguments: _P.args, **keywords: _P.kwargs) -> _R:
-            with borrow(handle) as context:
+            with borrow_as(kind, handle) as context:
                 if rule is not None:
                     _check_support(rule, context.soc)
                 return function(context, *arguments, **keywords)
@@ -173,18 +219,32 @@ def _check_support(rule: Function, soc: Soc) -> None:
         )
 
 
-# What the vendor's runtime for RV1103 and RV1106 answers to the general API.
+# What the vendor's runtime for RV1103 and RV1106 answers to the general API, and what the matmul
+# demo says of chips with one core.
 _REFUSALS = {
     "rknn_inputs_set": ErrorCode.FAIL,
     "rknn_outputs_get": ErrorCode.FAIL,
+    "rknn_matmul_set_core_mask": ErrorCode.FAIL,
 }
 
 
-def remove(handle: int) -> Context:
-    """Take a context out of the table; CTX_INVALID if it isn't alive."""
-    context = _contexts.pop(handle, None)
+def remove(handle: int, kind: type[DeviceContext] = DeviceContext) -> DeviceContext:
+    """Take a context out of the table; CTX_INVALID if it isn't alive, or of another kind."""
+    context = _find(kind, handle)
+    if _contexts.pop(handle, None) is None:
+        raise _invalid(handle)
+    return context
+
+
+def _find(kind: type[_C], handle: int) -> _C:
+    context = _contexts.get(handle)
     if context is None:
         raise _invalid(handle)
+    if not isinstance(context, kind):
+        raise Failure(
+            ErrorCode.CTX_INVALID,
+            f"context {handle:#x} is for {context.purpose}, not for {kind.purpose}",
+        )
     return context
 
 

@@ -15,7 +15,7 @@ from ..cabi.memory import readable
 from ..device import device_for
 from ..engines import ModelSource, Program, load
 from . import contexts, log, memory
-from .contexts import Context
+from .contexts import Context, DeviceContext
 from .failure import Failure
 from .timing import clock
 
@@ -63,7 +63,11 @@ def rknn_dup_context(context_in: Any, context_out: Any) -> None:
 
 def rknn_destroy(context: int) -> None:
     """Free a context, its memory and every output buffer that it still lends."""
-    removed = contexts.remove(context)
+    end(contexts.remove(context))
+
+
+def end(removed: DeviceContext) -> None:
+    """Close a context that was taken out of the table: its work ends, its memory is freed."""
     if removed.job is not None:
         removed.job.cancel()
         removed.job.wait()

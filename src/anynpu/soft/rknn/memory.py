@@ -15,7 +15,7 @@ from typing import Any
 from ...rknn.abi import ErrorCode, MemoryFlag, MemoryOrigin, SyncMode, TensorMem
 from ..memory import DeviceMemory
 from . import log
-from .contexts import Context, is_alive, on_context
+from .contexts import Context, DeviceContext, is_alive, on_any_context, on_context
 from .failure import Failure
 
 _LARGEST = 2**32 - 1
@@ -29,7 +29,7 @@ class _Record:
     structure: TensorMem
     memory: DeviceMemory
     sram: int = 0
-    owner: Context | None = None
+    owner: DeviceContext | None = None
 
 
 class _Slots:
@@ -75,12 +75,12 @@ def rknn_create_mem2(ctx: int, size: int, alloc_flags: int) -> int:
     return _allocate_for(ctx, size, alloc_flags)
 
 
-@on_context
-def _allocate_for(ctx: Context, size: int, alloc_flags: int) -> int:
+@on_any_context
+def _allocate_for(ctx: DeviceContext, size: int, alloc_flags: int) -> int:
     return _allocate(ctx, size, alloc_flags)
 
 
-def _allocate(ctx: Context | None, size: int, alloc_flags: int) -> int:
+def _allocate(ctx: DeviceContext | None, size: int, alloc_flags: int) -> int:
     if not 0 < size <= _LARGEST:
         raise _no_memory(size, alloc_flags)
     try:
@@ -93,9 +93,9 @@ def _allocate(ctx: Context | None, size: int, alloc_flags: int) -> int:
     return _hand_out(ctx, memory, MemoryOrigin.ALLOC_INSIDE, memory.address, sram=sram)
 
 
-@on_context
+@on_any_context
 def rknn_create_mem_from_fd(
-    ctx: Context, fd: int, virt_addr: int | None, size: int, offset: int
+    ctx: DeviceContext, fd: int, virt_addr: int | None, size: int, offset: int
 ) -> int:
     """A part of the caller's descriptor. `virt_addr` is where its byte 0 is mapped, if anywhere."""
     if fd < 0 or offset < 0 or size == 0:
@@ -112,9 +112,9 @@ def rknn_create_mem_from_fd(
     return _hand_out(ctx, memory, MemoryOrigin.FROM_FD, start, offset=offset)
 
 
-@on_context
+@on_any_context
 def rknn_create_mem_from_phys(
-    ctx: Context, phys_addr: int, virt_addr: int | None, size: int
+    ctx: DeviceContext, phys_addr: int, virt_addr: int | None, size: int
 ) -> int:
     """Memory by its physical address: of another buffer here, else the caller's mapping of it."""
     if size == 0 or not (phys_addr or virt_addr):
@@ -132,8 +132,8 @@ def rknn_create_mem_from_phys(
     return _hand_out(ctx, memory, MemoryOrigin.FROM_PHYS, virt_addr or address)
 
 
-@on_context
-def rknn_create_mem_from_mb_blk(ctx: Context, mb_blk: int | None, offset: int) -> int:
+@on_any_context
+def rknn_create_mem_from_mb_blk(ctx: DeviceContext, mb_blk: int | None, offset: int) -> int:
     """Refused: no chip of today supports it (Table 4-1)."""
     raise Failure(ErrorCode.FAIL, "rknn_create_mem_from_mb_blk is not supported")
 
@@ -155,8 +155,8 @@ def rknn_destroy_mem(ctx: int, mem: Any) -> None:
     _free(record)
 
 
-@on_context
-def rknn_mem_sync(ctx: Context, mem: Any, mode: int) -> None:
+@on_any_context
+def rknn_mem_sync(ctx: DeviceContext, mem: Any, mode: int) -> None:
     """Bring the processor's and the device's view of cacheable memory together."""
     memory = find(mem)
     try:
@@ -187,7 +187,7 @@ def find(mem: Any) -> DeviceMemory:
     return _find(mem).memory
 
 
-def release_all(ctx: Context) -> None:
+def release_all(ctx: DeviceContext) -> None:
     """Free what was created for a context and not destroyed."""
     with _lock:
         owned = [address for address, record in _records.items() if record.owner is ctx]
@@ -207,7 +207,7 @@ def _large_enough(ctx: Context, mem: Any, needed: int, kind: str) -> DeviceMemor
 
 
 def _hand_out(
-    ctx: Context | None,
+    ctx: DeviceContext | None,
     memory: DeviceMemory,
     origin: MemoryOrigin,
     virt_addr: int,

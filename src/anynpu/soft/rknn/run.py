@@ -125,7 +125,13 @@ def _compute(ctx: Context, deadline: float | None) -> None:
         with ctx.device.occupy(_cores(ctx), ctx.priority, deadline) as cores:
             start = time.perf_counter()
             instance.run()
-            ctx.run_microseconds = clock().finish(ctx, start, len(cores), deadline)
+            ctx.run_microseconds = clock().finish(
+                lambda: ctx.program.lowered(ctx.variant).layers,
+                ctx.soc,
+                start,
+                len(cores),
+                deadline,
+            )
             ctx.last_cores = cores
     except DeadlineError:
         raise Failure(ErrorCode.TIMEOUT, "the cores did not become free in time") from None

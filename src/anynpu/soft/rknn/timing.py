@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...rknn.abi import ErrorCode
@@ -18,6 +19,8 @@ from ..device import DeadlineError
 from .failure import Failure
 
 if TYPE_CHECKING:
+    from ...soc import Soc
+    from ..engines.program import Layer
     from .contexts import Context
     from .perf_detail import Row
 
@@ -31,11 +34,18 @@ class Clock(ABC):
     description: str
 
     @abstractmethod
-    def finish(self, ctx: Context, start: float, cores: int, deadline: float | None) -> int:
+    def finish(
+        self,
+        layers: Callable[[], tuple[Layer, ...]],
+        soc: Soc,
+        start: float,
+        cores: int,
+        deadline: float | None = None,
+    ) -> int:
         """The microseconds of a run that began at `start` (perf_counter) and has been computed.
 
-        Returns when the run is over by this clock; `DeadlineError` when the deadline
-        (`time.monotonic`) comes before.
+        `layers` gives what it consists of. Returns when the run is over by this clock;
+        `DeadlineError` when the deadline (`time.monotonic`) comes before.
         """
 
     @abstractmethod
@@ -49,7 +59,14 @@ class HostClock(Clock):
     name = "host"
     description = "times of ONNX Runtime on this machine"
 
-    def finish(self, ctx: Context, start: float, cores: int, deadline: float | None) -> int:
+    def finish(
+        self,
+        layers: Callable[[], tuple[Layer, ...]],
+        soc: Soc,
+        start: float,
+        cores: int,
+        deadline: float | None = None,
+    ) -> int:
         return round((time.perf_counter() - start) * 1e6)
 
     def layers(self, ctx: Context) -> list[Row]:
@@ -76,8 +93,15 @@ class ModelClock(Clock):
     name = "model"
     description = "times estimated by a model of the chip"
 
-    def finish(self, ctx: Context, start: float, cores: int, deadline: float | None) -> int:
-        microseconds = sum(layer.microseconds for layer in self._estimates(ctx, cores))
+    def finish(
+        self,
+        layers: Callable[[], tuple[Layer, ...]],
+        soc: Soc,
+        start: float,
+        cores: int,
+        deadline: float | None = None,
+    ) -> int:
+        microseconds = sum(layer.microseconds for layer in estimate(layers(), soc, cores))
         remaining = start + microseconds / 1e6 - time.perf_counter()
         if deadline is not None and time.monotonic() + remaining > deadline:
             time.sleep(max(0.0, deadline - time.monotonic()))

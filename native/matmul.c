@@ -1,0 +1,498 @@
+/* Matrix products on B as it lies in memory: nothing of it is converted beforehand.
+ *
+ * Sums of int8 are exact in int32: the caller sees to it that they fit. float16 is for few rows of A,
+ * on processors that convert it. Plain C11; NumPy does the same elsewhere.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#define HAS_WIDE __builtin_cpu_supports("avx2")
+#define WIDE __attribute__((target("avx2")))
+#define HAS_HALF \
+    (HAS_WIDE && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+#define HALF __attribute__((target("avx2,fma,f16c")))
+#define X86 1
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 8")
+
+/* C (m, n) = A (m, k) times B. B lies in parts of `segment` rows, each (n / block_n, rows / block_k,
+ * block_n, block_k); or, where block_k is 0, as (k, n). */
+struct product {
+    int64_t m, k, n, segment, block_n, block_k;
+};
+
+/* Rows of A and of B whose sums are kept in registers. */
+#define TILE_A 2
+#define TILE_B 4
+
+/* Bytes of B's blocks, and rows of A, that stay cached. */
+#define CHUNK 16384
+#define ROWS_CACHED 32
+
+/* Rows of a (k, n) B that are added at once, and how many columns: they and the sums stay cached. */
+#define ROWS_AT_ONCE 8
+#define COLUMNS_AT_ONCE 2048
+
+/* With more rows of A it pays to widen a panel of B beforehand, of so many columns side by side. */
+#define FEW_ROWS 4
+#define PANEL_ROWS 512
+#define PANEL_COLUMNS 64
+#define SIDE 16
+
+/* Rows of B, `row` elements apart: each has `count` blocks of `length` elements, `step` apart. */
+struct run {
+    size_t count, length, row, step;
+};
+
+#ifdef X86
+WIDE INLINE int32_t sum_of_lanes(__m256i lanes) {
+    __m128i half = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4e));
+    half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1));
+    return _mm_cvtsi128_si32(half);
+}
+
+/* Adds the products of `rows_a` rows of A and `rows_b` of B; `length` is a multiple of 16. */
+WIDE INLINE void add_dots_of(const struct run *run, const int16_t *a, size_t a_row, const int8_t *b,
+                             int32_t *c, size_t c_row, size_t rows_a, size_t rows_b) {
+    __m256i sums[TILE_A][TILE_B];
+    UNROLLED for (size_t m = 0; m < rows_a; m++) {
+        UNROLLED for (size_t n = 0; n < rows_b; n++)
+            sums[m][n] = _mm256_setzero_si256();
+    }
+    for (size_t block = 0; block < run->count; block++, b += run->step) {
+        for (size_t i = 0; i < run->length; i += 16, a += 16) {
+            __m256i left[TILE_A];
+            UNROLLED for (size_t m = 0; m < rows_a; m++)
+                left[m] = _mm256_loadu_si256((const __m256i *)(a + m * a_row));
+            UNROLLED for (size_t n = 0; n < rows_b; n++) {
+                const void *bytes = b + n * run->row + i;
+                __m256i right = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes));
+                UNROLLED for (size_t m = 0; m < rows_a; m++)
+                    sums[m][n] = _mm256_add_epi32(sums[m][n], _mm256_madd_epi16(left[m], right));
+            }
+        }
+    }
+    UNROLLED for (size_t m = 0; m < rows_a; m++) {
+        UNROLLED for (size_t n = 0; n < rows_b; n++)
+            c[m * c_row + n] += sum_of_lanes(sums[m][n]);
+    }
+}
+
+WIDE static void add_dots_wide(const struct run *run, const int16_t *a, size_t a_row,
+                               const int8_t *b, int32_t *c, size_t c_row, size_t rows_a,
+                               size_t rows_b) {
+    if (rows_a == 2 && rows_b == 4)
+        add_dots_of(run, a, a_row, b, c, c_row, 2, 4);
+    else if (rows_b == 4)
+        add_dots_of(run, a, a_row, b, c, c_row, 1, 4);
+    else
+        for (size_t m = 0; m < rows_a; m++)
+            for (size_t n = 0; n < rows_b; n++)
+                add_dots_of(run, a + m * a_row, a_row, b + n * run->row, c + m * c_row + n, c_row,
+                            1, 1);
+}
+
+/* Columns of two rows of B, interleaved and widened. */
+struct pairs {
+    __m256i low, high;
+};
+
+WIDE INLINE struct pairs interleave(const int8_t *even, const int8_t *odd) {
+    __m128i first = _mm_loadu_si128((const __m128i *)even);
+    __m128i second = _mm_loadu_si128((const __m128i *)odd);
+    struct pairs pairs = {_mm256_cvtepi8_epi16(_mm_unpacklo_epi8(first, second)),
+                          _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(first, second))};
+    return pairs;
+}
+
+/* They times a pair of A's elements: as many sums as there are columns. */
+WIDE INLINE void add_pairs(__m256i sums[2], struct pairs pairs, __m256i pair) {
+    sums[0] = _mm256_add_epi32(sums[0], _mm256_madd_epi16(pairs.low, pair));
+    sums[1] = _mm256_add_epi32(sums[1], _mm256_madd_epi16(pairs.high, pair));
+}
+
+WIDE static void add_rows_wide(const int16_t *a, const int8_t *b, size_t b_row, int32_t *c,
+                               size_t columns) {
+    __m256i pairs[ROWS_AT_ONCE / 2];
+    UNROLLED for (size_t i = 0; i < ROWS_AT_ONCE / 2; i++) {
+        int32_t both;
+        memcpy(&both, a + 2 * i, sizeof both);
+        pairs[i] = _mm256_set1_epi32(both);
+    }
+    for (size_t n = 0; n < columns; n += 16) {
+        __m256i sums[2] = {_mm256_loadu_si256((const __m256i *)(c + n)),
+                           _mm256_loadu_si256((const __m256i *)(c + n + 8))};
+        UNROLLED for (size_t i = 0; i < ROWS_AT_ONCE / 2; i++)
+            add_pairs(sums, interleave(b + 2 * i * b_row + n, b + (2 * i + 1) * b_row + n),
+                      pairs[i]);
+        _mm256_storeu_si256((__m256i *)(c + n), sums[0]);
+        _mm256_storeu_si256((__m256i *)(c + n + 8), sums[1]);
+    }
+}
+
+WIDE static void pack_pairs_wide(const int8_t *b, size_t b_row, size_t rows, size_t columns,
+                                 int16_t *pairs) {
+    for (size_t row = 0; row < rows; row += 2, b += 2 * b_row)
+        for (size_t side = 0; side < columns; side += SIDE) {
+            int16_t *target = pairs + side * rows + row * SIDE;
+            struct pairs both_rows = interleave(b + side, b + b_row + side);
+            _mm256_storeu_si256((__m256i *)target, both_rows.low);
+            _mm256_storeu_si256((__m256i *)(target + SIDE), both_rows.high);
+        }
+}
+
+/* Adds the products of `rows_a` rows of A and a side of a panel. */
+WIDE INLINE void add_side_of(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows,
+                             int32_t *c, size_t c_row, size_t rows_a) {
+    __m256i sums[TILE_B][2];
+    UNROLLED for (size_t m = 0; m < rows_a; m++) {
+        sums[m][0] = _mm256_loadu_si256((const __m256i *)(c + m * c_row));
+        sums[m][1] = _mm256_loadu_si256((const __m256i *)(c + m * c_row + 8));
+    }
+    for (size_t k = 0; k < rows; k += 2, pairs += 2 * SIDE) {
+        struct pairs both_rows = {_mm256_loadu_si256((const __m256i *)pairs),
+                                  _mm256_loadu_si256((const __m256i *)(pairs + SIDE))};
+        UNROLLED for (size_t m = 0; m < rows_a; m++) {
+            int32_t both;
+            memcpy(&both, a + m * a_row + k, sizeof both);
+            add_pairs(sums[m], both_rows, _mm256_set1_epi32(both));
+        }
+    }
+    UNROLLED for (size_t m = 0; m < rows_a; m++) {
+        _mm256_storeu_si256((__m256i *)(c + m * c_row), sums[m][0]);
+        _mm256_storeu_si256((__m256i *)(c + m * c_row + 8), sums[m][1]);
+    }
+}
+
+WIDE static void add_side_wide(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows,
+                               int32_t *c, size_t c_row, size_t rows_a) {
+    if (rows_a == TILE_B)
+        add_side_of(a, a_row, pairs, rows, c, c_row, TILE_B);
+    else
+        for (size_t m = 0; m < rows_a; m++)
+            add_side_of(a + m * a_row, a_row, pairs, rows, c + m * c_row, c_row, 1);
+}
+#endif
+
+static void pack_pairs_plain(const int8_t *b, size_t b_row, size_t rows, size_t columns,
+                             int16_t *pairs) {
+    for (size_t row = 0; row < rows; row += 2, b += 2 * b_row)
+        for (size_t side = 0; side < columns; side += SIDE) {
+            int16_t *target = pairs + side * rows + row * SIDE;
+            for (size_t i = 0; i < SIDE; i++) {
+                target[2 * i] = b[side + i];
+                target[2 * i + 1] = b[b_row + side + i];
+            }
+        }
+}
+
+static void add_side_plain(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows,
+                           int32_t *c, size_t c_row, size_t rows_a) {
+    for (size_t m = 0; m < rows_a; m++)
+        for (size_t k = 0; k < rows; k += 2)
+            for (size_t n = 0; n < SIDE; n++)
+                c[m * c_row + n] += a[m * a_row + k] * pairs[k * SIDE + 2 * n] +
+                                    a[m * a_row + k + 1] * pairs[k * SIDE + 2 * n + 1];
+}
+
+static void add_dots_plain(const struct run *run, const int16_t *a, size_t a_row, const int8_t *b,
+                           int32_t *c, size_t c_row, size_t rows_a, size_t rows_b) {
+    for (size_t m = 0; m < rows_a; m++)
+        for (size_t n = 0; n < rows_b; n++) {
+            const int16_t *left = a + m * a_row;
+            const int8_t *right = b + n * run->row;
+            int32_t sum = 0;
+            for (size_t block = 0; block < run->count; block++) {
+                for (size_t i = 0; i < run->length; i++)
+                    sum += left[i] * right[i];
+                left += run->length;
+                right += run->step;
+            }
+            c[m * c_row + n] += sum;
+        }
+}
+
+static void add_rows_plain(const int16_t *a, const int8_t *b, size_t b_row, int32_t *c,
+                           size_t columns) {
+    for (size_t k = 0; k < ROWS_AT_ONCE; k++)
+        for (size_t n = 0; n < columns; n++)
+            c[n] += a[k] * b[k * b_row + n];
+}
+
+static void add_dots(const struct run *run, const int16_t *a, size_t a_row, const int8_t *b,
+                     int32_t *c, size_t c_row, size_t rows_a, size_t rows_b) {
+#ifdef X86
+    if (HAS_WIDE && run->length % 16 == 0) {
+        add_dots_wide(run, a, a_row, b, c, c_row, rows_a, rows_b);
+        return;
+    }
+#endif
+    add_dots_plain(run, a, a_row, b, c, c_row, rows_a, rows_b);
+}
+
+static void add_rows(const int16_t *a, const int8_t *b, size_t b_row, int32_t *c, size_t columns) {
+#ifdef X86
+    if (HAS_WIDE && columns % 16 == 0) {
+        add_rows_wide(a, b, b_row, c, columns);
+        return;
+    }
+#endif
+    add_rows_plain(a, b, b_row, c, columns);
+}
+
+/* Pairs of rows of B with their columns interleaved: `SIDE` columns of each pair lie together. */
+static void pack_pairs(const int8_t *b, size_t b_row, size_t rows, size_t columns, int16_t *pairs) {
+#ifdef X86
+    if (HAS_WIDE) {
+        pack_pairs_wide(b, b_row, rows, columns, pairs);
+        return;
+    }
+#endif
+    pack_pairs_plain(b, b_row, rows, columns, pairs);
+}
+
+static void add_side(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows, int32_t *c,
+                     size_t c_row, size_t rows_a) {
+#ifdef X86
+    if (HAS_WIDE) {
+        add_side_wide(a, a_row, pairs, rows, c, c_row, rows_a);
+        return;
+    }
+#endif
+    add_side_plain(a, a_row, pairs, rows, c, c_row, rows_a);
+}
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Let the memory be on its way; it needn't be there. */
+static void fetch(const int8_t *memory, size_t size) {
+    for (size_t i = 0; i < size; i += 64)
+        __builtin_prefetch(memory + i);
+}
+
+/* Some blocks of B that lie together, times all of A: they stay cached while they meet its rows. */
+static void multiply_chunk(const struct product *p, const struct run *run, const int16_t *a,
+                           const int8_t *b, size_t rows_b, int32_t *c) {
+    size_t m = p->m, size = run->count * run->step;
+    for (size_t top = 0; top < m; top += ROWS_CACHED) {
+        size_t bottom = smaller(top + ROWS_CACHED, m);
+        for (size_t j = 0; j < rows_b; j += TILE_B) {
+            if (!top)
+                fetch(b + size + j * size / rows_b, TILE_B * size / rows_b);
+            for (size_t i = top; i < bottom; i += TILE_A)
+                add_dots(run, a + i * p->k, p->k, b + j * run->row, c + i * p->n + j, p->n,
+                         smaller(TILE_A, bottom - i), smaller(TILE_B, rows_b - j));
+        }
+    }
+}
+
+static void multiply_blocks(const struct product *p, const int16_t *a, const int8_t *b, int32_t *c) {
+    size_t k = p->k, n = p->n, block_n = p->block_n, block_k = p->block_k;
+    size_t block = block_n * block_k, most = block < CHUNK ? CHUNK / block : 1;
+    for (size_t start = 0; start < k; start += p->segment) {
+        size_t rows = smaller(p->segment, k - start), count = rows / block_k;
+        for (size_t j = 0; j < n; j += block_n)
+            for (size_t first = 0; first < count; first += most) {
+                struct run run = {smaller(most, count - first), block_k, block_k, block};
+                multiply_chunk(p, &run, a + start + first * block_k, b, block_n, c + j);
+                b += run.count * block;
+            }
+    }
+}
+
+/* B transposed: a few of its rows stay cached while they meet every row of A. */
+static void multiply_columns(const struct product *p, const int16_t *a, const int8_t *b,
+                             int32_t *c) {
+    size_t m = p->m, k = p->k, n = p->n;
+    struct run run = {1, k, k, 0};
+    for (size_t j = 0; j < n; j += TILE_B)
+        for (size_t i = 0; i < m; i += TILE_A)
+            add_dots(&run, a + i * k, k, b + j * k, c + i * n + j, n, smaller(TILE_A, m - i),
+                     smaller(TILE_B, n - j));
+}
+
+/* B row by row: some rows of some columns stay cached while they meet every row of A. */
+static void multiply_rows(const struct product *p, const int16_t *a, const int8_t *b, int32_t *c) {
+    size_t m = p->m, k = p->k, n = p->n;
+    for (size_t j = 0; j < n; j += COLUMNS_AT_ONCE) {
+        size_t columns = smaller(COLUMNS_AT_ONCE, n - j);
+        for (size_t row = 0; row < k; row += ROWS_AT_ONCE)
+            for (size_t i = 0; i < m; i++)
+                add_rows(a + i * k + row, b + row * n + j, n, c + i * n + j, columns);
+    }
+}
+
+/* B row by row: a panel of it is widened once and stays cached while it meets every row of A. */
+static int multiply_panels(const struct product *p, const int16_t *a, const int8_t *b, int32_t *c) {
+    size_t m = p->m, k = p->k, n = p->n;
+    int16_t *pairs = malloc(PANEL_ROWS * PANEL_COLUMNS * sizeof *pairs);
+    if (!pairs)
+        return -2;
+    for (size_t start = 0; start < k; start += PANEL_ROWS) {
+        size_t rows = smaller(PANEL_ROWS, k - start);
+        for (size_t j = 0; j < n; j += PANEL_COLUMNS) {
+            size_t columns = smaller(PANEL_COLUMNS, n - j);
+            pack_pairs(b + start * n + j, n, rows, columns, pairs);
+            for (size_t side = 0; side < columns; side += SIDE)
+                for (size_t i = 0; i < m; i += TILE_B)
+                    add_side(a + i * k + start, k, pairs + side * rows, rows, c + i * n + j + side,
+                             n, smaller(TILE_B, m - i));
+        }
+    }
+    free(pairs);
+    return 0;
+}
+
+static int is_valid(const struct product *p) {
+    if (p->m < 1 || p->k < 1 || p->n < 1)
+        return 0;
+    if (!p->block_k)
+        return p->k % ROWS_AT_ONCE == 0 && p->n % SIDE == 0;
+    /* Rows of a tile lie in one block, or B is transposed. */
+    int is_tiled = p->block_n % TILE_B == 0 || (p->block_n == 1 && p->block_k == p->k);
+    return p->block_k > 0 && p->block_n > 0 && p->segment > 0 && is_tiled &&
+           p->k % p->block_k == 0 && p->segment % p->block_k == 0 && p->n % p->block_n == 0;
+}
+
+/* Writes C; -1 for a shape that isn't made of whole blocks, -2 where memory is lacking. */
+EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, const int8_t *b,
+                                    int32_t *c) {
+    if (!is_valid(p))
+        return -1;
+    size_t count = (size_t)p->m * p->k;
+    int16_t *wide = malloc(count * sizeof *wide);
+    if (!wide)
+        return -2;
+    for (size_t i = 0; i < count; i++)
+        wide[i] = a[i];
+    memset(c, 0, (size_t)p->m * p->n * sizeof *c);
+    int code = 0;
+    if (p->block_n == 1)
+        multiply_columns(p, wide, b, c);
+    else if (p->block_k)
+        multiply_blocks(p, wide, b, c);
+    else if (p->m > FEW_ROWS)
+        code = multiply_panels(p, wide, b, c);
+    else
+        multiply_rows(p, wide, b, c);
+    free(wide);
+    return code;
+}
+
+/* ------------------------------------------------------------------------------------- float16 */
+
+#ifdef X86
+HALF INLINE float sum_of_floats(__m256 lanes) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    half = _mm_add_ss(half, _mm_movehdup_ps(half));
+    return _mm_cvtss_f32(half);
+}
+
+HALF INLINE __m256 eight_halves(const uint16_t *halves) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)halves));
+}
+
+/* Adds the products of one row of A and `rows_b` of B; `length` is a multiple of 8. */
+HALF INLINE void add_half_dots_of(const struct run *run, const float *a, const uint16_t *b,
+                                  float *c, size_t rows_b) {
+    __m256 sums[TILE_B];
+    UNROLLED for (size_t n = 0; n < rows_b; n++)
+        sums[n] = _mm256_setzero_ps();
+    for (size_t block = 0; block < run->count; block++, b += run->step)
+        for (size_t i = 0; i < run->length; i += 8, a += 8) {
+            __m256 left = _mm256_loadu_ps(a);
+            UNROLLED for (size_t n = 0; n < rows_b; n++)
+                sums[n] = _mm256_fmadd_ps(left, eight_halves(b + n * run->row + i), sums[n]);
+        }
+    UNROLLED for (size_t n = 0; n < rows_b; n++)
+        c[n] += sum_of_floats(sums[n]);
+}
+
+HALF static void add_half_dots(const struct run *run, const float *a, const uint16_t *b, float *c,
+                               size_t rows_b) {
+    if (rows_b == TILE_B)
+        add_half_dots_of(run, a, b, c, TILE_B);
+    else
+        for (size_t n = 0; n < rows_b; n++)
+            add_half_dots_of(run, a, b + n * run->row, c + n, 1);
+}
+
+HALF static void multiply_half_blocks(const struct product *p, const float *a, const uint16_t *b,
+                                      float *c) {
+    size_t m = p->m, k = p->k, n = p->n, block = p->block_n * p->block_k;
+    size_t most = block * sizeof *b < CHUNK ? CHUNK / (block * sizeof *b) : 1;
+    for (size_t start = 0; start < k; start += p->segment) {
+        size_t rows = smaller(p->segment, k - start), count = rows / p->block_k;
+        for (size_t j = 0; j < n; j += p->block_n)
+            for (size_t first = 0; first < count; first += most) {
+                struct run run = {smaller(most, count - first), p->block_k, p->block_k, block};
+                size_t size = run.count * block;
+                for (size_t side = 0; side < (size_t)p->block_n; side += TILE_B) {
+                    size_t part = TILE_B * size / p->block_n;
+                    fetch((const int8_t *)(b + size + side / TILE_B * part), part * sizeof *b);
+                    for (size_t i = 0; i < m; i++)
+                        add_half_dots(&run, a + i * k + start + first * p->block_k,
+                                      b + side * run.row, c + i * n + j + side, TILE_B);
+                }
+                b += size;
+            }
+    }
+}
+
+HALF static void multiply_half_columns(const struct product *p, const float *a, const uint16_t *b,
+                                       float *c) {
+    size_t m = p->m, k = p->k, n = p->n;
+    struct run run = {1, k, k, 0};
+    for (size_t j = 0; j < n; j += TILE_B)
+        for (size_t i = 0; i < m; i++)
+            add_half_dots(&run, a + i * k, b + j * k, c + i * n + j, smaller(TILE_B, n - j));
+}
+
+HALF static void multiply_half_rows(const struct product *p, const float *a, const uint16_t *b,
+                                    float *c) {
+    size_t m = p->m, k = p->k, n = p->n;
+    for (size_t start = 0; start < n; start += COLUMNS_AT_ONCE) {
+        size_t end = smaller(start + COLUMNS_AT_ONCE, n);
+        for (size_t row = 0; row < k; row += ROWS_AT_ONCE)
+            for (size_t i = 0; i < m; i++)
+                for (size_t j = start; j < end; j += 8) {
+                    __m256 sum = _mm256_loadu_ps(c + i * n + j);
+                    UNROLLED for (size_t r = 0; r < ROWS_AT_ONCE; r++)
+                        sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i * k + row + r]),
+                                              eight_halves(b + (row + r) * n + j), sum);
+                    _mm256_storeu_ps(c + i * n + j, sum);
+                }
+    }
+}
+
+/* Writes C in float32; -1 for a shape that isn't made of whole blocks, or on another processor. */
+EXPORT int32_t anynpu_multiply_half(const struct product *p, const float *a, const uint16_t *b,
+                                    float *c) {
+    size_t unit = p->block_k ? p->block_k : p->n;
+    if (!HAS_HALF || !is_valid(p) || unit % 8)
+        return -1;
+    memset(c, 0, (size_t)p->m * p->n * sizeof *c);
+    if (p->block_n == 1)
+        multiply_half_columns(p, a, b, c);
+    else if (p->block_k)
+        multiply_half_blocks(p, a, b, c);
+    else
+        multiply_half_rows(p, a, b, c);
+    return 0;
+}
+#else
+EXPORT int32_t anynpu_multiply_half(const struct product *p, const float *a, const uint16_t *b,
+                                    float *c) {
+    (void)p, (void)a, (void)b, (void)c;
+    return -1;
+}
+#endif

@@ -1,0 +1,117 @@
+"""Matrix products on B as it lies in memory: in C where it is built, else with NumPy.
+
+The C functions let go of the GIL. Any thread may call these, each with arrays of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..matmul_layouts import BlockedB
+from .library import load
+from .memory import address_of
+
+_EXACT_COLUMNS = 2**24 // 128**2
+"""Sums of so many products of two int8 don't exceed what float32 holds exactly."""
+
+
+class _Product(ctypes.Structure):
+    """What native/matmul.c declares."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("m", "k", "n", "segment", "block_n", "block_k")]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A matrix B of (`k`, `n`), int8 or float16, as it lies in memory: `data` has any shape.
+
+    It lies as (k, n), as (n, k) where `is_transposed`, or in `blocks`.
+    """
+
+    data: NDArray[Any]
+    k: int
+    n: int
+    is_transposed: bool = False
+    blocks: BlockedB | None = None
+
+    def for_rows(self, rows: int) -> _Product:
+        """What C has to know to multiply so many rows of A by it."""
+        how = _Product(rows, self.k, self.n)
+        if self.blocks is not None:
+            how.block_n, how.block_k = self.blocks.block_n, self.blocks.block_k
+            how.segment = self.blocks.segment or self.k
+        elif self.is_transposed:
+            how.segment, how.block_n, how.block_k = self.k, 1, self.k
+        return how
+
+    def matrix(self) -> NDArray[Any]:
+        """B as a (k, n) array: a view where it isn't in blocks."""
+        if self.blocks is not None:
+            return self.blocks.unpack(self.data.reshape(-1), self.k, self.n)
+        if self.is_transposed:
+            columns: NDArray[Any] = self.data.reshape(self.n, self.k).T
+            return columns
+        rows: NDArray[Any] = self.data.reshape(self.k, self.n)
+        return rows
+
+
+def multiply_int8(a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> None:
+    """Write a (m, k) times b (k, n) to out (m, n), all C-contiguous; the sums fit into int32.
+
+    B isn't converted where there is a C compiler and its shape is one of whole blocks.
+    """
+    if not _multiplied_in_c("anynpu_multiply_int8", a, b, out):
+        multiply_with_numpy(a, b, out)
+
+
+def multiply_with_numpy(a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> None:
+    """The same by float32 products of so many columns that every sum is exact."""
+    matrix = b.matrix()
+    out.fill(0)
+    for start in range(0, b.k, _EXACT_COLUMNS):
+        columns = slice(start, start + _EXACT_COLUMNS)
+        product = a[:, columns].astype(np.float32) @ matrix[columns].astype(np.float32)
+        np.add(out, product.astype(np.int32), out=out)
+
+
+def is_built() -> bool:
+    """Whether the C functions are there."""
+    return _library() is not None
+
+
+def multiply_half(a: NDArray[np.float32], b: Weights, out: NDArray[np.float32]) -> bool:
+    """Write a (m, k) times float16 b (k, n) to out (m, n), all C-contiguous, summed in float32.
+
+    For few rows of A: B is read once. False, and nothing is written, where the processor can't, or
+    there is no C compiler: the caller has other ways then.
+    """
+    return _multiplied_in_c("anynpu_multiply_half", a, b, out)
+
+
+def _multiplied_in_c(name: str, a: NDArray[Any], b: Weights, out: NDArray[Any]) -> bool:
+    library = _library()
+    if library is None:
+        return False
+    how = b.for_rows(a.shape[0])
+    code: int = getattr(library, name)(
+        ctypes.addressof(how), address_of(a), address_of(b.data), address_of(out)
+    )
+    return code == 0
+
+
+_POINTER = ctypes.c_void_p
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    library = load("matmul", ("-O3",))
+    if library is not None:
+        for function in (library.anynpu_multiply_int8, library.anynpu_multiply_half):
+            function.restype, function.argtypes = ctypes.c_int32, (_POINTER,) * 4
+    return library
