@@ -5,6 +5,9 @@ from __future__ import annotations
 from ...errors import ModelError
 from ..formats import rknn as rknn_format
 from .program import (
+    CustomCall,
+    Customization,
+    CustomNode,
     Instance,
     Layer,
     LoweredModel,
@@ -17,6 +20,9 @@ from .program import (
 from .source import ModelSource
 
 __all__ = [
+    "CustomCall",
+    "CustomNode",
+    "Customization",
     "Instance",
     "Layer",
     "LoweredModel",

@@ -60,7 +60,7 @@ class HostClock(Clock):
                 layer.op_type,
                 layer.name,
                 device_type(layer.dtype),
-                "NPU",
+                "CPU" if layer.is_custom else "NPU",
                 shape_text(layer.inputs),
                 shape_text([layer.output]),
                 layer.microseconds,
