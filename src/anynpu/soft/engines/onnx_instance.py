@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...errors import ModelError
 from .onnx_boundary import Boundary, Terminal
 from .onnx_plan import Cut, Plan, Resolved, Segment
-from .program import CustomCall, CustomNode, Instance
+from .program import CustomCall, CustomNode, Instance, MissingOperatorError
 
 _SIGN_BIT = 0x80
 _Pairs = list[tuple[NDArray[Any], NDArray[Any]]]
@@ -48,11 +48,14 @@ class OnnxInstance(Instance):
                 self._arrays[name] = np.zeros(edge.shape, edge.dtype)
         for name, constant in plan.constants.items():
             np.copyto(self._arrays[name], constant)
+        missing = [node.op_type for index, node in self._nodes.items() if index not in calls]
+        self._missing = list(dict.fromkeys(missing))
         self._steps: list[_BoundSession | _BoundCall] | None = [
             self._bind_session(step)
             if isinstance(step, Segment)
-            else self._bind_call(step, resolved, calls)
+            else self._bind_call(resolved.nodes[step], calls[step])
             for step in plan.steps
+            if isinstance(step, Segment) or step in calls
         ]
 
     def _place(self, terminal: Terminal, flips: _Pairs, *, is_output: bool = False) -> NDArray[Any]:
@@ -83,25 +86,21 @@ class OnnxInstance(Instance):
             binding.bind_ortvalue_output(name, _ort_value(self._arrays[name]))
         return _BoundSession(segment.session, binding, self._options)
 
-    def _bind_call(
-        self, index: int, resolved: Resolved, calls: Mapping[int, CustomCall]
-    ) -> _BoundCall:
-        node, call = resolved.nodes[index], calls.get(index)
-        if call is None:
-            return _BoundCall(index, node.op_type, None, [], [])
-        inputs = [
-            (self._arrays[port.name], array)
-            for port, array in zip(node.inputs, call.inputs, strict=True)
-        ]
-        outputs = [
-            (array, self._arrays[port.name])
-            for port, array in zip(node.outputs, call.outputs, strict=True)
-        ]
-        return _BoundCall(index, node.op_type, call, inputs, outputs)
+    def _bind_call(self, node: CustomNode, call: CustomCall) -> _BoundCall:
+        taken = zip(node.inputs, call.inputs, strict=True)
+        made = zip(node.outputs, call.outputs, strict=True)
+        return _BoundCall(
+            node.index,
+            call,
+            [(self._arrays[port.name], array) for port, array in taken],
+            [(array, self._arrays[port.name]) for port, array in made],
+        )
 
     def run(self) -> None:
         steps = self._steps
         assert steps is not None, "run after close"
+        if self._missing:
+            raise MissingOperatorError(self._missing)
         self._flip(self._flips_in)
         # A `cancel` that came after the end of the run before is not meant for this one.
         self._options.terminate = self._is_cancelled = False
@@ -159,17 +158,13 @@ class _BoundSession:
 class _BoundCall:
     """A custom node, and what has to be converted or copied before it and after."""
 
-    def __init__(
-        self, index: int, op_type: str, call: CustomCall | None, before: _Pairs, after: _Pairs
-    ) -> None:
+    def __init__(self, index: int, call: CustomCall, before: _Pairs, after: _Pairs) -> None:
         self.index = index
-        self._op_type, self._call = op_type, call
+        self._call = call
         self._before = [(source, target) for source, target in before if source is not target]
         self._after = [(source, target) for source, target in after if source is not target]
 
     def run(self) -> None:
-        if self._call is None:
-            raise ModelError(f"no operator is registered for {self._op_type!r}")
         for source, target in self._before:
             np.copyto(target, source, casting="unsafe")
         self._call.run()

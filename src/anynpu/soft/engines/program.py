@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import ModelError
 from ...tensor import DType, Quantization
 
 
@@ -169,6 +170,14 @@ class CustomCall(ABC):
         """Compute `outputs` from `inputs`; what it raises ends the instance's run."""
 
 
+class MissingOperatorError(ModelError):
+    """A run needs operators that neither the engine nor anybody else has: `op_types`."""
+
+    def __init__(self, op_types: Sequence[str]) -> None:
+        super().__init__(f"nobody has the operators {list(op_types)}")
+        self.op_types = tuple(op_types)
+
+
 @dataclass(frozen=True)
 class Customization:
     """How an instance differs from its program.
@@ -196,7 +205,10 @@ class Instance(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Compute `outputs` from `inputs`; raises `ModelError` where that fails."""
+        """Compute `outputs` from `inputs`; raises `ModelError` where that fails.
+
+        What a `CustomCall` raises comes out as it is.
+        """
 
     @abstractmethod
     def cancel(self) -> None:

@@ -36,6 +36,8 @@ IMPLEMENTED: dict[str, str] = {
     "rknn_set_input_shape": "shapes",
     "rknn_set_input_shapes": "shapes",
     "rknn_mem_sync": "memory",
+    "rknn_register_custom_ops": "custom_ops",
+    "rknn_custom_op_get_op_attr": "custom_ops",
 }
 """C function -> the module that implements it. What isn't here isn't exported."""
 

@@ -18,6 +18,7 @@ from ..memory import DeviceMemory
 from .failure import Failure
 
 if TYPE_CHECKING:
+    from .custom_ops import CustomOperators
     from .job import Job
     from .zero_copy import Binding
 
@@ -30,7 +31,8 @@ class Context:
     """The state behind one handle. Its lock is held during every call on it.
 
     `variant` is the number of the set of input shapes in use. `input_bindings` and
-    `output_bindings` are the buffers of the zero-copy calls, by tensor index.
+    `output_bindings` are the buffers of the zero-copy calls, by tensor index. `callback_thread` is
+    the thread that is inside a custom operator's callback.
     """
 
     def __init__(self, program: Program, device: Device, flags: InitFlag) -> None:
@@ -48,6 +50,8 @@ class Context:
         self.internal_memory: DeviceMemory | None = None
         self.perf_text: Any = None
         self.job: Job | None = None
+        self.operators: CustomOperators | None = None
+        self.callback_thread: int | None = None
         self.select(0)
 
     def select(self, variant: int) -> None:
@@ -84,6 +88,9 @@ class Context:
     def close(self) -> None:
         """Let go of the model and of every buffer that was lent."""
         self.closed = True
+        if self.operators is not None:
+            self.operators.close()
+            self.operators = None
         if self.instance is not None:
             self.instance.close()
         self.select(0)
@@ -115,14 +122,28 @@ def borrow(handle: int) -> Iterator[Context]:
     if context is None:
         raise _invalid(handle)
     while True:
-        if context.job is not None:
+        # A callback belongs to the job: it would wait for itself.
+        is_callback = _is_in_callback(context)
+        if context.job is not None and not is_callback:
             context.job.wait()
         with context.lock:
             if context.closed:
                 raise _invalid(handle)
-            if context.job is None or context.job.is_done:
+            if context.job is None or context.job.is_done or is_callback:
                 yield context
                 return
+
+
+def _is_in_callback(context: Context) -> bool:
+    return context.callback_thread == threading.get_ident()
+
+
+def refuse_in_callback(context: Context) -> None:
+    """FAIL where a custom operator's callback makes a call that changes what is being run."""
+    if _is_in_callback(context):
+        raise Failure(
+            ErrorCode.FAIL, "a custom op's callback can't make this call on the context it runs in"
+        )
 
 
 def on_context(
@@ -177,7 +198,10 @@ _REFUSALS = {
 
 def remove(handle: int) -> Context:
     """Take a context out of the table; CTX_INVALID if it isn't alive."""
-    context = _contexts.pop(handle, None)
+    context = _contexts.get(handle)
+    if context is not None:
+        refuse_in_callback(context)
+        context = _contexts.pop(handle, None)
     if context is None:
         raise _invalid(handle)
     return context

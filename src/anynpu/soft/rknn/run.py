@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ModelError
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
 from ..device import Cores, DeadlineError
+from ..engines import MissingOperatorError
 from ..memory import strict
 from . import log
-from .contexts import Context, borrow, on_context
+from .contexts import Context, borrow, on_context, refuse_in_callback
 from .failure import Failure
 from .job import Job
 from .timing import clock
@@ -43,6 +45,7 @@ def rknn_set_batch_core_num(ctx: Context, core_num: int) -> None:
 def rknn_run(context: int, extend: Any) -> None:
     """Compute: until the outputs are there, for so long, or (non_block) only begin to."""
     with borrow(context) as ctx:
+        refuse_in_callback(ctx)
         _check_ready(ctx)
         returns_at_once = bool(extend and extend.contents.non_block)
         milliseconds = extend.contents.timeout_ms if extend else 0
@@ -129,6 +132,8 @@ def _compute(ctx: Context, deadline: float | None) -> None:
             ctx.last_cores = cores
     except DeadlineError:
         raise Failure(ErrorCode.TIMEOUT, "the cores did not become free in time") from None
+    except MissingOperatorError as error:
+        raise Failure(ErrorCode.FAIL, _unsupported(ctx, error.op_types)) from error
     except ModelError as error:
         raise Failure(ErrorCode.FAIL, f"failed to submit!, {error}") from error
     flushes = not ctx.flags & InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
@@ -136,6 +141,15 @@ def _compute(ctx: Context, deadline: float | None) -> None:
         binding.store(instance.outputs[index], invalidate=bool(flushes))
     if strict() and ctx.internal_memory is not None:
         ctx.internal_memory.scribble()
+
+
+def _unsupported(ctx: Context, op_types: Sequence[str]) -> str:
+    """The vendor's message for operators that nobody has."""
+    return "\n".join(
+        f"Unsupport CPU op: {op_type} in this {ctx.soc.library}.so, please try to register custom "
+        f"op by calling rknn_register_custom_ops"
+        for op_type in op_types
+    )
 
 
 def _cores(ctx: Context) -> Cores | int:
