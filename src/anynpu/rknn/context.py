@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelError, TensorError
+from ..errors import ModelError, StateError, TensorError
 from ..lifetime import Closeable
 from ..tensor import DType, TensorInfo
 from . import abi
+from .custom_ops import CustomOp, bind_all
 from .handle import ContextHandle
 from .library import RknnLibrary, load
 from .memory import Memory
@@ -70,6 +71,7 @@ class Context(Queries, Closeable):
         handle = ContextHandle(library, value)
         self._finalizer = weakref.finalize(self, handle.close)
         self._bound: dict[str, Memory] = {}
+        self._has_custom_ops = False
         try:
             super().__init__(handle)
         except BaseException:
@@ -104,6 +106,26 @@ class Context(Queries, Closeable):
         """`rknn_destroy`; closing twice does nothing. Memory that arrays share goes with them."""
         self._bound.clear()
         self._finalizer()
+
+    # ----------------------------------------------------------------------- custom operators
+
+    def register_custom_ops(self, operators: Sequence[CustomOp]) -> None:
+        """Let operators compute the nodes of their types: `rknn_register_custom_ops`, 4.7.1.
+
+        A vendor's library keeps the operators of one call only, so a second one there raises
+        `StateError`; on the soft NPU calls add up. A duplicate of the context knows none of them.
+        """
+        if not operators:
+            return
+        if self._has_custom_ops and not self.library.is_soft:
+            raise StateError("the vendor's library takes all custom operators in one call only")
+        array, kept = bind_all(operators, self.library)
+        # A callback may be called by a registration that fails in the end.
+        self._handle.keep_alive(kept)
+        code = self.library.rknn_register_custom_ops(self.handle, array, len(array))
+        names = ", ".join(operator.op_type for operator in operators)
+        check("rknn_register_custom_ops", code, f"operators: {names}; the log says more")
+        self._has_custom_ops = True
 
     # ---------------------------------------------------------------------------------- cores
 

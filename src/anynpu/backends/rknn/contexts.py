@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ... import soc as socs
-from ...errors import CallError, MissingFunctionError, ModelError, OptionError
-from ...rknn import custom_ops
+from ...errors import CallError, LibraryError, MissingFunctionError, ModelError, OptionError
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
 from ...rknn.context import Context
+from ...rknn.custom_ops import CustomOp
 from ...rknn.model_file import read_frame
 from ..base import ModelSource
 from .options import RknnOptions
@@ -23,6 +23,7 @@ class WorkerContexts:
     ) -> None:
         self._model, self._options, self._weights = model, options, weights
         self._shares = _may_share(options, weights)
+        self._operators: list[CustomOp] = []
         self.all: list[Context] = []
         try:
             self.all.append(self._first())
@@ -31,15 +32,39 @@ class WorkerContexts:
                 self.all.append(self._another())
             for context, core in zip(self.all, self.cores, strict=True):
                 _choose_core(context, core, options)
-            custom_ops.register(self.all, options.custom_op_paths, options.custom_op_default_path)
+            self._register_custom_ops()
         except BaseException:
             self.close()
             raise
+
+    def extra(self) -> Context:
+        """One more context that runs the model as the workers' do; whoever gets it closes it."""
+        if not self._operators:
+            return self.all[0].dup()
+        context = self._first()
+        try:
+            context.register_custom_ops(self._operators)
+        except BaseException:
+            context.close()
+            raise
+        return context
 
     def close(self) -> None:
         """Destroy the contexts, the first one last."""
         for context in reversed(self.all):
             context.close()
+
+    def _register_custom_ops(self) -> None:
+        """All at once, as the vendor's library wants it."""
+        options, library = self._options, self.all[0].library
+        operators = list(options.custom_ops)
+        operators += [CustomOp.load(path, library=library) for path in options.custom_op_paths]
+        if options.custom_op_default_path:
+            operators += CustomOp.load_default(library=library)
+        _check_names(operators)
+        self._operators = operators
+        for context in self.all:
+            context.register_custom_ops(operators)
 
     def _first(self) -> Context:
         flags = InitFlag.PRIOR_HIGH if self._weights is None else InitFlag.SHARE_WEIGHT_MEM
@@ -83,6 +108,15 @@ def _may_share(options: RknnOptions, weights: Context | None) -> bool:
             stacklevel=2,
         )
     return not options.disable_dup_context and not options.wants_custom_ops and weights is None
+
+
+def _check_names(operators: Sequence[CustomOp]) -> None:
+    seen = set()
+    for operator in operators:
+        key = (operator.op_type, operator.version, operator.target)
+        if key in seen:
+            raise LibraryError(f"there are two operators {operator.op_type!r} to register")
+        seen.add(key)
 
 
 def _choose_core(context: Context, core: int | None, options: RknnOptions) -> None:

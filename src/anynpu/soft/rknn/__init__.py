@@ -65,6 +65,13 @@ def _callbacks(library: str) -> tuple[dict[str, int], list[Any]]:
     return make_table(declared, implementations)
 
 
+def shared_library(library: str = LIBRARIES[0]) -> str:
+    """The path of the shared library that exports a runtime's functions, built where needed."""
+    from ..cabi.build import library_folder
+
+    return str(library_folder() / f"{library}.so")
+
+
 def function_table(library: str = LIBRARIES[0]) -> dict[str, int]:
     """The address of each function of a runtime; they stay valid until the process ends."""
     return _callbacks(library)[0]
