@@ -142,7 +142,7 @@ def custom_node(
     described = CustomNode(
         index=key.index,
         op_type=node.op_type,
-        name=node.name or f"{node.op_type}_{key.index}",
+        name=node.name or next(iter(outputs), node.op_type),
         attributes=_attributes(node),
         inputs=tuple(edge.port(name) for name, edge in zip(names, inputs, strict=True)),
         outputs=tuple(edge.port(name) for name, edge in outputs.items()),

@@ -40,13 +40,13 @@ def split(model: ModelProto, taken: Collection[int]) -> list[Part | int]:
             made = [name for index in nodes for name in graph.node[index].output if name]
             wanted = results.union(*(r for i, r in enumerate(reads) if i not in members))
             read = dict.fromkeys(name for index in nodes for name in reads[index])
-            steps.append(
-                Part(
-                    tuple(nodes),
-                    tuple(n for n in read if n not in constants and n not in set(made)),
-                    tuple(n for n in made if n in wanted),
-                )
+            part = Part(
+                tuple(nodes),
+                tuple(n for n in read if n not in constants and n not in set(made)),
+                tuple(n for n in made if n in wanted),
             )
+            # Nodes that nobody reads are as good as absent.
+            steps += [part] if part.outputs else []
         steps.extend(custom.get(stage, ()))
     made_anywhere = {name for node in graph.node for name in node.output}
     if not results <= made_anywhere:

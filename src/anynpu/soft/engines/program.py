@@ -137,11 +137,11 @@ class MeasuredLayer:
 class CustomNode:
     """A node of a model that an operator from outside computes.
 
-    `index` tells it from the model's other nodes. `attributes` are one-dimensional arrays, a text
-    being uint8; `inputs` and `outputs` are in the model's own order of axes, all real numbers
-    FLOAT32. `has_builtin` says that the engine has an operator of the same name, `is_foreign` that
-    it doesn't use it here. `assumed` are outputs of which the model doesn't give the shape: they
-    have that of the first input.
+    `index` tells it from the model's other nodes; one without a name is called as its first output.
+    `attributes` are one-dimensional arrays, a text being uint8. `inputs` and `outputs` are in the
+    model's own order of axes, all real numbers FLOAT32. `has_builtin` says that the engine has an
+    operator of the same name, `is_foreign` that it doesn't use it here. `assumed` are outputs of
+    which the model doesn't give the shape: they have that of the first input.
     """
 
     index: int

@@ -50,6 +50,8 @@ def rknn_run(context: int, extend: Any) -> None:
         returns_at_once = bool(extend and extend.contents.non_block)
         milliseconds = extend.contents.timeout_ms if extend else 0
         seconds = milliseconds / 1000 if milliseconds > 0 else None
+        # How an earlier run ended is nobody's business any more.
+        ctx.job = None
         if not returns_at_once and seconds is None:
             _compute(ctx, None)
             return
