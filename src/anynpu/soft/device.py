@@ -51,7 +51,6 @@ class Device:
         self._tickets = itertools.count()
         self._waiting: list[_Job] = []
         self._free_sram = soc.sram_bytes
-        self._held = threading.local()
 
     @contextmanager
     def occupy(
@@ -59,19 +58,12 @@ class Device:
     ) -> Iterator[Cores]:
         """Wait for cores, hold them for the block, and give the block their numbers.
 
-        `deadline` is a `time.monotonic` time; `DeadlineError` when it passes before. A thread that
-        holds cores already, which runs a model inside a custom operator, goes on with those.
+        `deadline` is a `time.monotonic` time; `DeadlineError` when it passes before.
         """
-        held: Cores | None = getattr(self._held, "cores", None)
-        if held is not None:
-            yield held
-            return
         taken = self._take(_Job(priority, next(self._tickets), wanted), deadline)
-        self._held.cores = taken
         try:
             yield taken
         finally:
-            self._held.cores = None
             with self._changed:
                 self._idle |= taken
                 self._changed.notify_all()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ...errors import ModelError
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
-from ..device import Cores, DeadlineError
+from ..device import Cores, DeadlineError, Device
 from ..engines import MissingOperatorError
 from ..memory import strict
 from . import log
@@ -127,7 +129,7 @@ def _compute(ctx: Context, deadline: float | None) -> None:
     for index, binding in ctx.input_bindings.items():
         binding.load(instance.inputs[index], flush=bool(flushes))
     try:
-        with ctx.device.occupy(_cores(ctx), ctx.priority, deadline) as cores:
+        with _occupy(ctx, deadline) as cores:
             start = time.perf_counter()
             instance.run()
             ctx.run_microseconds = clock().finish(ctx, start, len(cores), deadline)
@@ -143,6 +145,28 @@ def _compute(ctx: Context, deadline: float | None) -> None:
         binding.store(instance.outputs[index], invalidate=bool(flushes))
     if strict() and ctx.internal_memory is not None:
         ctx.internal_memory.scribble()
+
+
+_thread = threading.local()
+
+
+@contextmanager
+def _occupy(ctx: Context, deadline: float | None) -> Iterator[Cores]:
+    """Hold the context's cores for the block.
+
+    A run that a custom operator makes inside of another one goes on with that one's cores: it
+    could wait for them for ever.
+    """
+    held: dict[Device, Cores] = _thread.__dict__.setdefault("held", {})
+    if ctx.device in held:
+        yield held[ctx.device]
+        return
+    with ctx.device.occupy(_cores(ctx), ctx.priority, deadline) as cores:
+        held[ctx.device] = cores
+        try:
+            yield cores
+        finally:
+            del held[ctx.device]
 
 
 def _unsupported(ctx: Context, op_types: Sequence[str]) -> str:
