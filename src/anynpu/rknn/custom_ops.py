@@ -41,12 +41,13 @@ class CustomOp:
         op_type: str,
         version: int,
         target: abi.TargetType,
-        bind: Callable[[RknnLibrary], tuple[abi.CustomOp, Any]],
+        bind: Callable[[RknnLibrary], tuple[abi.CustomOp, PythonCallbacks | None]],
     ) -> None:
         self.op_type = op_type
         self.version = version
         self.target = target
         self._bind = bind
+        self._plugin: ctypes.CDLL | None = None
         self.__wrapped__: Any = None
 
     @classmethod
@@ -81,7 +82,9 @@ class CustomOp:
                 f"{name}: the operator's target {structure.target} is unknown"
             ) from None
         op_type = structure.op_type.decode(errors="replace")
-        return cls(op_type, structure.version, target, lambda _: (structure, plugin))
+        operator = cls(op_type, structure.version, target, lambda _: (structure, None))
+        operator._plugin = plugin
+        return operator
 
     @classmethod
     def load_default(
@@ -122,7 +125,8 @@ def custom_op(op_type: str, *, version: int = 1) -> Callable[[Callable[..., Any]
     outputs)` before it and `destroy()` at the context's end where the class has them. `__init__`
     may raise `UseBuiltin`.
 
-    An exception is logged (logger ``anynpu.rknn``), and the run or the registration fails.
+    An exception is logged (logger ``anynpu.rknn``), and the run or the registration fails; the
+    error that `Context` raises has it as its cause.
     """
     size = abi.CustomOp.op_type.size
     if not 0 < len(op_type.encode()) < size:
@@ -138,7 +142,7 @@ def custom_op(op_type: str, *, version: int = 1) -> Callable[[Callable[..., Any]
                 return implementation(node, inputs, outputs)
             return FunctionOp(implementation, node)
 
-        def bind(library: RknnLibrary) -> tuple[abi.CustomOp, Any]:
+        def bind(library: RknnLibrary) -> tuple[abi.CustomOp, PythonCallbacks]:
             callbacks = PythonCallbacks(op_type, make, library)
             structure = abi.CustomOp(
                 version=version,
@@ -159,8 +163,10 @@ def custom_op(op_type: str, *, version: int = 1) -> Callable[[Callable[..., Any]
     return decorate
 
 
-def bind_all(operators: Sequence[CustomOp], library: RknnLibrary) -> tuple[Any, list[Any]]:
-    """(C's array of the operators, what has to live as long as a context calls them)."""
+def bind_all(
+    operators: Sequence[CustomOp], library: RknnLibrary
+) -> tuple[Any, list[PythonCallbacks]]:
+    """(C's array of the operators, the callbacks of those in Python)."""
     bound = [operator._bind(library) for operator in operators]
     array = (abi.CustomOp * len(bound))(*(structure for structure, _ in bound))
-    return array, [array, *(keeps for _, keeps in bound)]
+    return array, [callbacks for _, callbacks in bound if callbacks is not None]

@@ -105,12 +105,14 @@ class PythonCallbacks:
 
     `make(node, inputs, outputs)` gives the object whose `prepare`, `compute` and `destroy` are
     called for one node. Contexts call from any of their threads, each node from one at a time.
+    `failure` is the last exception that ended a call.
     """
 
     def __init__(self, op_type: str, make: Callable[..., Any], library: RknnLibrary) -> None:
         self._op_type = op_type
         self._make = make
         self._library = library
+        self.failure: BaseException | None = None
         self._instances: dict[int, tuple[CustomOpNode, Any]] = {}
         self.init = abi.CustomOpCallback(self._guarded("init", self._init))
         self.prepare = abi.CustomOpCallback(self._guarded("prepare", self._call("prepare")))
@@ -132,7 +134,8 @@ class PythonCallbacks:
                 # C is between us and the program that Ctrl-C is meant for.
                 threading.Timer(_REDELIVERY_DELAY, _thread.interrupt_main).start()
                 return int(abi.ErrorCode.FAIL)
-            except BaseException:
+            except BaseException as error:
+                self.failure = error
                 _log.exception("custom op %s: %s failed", self._op_type, callback)
                 return int(abi.ErrorCode.FAIL)
             return int(abi.ErrorCode.SUCC)
