@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from anynpu.rknn import abi
 from anynpu.rknn.library import RknnLibrary
@@ -138,6 +139,16 @@ def test_kernels_that_cannot_be_had(
         assert register(npu, context, gpu_operator(**fields)) == abi.ErrorCode.FAIL
         assert message in capfd.readouterr().err
         assert register(npu, context, gpu_operator()) == SUCC
+
+
+def test_kernels_see_whole_numbers_as_real_ones(npu: RknnLibrary) -> None:
+    values = np.arange(6).reshape(2, 3)
+    operator = gpu_operator()
+    with opened(npu, models.custom(shape=(2, 3), kind=TensorProto.INT64)) as context:
+        assert register(npu, context, operator) == SUCC
+        found = infer(npu, context, values, np.empty((2, 3), np.float32))
+        np.testing.assert_array_equal(found, values * 2 + 1)
+    assert [tensor.attr.type for tensor in operator.tensors] == [abi.TensorType.FLOAT32] * 2
 
 
 def test_without_opencl(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...errors import ModelError
@@ -112,12 +113,13 @@ class CustomOperators:
                 operator = operators.get(node.op_type)
                 if operator is None:
                     continue
+                shown = _as_real_numbers(node) if operator.kernel else node
                 call = NodeCall(
                     ctx,
-                    node,
+                    shown,
                     operator,
-                    self._store.get(node.inputs),
-                    self._store.get(node.outputs),
+                    self._store.get(shown.inputs),
+                    self._store.get(shown.outputs),
                 )
                 if call.init():
                     calls[node.index] = call
@@ -146,9 +148,7 @@ class CustomOperators:
         for call in calls.values():
             call.destroy()
         kept = [call.node for call in self._calls.values()]
-        self._store.keep_only(
-            {port.name for node in kept for port in (*node.inputs, *node.outputs)}
-        )
+        self._store.keep_only({port for node in kept for port in (*node.inputs, *node.outputs)})
 
 
 def _nodes(ctx: Context, operators: dict[str, Operator]) -> tuple[CustomNode, ...]:
@@ -163,6 +163,15 @@ def _nodes(ctx: Context, operators: dict[str, Operator]) -> tuple[CustomNode, ..
                 f"to be that of the first input, {list(node.inputs[0].shape)}"
             )
     return nodes
+
+
+def _as_real_numbers(node: CustomNode) -> CustomNode:
+    """The node as a kernel of OpenCL sees it: Rockchip's knows no other type than float."""
+    inputs, outputs = (
+        tuple(replace(port, dtype=DType.FLOAT32) for port in ports)
+        for ports in (node.inputs, node.outputs)
+    )
+    return replace(node, inputs=inputs, outputs=outputs)
 
 
 def _with_builtin(node: CustomNode) -> int:

@@ -11,6 +11,8 @@ import threading
 import warnings
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from ...rknn.abi import ErrorCode, GpuOpContext
@@ -65,9 +67,29 @@ def read_source(path: bytes) -> str:
         ) from None
 
 
+_DRIVERS_VARIABLE = "OCL_ICD_VENDORS"
+_DRIVERS = Path("/etc/OpenCL/vendors")
+
+
+def _find_pocl() -> None:
+    """Tell OpenCL's loader of PoCL where the system has no driver.
+
+    pyopencl brings a loader that knows where PoCL is. In a program that is linked to the system's
+    own, calls go there.
+    """
+    spec = find_spec("pyopencl")
+    if _DRIVERS_VARIABLE in os.environ or any(_DRIVERS.glob("*.icd")) or spec is None:
+        return
+    for folder in spec.submodule_search_locations or ():
+        for library in Path(folder).glob(".libs/libpocl*.so*"):
+            os.environ[_DRIVERS_VARIABLE] = str(library)
+
+
 @cache
 def _pyopencl() -> Any:
     try:
+        # OpenCL's loader looks for drivers once, at the first call.
+        _find_pocl()
         import pyopencl
     except ImportError as error:
         raise Failure(

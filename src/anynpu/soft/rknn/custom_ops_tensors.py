@@ -66,23 +66,23 @@ class CustomTensor:
 
 
 class TensorStore:
-    """The tensors of one context by name: operators that pass one on share it."""
+    """The tensors of one context by their ports: operators that pass one on share it."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._tensors: dict[str, CustomTensor] = {}
+        self._tensors: dict[Port, CustomTensor] = {}
 
     def get(self, ports: Sequence[Port]) -> list[CustomTensor]:
         """The tensors of ports, made where they aren't there yet."""
         for port in ports:
-            if port.name not in self._tensors:
-                self._tensors[port.name] = CustomTensor(self._ctx, port)
-        return [self._tensors[port.name] for port in ports]
+            if port not in self._tensors:
+                self._tensors[port] = CustomTensor(self._ctx, port)
+        return [self._tensors[port] for port in ports]
 
-    def keep_only(self, names: set[str]) -> None:
+    def keep_only(self, ports: set[Port]) -> None:
         """Free the others."""
-        for name in set(self._tensors) - names:
-            self._tensors.pop(name).close()
+        for port in set(self._tensors) - ports:
+            self._tensors.pop(port).close()
 
 
 def structures(tensors: Sequence[CustomTensor]) -> ctypes.Array[CustomOpTensor]:
