@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -328,6 +329,25 @@ def test_nothing_keeps_an_operator_once_its_contexts_are_gone() -> None:
     del context
     gc.collect()
     assert reference() is None
+
+
+def test_the_end_of_the_program_ends_operators_that_are_left(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(models.custom())
+    program = (
+        "import anynpu, numpy as np\n"
+        "@anynpu.rknn.custom_op('cstScale')\n"
+        "class Op:\n"
+        "    def __init__(self, *_): pass\n"
+        "    def compute(self, inputs, outputs): outputs[0][...] = inputs[0]\n"
+        "    def destroy(self): print('destroyed')\n"
+        f"model = anynpu.Model({str(tmp_path / 'model.onnx')!r}, custom_ops=[Op])\n"
+        "model.run(np.ones((1, 3, 4, 5), np.float32))\n"
+        "print('ran')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert (result.stdout.split(), result.stderr) == (["ran", "destroyed"], "")
 
 
 # ------------------------------------------------------------------------------------ contexts

@@ -1,7 +1,4 @@
-"""Rockchip's NPUs: the RKNN C API as Python objects.
-
-Names are loaded when they are first used.
-"""
+"""The RKNN C API as Python objects. Names are loaded when they are first used."""
 
 from __future__ import annotations
 
@@ -16,17 +13,18 @@ if TYPE_CHECKING:
 __all__ = ["Context", "CustomOp", "CustomOpNode", "UseBuiltin", "custom_op"]
 
 _HOMES = {
-    "context": ("Context",),
-    "custom_ops": ("CustomOp", "custom_op"),
-    "custom_ops_python": ("CustomOpNode", "UseBuiltin"),
+    "Context": "context",
+    "CustomOp": "custom_ops",
+    "CustomOpNode": "custom_ops_python",
+    "UseBuiltin": "custom_ops_python",
+    "custom_op": "custom_ops",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     globals()[name] = value
     return value
 

@@ -22,6 +22,7 @@ from ..errors import ModelError, OptionError
 from .calibration import CalibrationFolder
 from .engines import ModelSource, Program, load
 from .engines.onnx_boundary import fix_shapes
+from .engines.onnx_custom import node_keys
 from .engines.onnx_weights import remove_weights
 from .formats.rknn import write_soft
 from .metadata import Metadata, Shapes, pair_normalizations
@@ -137,6 +138,12 @@ def _quantize(
     model: onnx.ModelProto, folder: Path, options: BuildOptions, metadata: Metadata
 ) -> onnx.ModelProto:
     """The model with int8 QuantizeLinear/DequantizeLinear pairs, weights quantised by channel."""
+    custom = sorted({key.op_type for key in node_keys(model) if key.is_foreign})
+    if custom:
+        raise ModelError(
+            f"a model with the custom operators {custom} can't be quantised: calibrating runs it, "
+            f"and nobody computes them; quantise it before they are put in"
+        )
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if opset < _OLDEST_QUANTIZABLE_OPSET:
         model = onnx.version_converter.convert_version(model, _OLDEST_QUANTIZABLE_OPSET)

@@ -37,7 +37,7 @@ class WorkerContexts:
             self.close()
             raise
 
-    def extra(self) -> Context:
+    def spare(self) -> Context:
         """One more context that runs the model as the workers' do; whoever gets it closes it."""
         if not self._operators:
             return self.all[0].dup()

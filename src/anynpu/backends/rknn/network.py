@@ -200,7 +200,7 @@ class RknnNetwork(Network):
 
     def new_binding(self) -> Binding:
         with self._lock:
-            return RknnBinding(self._contexts.extra())
+            return RknnBinding(self._contexts.spare())
 
     def close(self) -> None:
         if "_describer" in self.__dict__:
