@@ -133,6 +133,8 @@ def custom_node(
 ) -> tuple[CustomNode, dict[str, Edge]]:
     """A node for an operator from outside, and its outputs by name."""
     names = _input_names(node)
+    if missing := [name for name in names if name not in edges]:
+        raise ModelError(f"{_describe(node)} reads {missing}, which nothing before it makes")
     inputs = [edges[name] for name in names]
     outputs: dict[str, Edge] = {}
     assumed = []
