@@ -7,7 +7,9 @@ import ctypes
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,15 @@ class CustomOpNode:
         self._library = library
         self._context: Any = None
         self._attributes: dict[str, Any] = {}
+
+    @contextmanager
+    def called_with(self, context: Any) -> Iterator[None]:
+        """While it lasts, attributes can be read: `context` is what the callback got."""
+        self._context = context
+        try:
+            yield
+        finally:
+            self._context = None
 
     @property
     def name(self) -> str:
@@ -74,12 +85,39 @@ def _attribute_value(found: abi.CustomOpAttr) -> Any:
     return values[0].item() if values.size == 1 else values
 
 
-def arrays_of(tensors: Any, count: int, *, is_output: bool) -> Arrays:
-    """The tensors that a callback got, as arrays on their memory; inputs can't be written to."""
-    arrays = tuple(_array(tensors[index]) for index in range(count))
-    for array in arrays:
-        array.flags.writeable = is_output
-    return arrays
+class _Views:
+    """The tensors that a node's callbacks get, as arrays on their memory.
+
+    They are made anew when the runtime passes other structures than before, which is rare.
+    """
+
+    def __init__(self, *, is_output: bool) -> None:
+        self._is_output = is_output
+        self._structures = b""
+        self._arrays: Arrays = ()
+
+    def get(self, tensors: Any, count: int) -> Arrays:
+        """The arrays; inputs can't be written to."""
+        if not count:
+            return ()
+        size = count * ctypes.sizeof(abi.CustomOpTensor)
+        structures = ctypes.string_at(tensors, size)
+        if structures != self._structures:
+            self._arrays = tuple(_array(tensors[index]) for index in range(count))
+            for array in self._arrays:
+                array.flags.writeable = self._is_output
+            self._structures = structures
+        return self._arrays
+
+
+@dataclass
+class _Node:
+    """What is kept of one node between its callbacks."""
+
+    node: CustomOpNode
+    inputs: _Views
+    outputs: _Views
+    instance: Any = None
 
 
 def _array(tensor: abi.CustomOpTensor) -> NDArray[Any]:
@@ -113,7 +151,7 @@ class PythonCallbacks:
         self._make = make
         self._library = library
         self.failure: BaseException | None = None
-        self._instances: dict[int, tuple[CustomOpNode, Any]] = {}
+        self._nodes: dict[int, _Node] = {}
         self.init = abi.CustomOpCallback(self._guarded("init", self._init))
         self.prepare = abi.CustomOpCallback(self._guarded("prepare", self._call("prepare")))
         self.compute = abi.CustomOpCallback(self._guarded("compute", self._call("compute")))
@@ -143,34 +181,27 @@ class PythonCallbacks:
         return call
 
     def _init(self, context: Any, inputs: Any, n: int, outputs: Any, m: int) -> None:
-        node = CustomOpNode(self._library)
-        node._context = context
-        try:
-            given = arrays_of(inputs, n, is_output=False), arrays_of(outputs, m, is_output=True)
-            instance = self._make(node, *given)
-        finally:
-            node._context = None
+        kept = _Node(CustomOpNode(self._library), _Views(is_output=False), _Views(is_output=True))
+        with kept.node.called_with(context):
+            arrays = kept.inputs.get(inputs, n), kept.outputs.get(outputs, m)
+            kept.instance = self._make(kept.node, *arrays)
         token = next(_tokens)
-        self._instances[token] = node, instance
+        self._nodes[token] = kept
         context.contents.priv_data = token
 
     def _call(self, name: str) -> Callable[..., None]:
         def call(context: Any, inputs: Any, n: int, outputs: Any, m: int) -> None:
-            node, instance = self._instances[context.contents.priv_data]
-            method = getattr(instance, name, None)
-            if method is None:
-                return
-            node._context = context
-            try:
-                method(arrays_of(inputs, n, is_output=False), arrays_of(outputs, m, is_output=True))
-            finally:
-                node._context = None
+            kept = self._nodes[context.contents.priv_data]
+            method = getattr(kept.instance, name, None)
+            if method is not None:
+                with kept.node.called_with(context):
+                    method(kept.inputs.get(inputs, n), kept.outputs.get(outputs, m))
 
         return call
 
     def _destroy(self, context: Any) -> None:
-        _, instance = self._instances.pop(context.contents.priv_data)
-        method = getattr(instance, "destroy", None)
+        kept = self._nodes.pop(context.contents.priv_data)
+        method = getattr(kept.instance, "destroy", None)
         if method is not None:
             method()
 
