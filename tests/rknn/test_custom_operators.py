@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 
 import anynpu
 from anynpu.rknn import Context, CustomOp, UseBuiltin, abi, custom_op, custom_ops, header
-from anynpu.rknn.library import load
+from anynpu.rknn.library import RknnLibrary, load
 
 from .. import models
 
@@ -378,18 +378,62 @@ def test_calls_add_up() -> None:
     np.testing.assert_array_equal(output, (values + 1) * 10)
 
 
-def test_a_vendor_s_library_takes_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Context(models.custom()) as context:
-        context.register_custom_ops([multiply])
-        monkeypatch.setattr(context.library, "is_soft", False)
-        with pytest.raises(anynpu.StateError, match="in one call only"):
-            context.register_custom_ops([custom_op("cstOther")(lambda *_: None)])
-
-
 def test_a_duplicate_of_a_model_has_them_too() -> None:
     with anynpu.Model(models.custom(), custom_ops=[multiply]) as model, model.dup() as other:
         other.run(X)
         np.testing.assert_array_equal(other.output_f32(0), scaled(2))
+
+
+# -------------------------------------------------------------------------------------- boards
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory, c_compiler: str) -> RknnLibrary:
+    """A runtime that is not the soft NPU."""
+    folder = tmp_path_factory.mktemp("board")
+    (folder / "rknn_api.h").write_text(header.text())
+    output = folder / "librknnrt.so"
+    source = Path(__file__).with_name("programs") / "board.c"
+    command = [c_compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-I", folder, "-o", output]
+    subprocess.run([*map(str, command), str(source), "-lpthread"], check=True)
+    return load(output)
+
+
+def run_on(board: RknnLibrary, context: Context) -> np.ndarray:
+    values = np.array([[1, 2], [3, 4]], np.float32)
+    output = np.empty_like(values)
+    context.set_inputs([values], [abi.TensorFormat.UNDEFINED])
+    context.run()
+    context.get_outputs([output], as_float=True)
+    return output
+
+
+def test_python_on_a_board(board: RknnLibrary, caplog: pytest.LogCaptureFixture) -> None:
+    """Called from a thread that isn't Python's, on tensors inside of their memory."""
+    log.clear()
+    fails = [False, True, False]
+
+    class Op(Multiplication):
+        def __init__(self, node: Any, inputs: Any, outputs: Any) -> None:
+            super().__init__(node, inputs, outputs)
+            self.axis = node.attribute("axis")
+
+        def compute(self, inputs: Any, outputs: Any) -> None:
+            if fails.pop(0):
+                raise ValueError("not this one")
+            outputs[0][...] = inputs[0] * self.axis
+
+    assert not board.is_soft
+    with Context(b"model", library=board) as context:
+        context.register_custom_ops([custom_op("cstScale")(Op)])
+        assert run_on(board, context).tolist() == [[7, 14], [21, 28]]
+        with pytest.raises(anynpu.CallError) as caught:
+            run_on(board, context)
+        assert str(caught.value.__cause__) == "not this one"
+        assert run_on(board, context).tolist() == [[7, 14], [21, 28]]
+        with pytest.raises(anynpu.StateError, match="in one call only"):
+            context.register_custom_ops([multiply])
+    assert log == ["init  (2, 2) float32", "prepare", "prepare", "prepare", "destroy"]
 
 
 # ------------------------------------------------------------------------------------ sessions
