@@ -669,6 +669,36 @@ def test_between_quantised_tensors(npu: RknnLibrary) -> None:
     assert operator.tensors[0].attr.type == abi.TensorType.FLOAT32
 
 
+@pytest.mark.parametrize(("dtype", "zero"), [(np.int8, -3), (np.uint8, 120)])
+@pytest.mark.parametrize("is_at_edge", [False, True])
+def test_on_quantised_tensors(npu: RknnLibrary, dtype: type, zero: int, is_at_edge: bool) -> None:
+    """It gets the bytes, with their scale and zero point."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [] if is_at_edge else [helper.make_node("Neg", ["x"], ["n"])]
+    nodes += [
+        helper.make_node("QuantizeLinear", ["x" if is_at_edge else "n", "s", "z"], ["q"]),
+        helper.make_node("cstSame", ["q"], ["c"], domain="tests"),
+        helper.make_node("DequantizeLinear", ["c", "s", "z"], ["d"]),
+        helper.make_node("Relu", ["d"], ["y"]),
+    ]
+    model = models.save(
+        nodes,
+        [("x", FLOAT, X.shape)],
+        [("y", FLOAT, X.shape)],
+        {"s": np.float32(0.5), "z": np.array(zero, dtype)},
+        between=[("c", kind, X.shape)],
+    )
+    operator = CustomOperator("cstSame", scale(1))
+    with opened(npu, model) as context:
+        assert register(npu, context, operator) == SUCC
+        found = infer(npu, context, X, X)
+    np.testing.assert_array_equal(found, np.maximum(X if is_at_edge else -X, 0))
+    for tensor in operator.tensors:
+        assert tensor.attr.type == abi.TensorType[np.dtype(dtype).name.upper()]
+        assert tensor.attr.qnt_type == abi.QuantizationType.AFFINE_ASYMMETRIC
+        assert (tensor.attr.scale, tensor.attr.zp) == (0.5, zero)
+
+
 def test_weights_go_to_an_operator(npu: RknnLibrary) -> None:
     weights = np.arange(3, dtype=np.float32)
     model = models.save(

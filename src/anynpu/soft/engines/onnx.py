@@ -33,10 +33,10 @@ except ImportError as error:
     ) from error
 
 from .onnx_boundary import Boundary, Terminal, cut, fed_inputs, fix_shapes, shape_sets
-from .onnx_custom import Edge, node_keys, output_infos, use_builtin
+from .onnx_custom import NOTHING, Edge, Knowledge, knowledge, node_keys, use_builtin
 from .onnx_instance import OnnxInstance, bound_dtype
 from .onnx_layers import lower
-from .onnx_plan import Cut, Infos, Plan, Resolved, step_models
+from .onnx_plan import Cut, Plan, Resolved, step_models
 from .onnx_profile import custom_layer, profiled_run
 from .onnx_weights import fill_removed_weights
 
@@ -160,7 +160,7 @@ class OnnxProgram(Program):
             model,
             [key for key in self._keys if key.index in chosen.taken],
             self._edges(0),
-            self._infos(chosen, 0),
+            self._knowledge(chosen, 0),
             lambda part: _open_session(part, _options()),
             has_fixed_shapes=len(self.input_shapes) == 1,
         )
@@ -170,7 +170,7 @@ class OnnxProgram(Program):
         with self._lock:
             if (chosen, number) not in self._resolved:
                 plan = self._plans.get(chosen) or self._plan(chosen, self._cut_model())
-                resolved = plan.resolve(self._edges(number), self._infos(chosen, number))
+                resolved = plan.resolve(self._edges(number), self._knowledge(chosen, number))
                 for node in resolved.nodes.values():
                     _check_sizes((*node.inputs, *node.outputs))
                 self._resolved[chosen, number] = resolved
@@ -183,13 +183,19 @@ class OnnxProgram(Program):
             for terminal in self._with_inputs(number)
         }
 
-    def _infos(self, chosen: Cut, number: int) -> Infos:
-        """What is known of the outputs of nodes that are taken."""
+    def _knowledge(self, chosen: Cut, number: int) -> Knowledge:
+        """What is known of the tensors at nodes that are taken."""
         if not chosen.taken:
-            return {}
+            return NOTHING
         # The cut model has other nodes; what a node makes is called the same there.
         keys = [key for key in self._keys if key.index in chosen.taken]
-        return output_infos(self._model(), keys, self._shapes(number))
+        known = knowledge(self._model(), keys, self._shapes(number))
+        at_edge = {
+            terminal.name: terminal.bound_quantization
+            for terminal in self._boundary.inputs
+            if terminal.bound_quantization is not None
+        }
+        return replace(known, quantizations={**known.quantizations, **at_edge})
 
 
 def _check_sizes(ports: Iterable[Port]) -> None:

@@ -6,6 +6,7 @@ operator of its name: that is how custom operators are written into a model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from onnx import (
 )
 
 from ...errors import ModelError
-from ...tensor import DType
+from ...tensor import DType, Quantization
 from .onnx_shapes import Shape, infer_types, shape_of
 from .program import CustomNode, Port
 
@@ -44,12 +45,30 @@ class Edge:
     dtype: np.dtype[Any]
     shape: Shape
 
-    def port(self, name: str) -> Port:
+    def port(self, name: str, known: Knowledge) -> Port:
         """The tensor as an operator from outside sees it: real numbers are float32."""
         dtype = DType.FLOAT32 if self.dtype.kind in _REAL_KINDS else DType.from_numpy(self.dtype)
         if dtype is None:
             raise ModelError(f"tensor {name!r} of dtype {self.dtype} can't go to a custom operator")
-        return Port(name, self.shape, dtype)
+        is_quantized = dtype in (DType.INT8, DType.UINT8)
+        return Port(
+            name, self.shape, dtype, known.quantizations.get(name) if is_quantized else None
+        )
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known of the tensors at custom nodes, by name.
+
+    `infos` has types and shapes of what they make; `quantizations` scale and zero point of tensors
+    between QuantizeLinear and DequantizeLinear.
+    """
+
+    infos: Mapping[str, ValueInfoProto]
+    quantizations: Mapping[str, Quantization]
+
+
+NOTHING = Knowledge({}, {})
 
 
 @dataclass(frozen=True)
@@ -91,10 +110,10 @@ def use_builtin(model: ModelProto, indices: Collection[int]) -> None:
 # ------------------------------------------------------------------------------------- shapes
 
 
-def output_infos(
+def knowledge(
     model: ModelProto, keys: Collection[NodeKey], shapes: Mapping[str, Shape]
-) -> dict[str, ValueInfoProto]:
-    """The type and shape of the nodes' outputs by name, as far as the model and ONNX know them.
+) -> Knowledge:
+    """What a model and ONNX know of the nodes' tensors.
 
     `shapes` are those of the model's inputs; the model is changed. Sizes that the model calls by
     the same word as those of an input are that input's.
@@ -110,7 +129,23 @@ def output_infos(
             if dim.dim_param in sizes:
                 dim.dim_value = sizes[dim.dim_param]
     infos = infer_types(model)
-    return {name: infos[name] for name in names if name in infos}
+    return Knowledge(
+        {name: infos[name] for name in names if name in infos}, dict(_quantizations(graph))
+    )
+
+
+def _quantizations(graph: onnx.GraphProto) -> Iterator[tuple[str, Quantization]]:
+    """The tensors that are quantised as a whole, with constant parameters."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            found = [constants.get(name) for name in node.input[1:3]]
+            if all(t is not None and math.prod(t.dims) == 1 for t in found):
+                values = [numpy_helper.to_array(t).item() for t in found if t is not None]
+                scale, zero_point = (*values, 0)[:2]
+                is_maker = node.op_type == "QuantizeLinear"
+                name = node.output[0] if is_maker else node.input[0]
+                yield name, Quantization(float(scale), int(zero_point))
 
 
 def _fix_inputs(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> dict[str, int]:
@@ -129,7 +164,7 @@ def custom_node(
     key: NodeKey,
     node: NodeProto,
     edges: Mapping[str, Edge],
-    infos: Mapping[str, ValueInfoProto],
+    known: Knowledge,
 ) -> tuple[CustomNode, dict[str, Edge]]:
     """A node for an operator from outside, and its outputs by name."""
     names = _input_names(node)
@@ -139,15 +174,15 @@ def custom_node(
     outputs: dict[str, Edge] = {}
     assumed = []
     for name in filter(None, node.output):
-        outputs[name], is_assumed = _output(node, name, infos.get(name), inputs)
+        outputs[name], is_assumed = _output(node, name, known.infos.get(name), inputs)
         assumed += [name] if is_assumed else []
     described = CustomNode(
         index=key.index,
         op_type=node.op_type,
         name=node.name or next(iter(outputs), node.op_type),
         attributes=_attributes(node),
-        inputs=tuple(edge.port(name) for name, edge in zip(names, inputs, strict=True)),
-        outputs=tuple(edge.port(name) for name, edge in outputs.items()),
+        inputs=tuple(edge.port(name, known) for name, edge in zip(names, inputs, strict=True)),
+        outputs=tuple(edge.port(name, known) for name, edge in outputs.items()),
         has_builtin=has_builtin(node.op_type),
         is_foreign=key.is_foreign,
         assumed=tuple(assumed),

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, ValueInfoProto, numpy_helper
+from onnx import ModelProto, NodeProto, numpy_helper
 
 from ...errors import ModelError
-from .onnx_custom import Edge, NodeKey, custom_node
+from .onnx_custom import Edge, Knowledge, NodeKey, custom_node
 from .onnx_segments import Part, part_model, split
 from .program import CustomNode
 
 SessionOpener = Callable[[ModelProto], onnxruntime.InferenceSession]
-Infos = Mapping[str, ValueInfoProto]
 
 _DTYPES = {
     "float": np.float32, "double": np.float64, "float16": np.float16, "bool": np.bool_,
@@ -62,7 +61,7 @@ class Plan:
         model: ModelProto,
         taken: Sequence[NodeKey],
         inputs: Mapping[str, Edge],
-        infos: Infos,
+        known: Knowledge,
         open_session: SessionOpener,
         *,
         has_fixed_shapes: bool,
@@ -81,7 +80,7 @@ class Plan:
         for step in step_models(model, self._keys, edges, has_fixed_shapes=has_fixed_shapes):
             if isinstance(step, int):
                 self.steps.append(step)
-                edges |= self._custom(step, edges, infos)[1]
+                edges |= self._custom(step, edges, known)[1]
             else:
                 names = tuple(info.name for info in step.graph.input if info.name in edges)
                 results = tuple(info.name for info in step.graph.output)
@@ -89,7 +88,7 @@ class Plan:
                 self.steps.append(segment)
                 edges |= _results(segment, edges)
 
-    def resolve(self, inputs: Mapping[str, Edge], infos: Infos) -> Resolved:
+    def resolve(self, inputs: Mapping[str, Edge], known: Knowledge) -> Resolved:
         """What flows between the steps for inputs of these shapes."""
         edges = self._first_edges(inputs)
         nodes = {}
@@ -97,7 +96,7 @@ class Plan:
             if isinstance(step, Segment):
                 edges |= _results(step, edges)
             else:
-                nodes[step], outputs = self._custom(step, edges, infos)
+                nodes[step], outputs = self._custom(step, edges, known)
                 edges |= outputs
         return Resolved(edges, nodes)
 
@@ -108,9 +107,9 @@ class Plan:
         }
 
     def _custom(
-        self, index: int, edges: Mapping[str, Edge], infos: Infos
+        self, index: int, edges: Mapping[str, Edge], known: Knowledge
     ) -> tuple[CustomNode, dict[str, Edge]]:
-        return custom_node(self._keys[index], self._nodes[index], edges, infos)
+        return custom_node(self._keys[index], self._nodes[index], edges, known)
 
 
 def step_models(
