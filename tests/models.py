@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,17 +19,25 @@ def save(
     outputs: Sequence[tuple[str, int, Sequence[int | str]]],
     constants: dict[str, np.ndarray] | None = None,
     metadata: dict[str, str] | None = None,
+    between: Sequence[tuple[str, int, Sequence[int | str]]] = (),
 ) -> bytes:
-    """A model's bytes; inputs and outputs are (name, element type, shape)."""
+    """A model's bytes; inputs, outputs and what is between are (name, element type, shape)."""
     graph = helper.make_graph(
         list(nodes),
         "test",
         [helper.make_tensor_value_info(*info) for info in inputs],
         [helper.make_tensor_value_info(*info) for info in outputs],
         [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+        value_info=[helper.make_tensor_value_info(*info) for info in between],
     )
+    domains = {node.domain for node in nodes if node.domain}
     model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="tests"
+        graph,
+        opset_imports=[
+            helper.make_opsetid("", 17),
+            *(helper.make_opsetid(domain, 1) for domain in sorted(domains)),
+        ],
+        producer_name="tests",
     )
     model.ir_version = 9
     if metadata:
@@ -93,6 +102,39 @@ def quantized(
         [("y", FLOAT, shape)],
         {"scale": np.float32(scale), "zero": np.array(zero_point, dtype)},
         metadata,
+    )
+
+
+def custom(
+    op_type: str = "cstScale",
+    shape: Sequence[int] = (1, 3, 4, 5),
+    *,
+    kind: int = FLOAT,
+    name: str = "the_node",
+    metadata: dict[str, str] | None = None,
+    **attributes: Any,
+) -> bytes:
+    """The model y = relu(op(relu(x))), the operator being one of a domain of its own.
+
+    For whole numbers without relu: y = op(x).
+    """
+    wraps = kind in (FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+    ends = ["a", "b"] if wraps else ["x", "y"]
+    node = helper.make_node(op_type, ends[:1], ends[1:], name=name, domain="tests", **attributes)
+    nodes = [node]
+    if wraps:
+        nodes = [
+            helper.make_node("Relu", ["x"], ["a"]),
+            node,
+            helper.make_node("Relu", ["b"], ["y"]),
+        ]
+    return save(
+        nodes,
+        [("x", kind, shape)],
+        [("y", kind, shape)],
+        None,
+        metadata,
+        between=[("b", kind, shape)] if wraps else (),
     )
 
 

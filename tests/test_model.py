@@ -259,7 +259,7 @@ def test_the_times_of_layers() -> None:
         assert model.run_microseconds() >= 0
     with Model(models.deep()) as model:
         model.run(np.zeros((16, 16, 3), np.uint8))
-        with pytest.raises(anynpu.CallError, match="PERF_DETAIL"):
+        with pytest.raises(anynpu.ModelError, match="profile=True"):
             model.perf()
 
 

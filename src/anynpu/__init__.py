@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from . import rknn
     from .backends.rknn.options import RknnProviderOptions, make_provider_options
     from .errors import (
         AnynpuError,
@@ -104,6 +105,7 @@ __all__ = [
     "nc1hwc2_to_nchw",
     "nchw_to_nc1hwc2",
     "quantize_affine",
+    "rknn",
 ]
 
 _HOMES = {
@@ -134,6 +136,8 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "rknn":
+        return import_module(".rknn", __name__)
     value = getattr(import_module(f".{_HOME_OF.get(name, 'errors')}", __name__), name)
     globals()[name] = value
     return value

@@ -16,6 +16,7 @@ from .native import kernels
 from .perf import LayerTable, parse_perf_detail
 from .rknn.abi import InitFlag, Query
 from .rknn.context import Context, MemorySize
+from .rknn.custom_ops import CustomOp
 from .rknn.device_tensor import DeviceTensor, input_tensor, output_tensor, real_values
 from .rknn.library import RknnLibrary
 from .tensor import DType, Layout, TensorInfo
@@ -26,7 +27,8 @@ class Model(Closeable):
 
     `model` is a path or the file's bytes; `library` a runtime library's path, ``"soft"`` for the
     soft NPU, or None for the search described in `anynpu.rknn.library`. `profile` lets `perf`
-    time the layers, which slows runs down on a board.
+    time the layers, which slows runs down on a board. `custom_ops` compute nodes that the runtime
+    has no operator for.
 
         with anynpu.Model("model.rknn") as model:
             model.run(image)                  # uint8 RGB, NHWC
@@ -45,9 +47,10 @@ class Model(Closeable):
         *,
         library: str | os.PathLike[str] | RknnLibrary | None = None,
         profile: bool = False,
+        custom_ops: Sequence[CustomOp] = (),
     ) -> None:
         flags = InitFlag.COLLECT_PERF_MASK if profile else InitFlag.PRIOR_HIGH
-        self._open(Context(model, library=library, flags=flags))
+        self._open(Context(model, library=library, flags=flags), custom_ops)
 
     @classmethod
     def load(
@@ -56,13 +59,16 @@ class Model(Closeable):
         *,
         library: str | os.PathLike[str] | RknnLibrary | None = None,
         profile: bool = False,
+        custom_ops: Sequence[CustomOp] = (),
     ) -> Model:
         """The same as the constructor."""
-        return cls(model, library=library, profile=profile)
+        return cls(model, library=library, profile=profile, custom_ops=custom_ops)
 
-    def _open(self, context: Context) -> None:
+    def _open(self, context: Context, custom_ops: Sequence[CustomOp]) -> None:
         self._context = context
+        self._custom_ops = tuple(custom_ops)
         try:
+            context.register_custom_ops(self._custom_ops)
             self._bind(context.image_inputs(), context.logical_outputs(), dynamic=False)
         except BaseException:
             context.close()
@@ -152,7 +158,7 @@ class Model(Closeable):
         Raises `CallError` for a model of several input shapes, which runtimes don't duplicate.
         """
         duplicate: Model = type(self).__new__(type(self))
-        duplicate._open(self._context.dup())
+        duplicate._open(self._context.dup(), self._custom_ops)
         return duplicate
 
     def dynamic_shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:

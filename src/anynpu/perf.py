@@ -62,7 +62,10 @@ def parse_perf_detail(text: str) -> LayerTable:
     lines = text.splitlines()
     start = next((n for n, line in enumerate(lines) if _HEADER.match(line)), None)
     if start is None:
-        raise ModelError(f"the runtime's text has no table of layers: {text[:200]!r}")
+        raise ModelError(
+            f"the runtime's text has no table of layers; it takes a context with "
+            f"COLLECT_PERF_MASK (profile=True): {text[:200]!r}"
+        )
     title = next((line.strip() for line in lines[:start] if "Information" in line), "")
     columns = _columns(lines[start])
     rows: list[LayerRow] = []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import anynpu
 from anynpu import soc
@@ -162,6 +163,27 @@ def test_many_contexts(
     _, log = succeed(program, soft_folder, model, source, output, ANYNPU_SOFT_CLOCK=clock)
     assert log == []
     np.testing.assert_array_equal(np.fromfile(output, np.float32), by_python(model, values))
+
+
+def test_custom_operators(compiled: Callable[..., Path], soft_folder: Path, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(-9, 9, (1, 3, 4, 5)).astype(np.float32)
+    model, source, output = (tmp_path / name for name in ("model.onnx", "in.bin", "out.bin"))
+    model.write_bytes(
+        models.save(
+            [
+                helper.make_node("cstScale", ["x"], ["a"], "first", domain="tests", factor=-2.5),
+                helper.make_node("Abs", ["a"], ["y"], domain="tests"),
+            ],
+            [("x", models.FLOAT, values.shape)],
+            [("y", models.FLOAT, values.shape)],
+        )
+    )
+    values.tofile(source)
+    program = compiled("custom_op", soft_folder, "rknnrt")
+    printed, log = succeed(program, soft_folder, model, source, output)
+    assert log == []
+    assert printed == ["init first factor -2.5", "destroy after 2 runs"]
+    np.testing.assert_array_equal(np.fromfile(output, np.float32), np.abs(values * -2.5).ravel())
 
 
 def test_a_program_without_its_configuration(

@@ -305,3 +305,12 @@ def run_once(context: Context, value: np.ndarray) -> np.ndarray:
     result = np.empty(context.outputs[0].shape, np.float32)
     context.get_outputs([result], as_float=True)
     return result
+
+
+def test_custom_operators_are_kept_and_not_quantised(tmp_path: Path) -> None:
+    data = build(models.custom(factor=2.0), BuildOptions())
+    (node,) = (n for n in onnx.load_from_string(data).graph.node if n.domain)
+    assert (node.op_type, node.attribute[0].f) == ("cstScale", 2.0)
+    np.save(tmp_path / "a.npy", np.ones((1, 3, 4, 5), np.float32))
+    with pytest.raises(anynpu.ModelError, match=r"'cstScale'.* can't be quantised"):
+        build(models.custom(), BuildOptions(quantize=tmp_path))

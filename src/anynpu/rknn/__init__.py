@@ -6,11 +6,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .context import Context
+    from .custom_ops import CustomOp, custom_op
+    from .custom_ops_python import CustomOpNode, UseBuiltin
     from .matmul import Matmul
 
-__all__ = ["Matmul"]
+__all__ = ["Context", "CustomOp", "CustomOpNode", "Matmul", "UseBuiltin", "custom_op"]
 
-_HOMES = {"Matmul": "matmul"}
+_HOMES = {
+    "Context": "context",
+    "CustomOp": "custom_ops",
+    "CustomOpNode": "custom_ops_python",
+    "Matmul": "matmul",
+    "UseBuiltin": "custom_ops_python",
+    "custom_op": "custom_ops",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,20 +6,22 @@ import ctypes
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelError, TensorError
+from ..errors import ModelError, StateError, TensorError
 from ..lifetime import Closeable
 from ..tensor import DType, TensorInfo
 from . import abi
+from .custom_ops import CustomOp, bind_all
+from .custom_ops_python import PythonCallbacks
 from .handle import ContextHandle
 from .library import RknnLibrary, load
 from .memory import Memory
 from .queries import MemorySize, Queries, shape_attributes, tensor_info
-from .status import check
+from .status import check, error_for
 
 __all__ = ["Context", "Memory", "MemorySize", "tensor_info"]
 
@@ -70,6 +72,8 @@ class Context(Queries, Closeable):
         handle = ContextHandle(library, value)
         self._finalizer = weakref.finalize(self, handle.close)
         self._bound: dict[str, Memory] = {}
+        self._has_custom_ops = False
+        self._callbacks: list[PythonCallbacks] = []
         try:
             super().__init__(handle)
         except BaseException:
@@ -104,6 +108,35 @@ class Context(Queries, Closeable):
         """`rknn_destroy`; closing twice does nothing. Memory that arrays share goes with them."""
         self._bound.clear()
         self._finalizer()
+
+    # ----------------------------------------------------------------------- custom operators
+
+    def register_custom_ops(self, operators: Sequence[CustomOp]) -> None:
+        """Let operators compute the nodes of their types: `rknn_register_custom_ops`, 4.7.1.
+
+        A vendor's library keeps the operators of one call only, so a second one there raises
+        `StateError`; on the soft NPU calls add up. A duplicate of the context knows none of them.
+        """
+        if not operators:
+            return
+        if self._has_custom_ops and not self.library.is_soft:
+            raise StateError("the vendor's library takes all custom operators in one call only")
+        array, callbacks = bind_all(operators, self.library)
+        # C may call them even where registering fails, and until the context is destroyed.
+        self._handle.keep_alive([array, *operators, *callbacks])
+        self._callbacks += callbacks
+        code = self.library.rknn_register_custom_ops(self.handle, array, len(array))
+        if code:
+            names = ", ".join(operator.op_type for operator in operators)
+            self._fail("rknn_register_custom_ops", code, f"operators: {names}; the log says more")
+        self._has_custom_ops = True
+
+    def _fail(self, call: str, code: int, detail: str = "") -> NoReturn:
+        """Raise the exception for a code; its cause is what a custom operator in Python raised."""
+        causes = [callbacks.failure for callbacks in self._callbacks if callbacks.failure]
+        for callbacks in self._callbacks:
+            callbacks.failure = None
+        raise error_for(call, code, detail) from (causes[0] if causes else None)
 
     # ---------------------------------------------------------------------------------- cores
 
@@ -175,11 +208,13 @@ class Context(Queries, Closeable):
             extend = abi.RunExtend(timeout_ms=timeout_ms, non_block=non_block, fence_fd=-1)
             code = self.library.rknn_run(self.handle, ctypes.byref(extend))
         if code:
-            check("rknn_run", code)
+            self._fail("rknn_run", code)
 
     def wait(self) -> None:
         """Wait for the run that was begun with `non_block`: `rknn_wait`, which boards refuse."""
-        check("rknn_wait", self.library.rknn_wait(self.handle, None))
+        code = self.library.rknn_wait(self.handle, None)
+        if code:
+            self._fail("rknn_wait", code)
 
     def get_outputs(self, arrays: Sequence[NDArray[Any]], *, as_float: bool) -> None:
         """Write every output into its array: `rknn_outputs_get` into the caller's memory.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ClosedError
@@ -25,6 +26,7 @@ class ContextHandle:
         self._lock = threading.RLock()
         self._memories: set[int] = set()
         self._closing = self._destroyed = False
+        self._kept: list[Any] = []
 
     @property
     def value(self) -> int:
@@ -37,6 +39,10 @@ class ContextHandle:
         """Remember a memory (a pointer to its `rknn_tensor_mem`)."""
         with self._lock:
             self._memories.add(ctypes.addressof(pointer.contents))
+
+    def keep_alive(self, objects: Sequence[Any]) -> None:
+        """Hold on to what C calls or reads until the context is destroyed."""
+        self._kept.extend(objects)
 
     def destroy_memory(self, pointer: Any) -> None:
         """`rknn_destroy_mem`, once for each memory, and what was waiting for it."""
@@ -57,3 +63,4 @@ class ContextHandle:
         if self._closing and not self._memories and not self._destroyed:
             self._destroyed = True
             getattr(self.library, self._destroy)(self._value)
+            self._kept.clear()

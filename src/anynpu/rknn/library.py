@@ -17,7 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from .. import soc as socs
-from ..errors import LibraryNotFoundError, MissingFunctionError, OptionError, SoftNpuWarning
+from ..errors import (
+    LibraryError,
+    LibraryNotFoundError,
+    MissingFunctionError,
+    OptionError,
+    SoftNpuWarning,
+)
 from .abi import FUNCTIONS, Function
 
 LIBRARY_VARIABLE = "ANYNPU_RKNN_LIBRARY"
@@ -56,11 +62,16 @@ class RknnLibrary:
     """
 
     def __init__(
-        self, path: str, bind: Callable[[Function], Callable[..., int] | None], is_soft: bool
+        self,
+        path: str,
+        bind: Callable[[Function], Callable[..., int] | None],
+        is_soft: bool,
+        shared: Callable[[], str],
     ) -> None:
         self.path = path
         self.is_soft = is_soft
         self._bind = bind
+        self._shared = shared
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         try:
@@ -83,6 +94,17 @@ class RknnLibrary:
         except MissingFunctionError:
             return False
         return True
+
+    def expose(self) -> None:
+        """Let shared libraries that are loaded from now on find the runtime's functions.
+
+        Plugins call them by their names. For the soft NPU this builds its shared library where it
+        isn't there yet; raises `LibraryError` where that fails.
+        """
+        try:
+            ctypes.CDLL(self._shared(), ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise LibraryError(f"{self.path} can't be shared with plugins: {error}") from error
 
     def __repr__(self) -> str:
         return f"<RknnLibrary {self.path}>"
@@ -152,7 +174,7 @@ def _open(name: str, board_only: bool) -> RknnLibrary:
         if library is None:
             shared = ctypes.CDLL(name)
             is_soft = hasattr(shared, SOFT_MARKER)
-            library = _loaded[name] = RknnLibrary(name, _binder(shared), is_soft)
+            library = _loaded[name] = RknnLibrary(name, _binder(shared), is_soft, lambda: name)
     if board_only and library.is_soft:
         raise OSError("this is anynpu's soft NPU, not a vendor's library")
     return library
@@ -171,14 +193,17 @@ def _binder(shared: ctypes.CDLL) -> Callable[[Function], Callable[..., int] | No
 
 def _soft() -> RknnLibrary:
     # The one place above the C ABI that knows of the soft NPU.
-    from ..soft.rknn import function_table
+    from ..soft.rknn import function_table, shared_library
 
     name = (socs.chosen() or socs.DEFAULT).library
     with _lock:
         library = _loaded.get(f"{SOFT} {name}")
         if library is None:
             library = _loaded[f"{SOFT} {name}"] = RknnLibrary(
-                "the soft NPU", _table_binder(function_table(name)), is_soft=True
+                "the soft NPU",
+                _table_binder(function_table(name)),
+                is_soft=True,
+                shared=lambda: shared_library(name),
             )
     return library
 

@@ -158,7 +158,7 @@ class Queries:
     def perf_detail(self) -> str:
         """The runtime's table of layers of the last run: RKNN_QUERY_PERF_DETAIL.
 
-        The context must have been made with InitFlag.COLLECT_PERF_MASK.
+        Without InitFlag.COLLECT_PERF_MASK the text is empty, or the call fails.
         """
         info = self._query(abi.Query.PERF_DETAIL, abi.PerfDetail())
         return text(ctypes.string_at(info.perf_data, info.data_len))

@@ -7,6 +7,7 @@ import gc
 import inspect
 import os
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,8 @@ VALID = [
     models.quantized(),
     models.two_inputs(),
     models.convolution(),
+    models.custom(axis=1, mode="text"),
+    models.custom("Abs", floats=[1.0, 2.0]),
     write_soft(
         models.add_one(), target="rk3588", toolkit="t", inputs=[("x", (1,))], outputs=[("y", (1,))]
     ),
@@ -86,6 +89,10 @@ class Fuzzer:
         self.mems: list[Any] = []
         self.stale: list[Any] = []
         self.memory = np.zeros(1 << 16, np.uint8)
+        self.thread = threading.get_ident()
+        self.running = 0
+        self.callbacks = [abi.CustomOpCallback(self.callback) for _ in range(2)]
+        self.destroy_callback = abi.CustomOpDestroyCallback(lambda _: self.integer())
         self.descriptor = os.memfd_create("fuzz")
         os.ftruncate(self.descriptor, 8192)
 
@@ -184,7 +191,8 @@ class Fuzzer:
             self.random.choice([0, 0, 1000, -1]),
             self.integer(),
         )
-        return self.npu.rknn_run(self.handle(), self.random.choice([None, ctypes.byref(extend)]))
+        self.running = self.handle()
+        return self.npu.rknn_run(self.running, self.random.choice([None, ctypes.byref(extend)]))
 
     def wait(self) -> int:
         return self.npu.rknn_wait(self.handle(), None)
@@ -215,7 +223,8 @@ class Fuzzer:
         return self.npu.rknn_set_batch_core_num(self.handle(), self.integer())
 
     def set_input_shapes(self) -> int:
-        return self.npu.rknn_set_input_shapes(self.handle(), self.count() & 1, self.attr())
+        self.running = self.handle()
+        return self.npu.rknn_set_input_shapes(self.running, self.count() & 1, self.attr())
 
     def set_input_shape(self) -> int:
         return self.npu.rknn_set_input_shape(self.handle(), self.attr())
@@ -364,8 +373,59 @@ class Fuzzer:
             del self.products[handle]
         return code
 
+    def callback(self, context: Any, inputs: Any, n: int, outputs: Any, m: int) -> int:
+        """What an operator might do: look around, spoil what it got, call back, fail."""
+        self.get_attribute(context)
+        for tensor in (*inputs[:n], *outputs[:m]):
+            ctypes.memset(tensor.mem.virt_addr + tensor.mem.offset, 7, tensor.mem.size)
+            if self.random.random() < 0.2:
+                ctypes.memset(ctypes.byref(tensor), 0xFF, ctypes.sizeof(tensor))
+        context.contents.priv_data = self.random.getrandbits(64)
+        context.contents.internal_ctx = self.random.getrandbits(64)
+        if self.random.random() < 0.2 and threading.get_ident() == self.thread:
+            calls = [self.npu.rknn_run, self.npu.rknn_wait]
+            assert self.random.choice(calls)(self.running, None) in KNOWN_CODES
+            if self.random.random() < 0.2:
+                code = self.npu.rknn_destroy(self.running)
+                assert code in KNOWN_CODES - {SUCC} or self.running not in self.handles
+        return self.random.choice([0, 0, 0, 0, -1, -14, self.integer()])
+
+    def get_attribute(self, context: Any = None) -> int:
+        made_up = abi.CustomOpContext(internal_ctx=self.random.getrandbits(64))
+        found = abi.CustomOpAttr()
+        self.npu.rknn_custom_op_get_op_attr(
+            context or self.random.choice([None, ctypes.pointer(made_up)]),
+            self.random.choice([None, b"", b"axis", b"mode", b"name", b"\xff"]),
+            self.random.choice([None, ctypes.byref(found), ctypes.byref(found)]),
+        )
+        if found.n_elems:
+            assert ctypes.string_at(found.data, found.n_elems)
+        return SUCC
+
+    def register_custom_ops(self) -> int:
+        operators = (abi.CustomOp * 2)()
+        missing = abi.CustomOpCallback()
+        for operator in operators:
+            operator.op_type = self.random.choice(
+                [b"cstScale", b"Abs", b"Relu", b"Conv", b"", b"X"]
+            )
+            operator.target = self.random.choice([1, 1, 1, 2, self.integer()])
+            for name in ("init", "prepare", "compute", "compute_native"):
+                setattr(operator, name, self.random.choice([*self.callbacks, missing]))
+            operator.destroy = self.destroy_callback
+            operator.cl_kernel_name = self.random.choice([b"", b"k"])
+            operator.cl_source_size = self.random.choice([0, 5, 2**63])
+            operator.cl_kernel_source = self.random.choice([None, b"/no/such/file", b"kernel"])
+        count = self.random.choice([0, 1, 1, 2, 2**31, 2**32 - 1])
+        pointer = self.random.choice([operators, operators, None])
+        self.running = self.handle()
+        return self.npu.rknn_register_custom_ops(self.running, pointer, count)
+
     def go(self, steps: int) -> None:
-        rare = [self.init, self.destroy, self.dup_context, self.matmul_create, self.matmul_destroy]
+        rare = [
+            self.init, self.destroy, self.dup_context, self.register_custom_ops,
+            self.matmul_create, self.matmul_destroy,
+        ]  # fmt: skip
         common = [
             self.query, self.inputs_set, self.run, self.wait, self.outputs_get,
             self.outputs_release, self.set_core_mask, self.set_batch_core_num,
@@ -373,6 +433,7 @@ class Fuzzer:
             self.mem_sync, self.set_mem, self.set_io_mem, self.matmul_set_io_mem,
             self.matmul_run, self.matmul_set_all, self.matmul_set_core_mask,
             self.matmul_set_dynamic_shape, self.matmul_parameters, self.matmul_layout,
+            self.get_attribute,
         ]  # fmt: skip
         for _ in range(3):
             self.init()

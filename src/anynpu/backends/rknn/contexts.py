@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ... import soc as socs
-from ...errors import CallError, MissingFunctionError, ModelError, OptionError
-from ...rknn import custom_ops
+from ...errors import CallError, LibraryError, MissingFunctionError, ModelError, OptionError
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
 from ...rknn.context import Context
+from ...rknn.custom_ops import CustomOp
+from ...rknn.library import RknnLibrary
 from ...rknn.model_file import read_frame
 from ..base import ModelSource
 from .options import RknnOptions
@@ -28,6 +29,7 @@ class WorkerContexts:
         self.model, self._options, self._weights = model, options, weights
         self._shares = _may_share(options, weights)
         self.chip = socs.detect() or socs.chosen() or _chip_of(model)
+        self._operators: list[CustomOp] | None = None
         self.all: list[Context] = []
         try:
             self.all.append(self._first())
@@ -39,7 +41,6 @@ class WorkerContexts:
                 self.all.append(self.another())
             for context, core in zip(self.all, self.cores, strict=True):
                 _choose_core(context, core, options)
-            custom_ops.register(self.all, options.custom_op_paths, options.custom_op_default_path)
         except BaseException:
             self.close()
             raise
@@ -66,9 +67,18 @@ class WorkerContexts:
 
     def _first(self) -> Context:
         flags = InitFlag.PRIOR_HIGH if self._weights is None else InitFlag.SHARE_WEIGHT_MEM
-        return Context(
+        context = Context(
             self.model, library=self._options.library, flags=flags, share_with=self._weights
         )
+        try:
+            if self._operators is None:
+                self._operators = _load_operators(self._options, context.library)
+            # All at once, as the vendor's library wants it.
+            context.register_custom_ops(self._operators)
+        except BaseException:
+            context.close()
+            raise
+        return context
 
     def _worker_cores(self) -> Iterator[int | None]:
         options = self._options
@@ -82,6 +92,15 @@ class WorkerContexts:
             yield from [place] * options.threads_per_core
 
 
+def _load_operators(options: RknnOptions, library: RknnLibrary) -> list[CustomOp]:
+    operators = list(options.custom_ops)
+    operators += [CustomOp.load(path, library=library) for path in options.custom_op_paths]
+    if options.custom_op_default_path:
+        operators += CustomOp.load_default(library=library)
+    _check_names(operators)
+    return operators
+
+
 def _may_share(options: RknnOptions, weights: Context | None) -> bool:
     """Whether workers' contexts are duplicates of the first one."""
     if options.wants_custom_ops and not options.disable_dup_context:
@@ -92,6 +111,15 @@ def _may_share(options: RknnOptions, weights: Context | None) -> bool:
             stacklevel=2,
         )
     return not options.disable_dup_context and not options.wants_custom_ops and weights is None
+
+
+def _check_names(operators: Sequence[CustomOp]) -> None:
+    seen = set()
+    for operator in operators:
+        key = (operator.op_type, operator.version, operator.target)
+        if key in seen:
+            raise LibraryError(f"there are two operators {operator.op_type!r} to register")
+        seen.add(key)
 
 
 def _choose_core(context: Context, core: int | None, options: RknnOptions) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from ...errors import OptionError
 from ...options import Converter, Options, anything, boolean, choice, option, paths
 from ...rknn.abi import CoreMask
+from ...rknn.custom_ops import CustomOp
 
 LayoutLike = Literal["nchw", "original", "nchw_software", "original_software", "nhwc", "any"]
 TpModeLike = Literal["auto", "all", "0", "1", "2", "0,1", "0,1,2"]
@@ -42,6 +43,13 @@ def _tp_mode(name: str, value: Any) -> Any:
     return choice(*MASKS)(name, str(value).replace(" ", ""))
 
 
+def _custom_ops(name: str, value: Any) -> tuple[CustomOp, ...]:
+    given = [value] if isinstance(value, CustomOp) else value
+    if not isinstance(given, Sequence) or not all(isinstance(op, CustomOp) for op in given):
+        raise OptionError(f"{name} is {value!r}; it takes a CustomOp or a sequence of them")
+    return tuple(given)
+
+
 _INPUT_LAYOUTS = ("original", "nchw", "original_software", "nchw_software", "nhwc", "any")
 
 
@@ -57,8 +65,9 @@ class RknnOptions(Options):
     schedule is given, lets the runtime choose one for each, with as many workers as cores.
 
     `disable_dup_context` loads the model once for each worker instead of sharing the weights.
-    `custom_op_paths` are plugins with custom operators, `custom_op_default_path` loads those of
-    the vendor's folder too. `library` is what `anynpu.rknn.library.load` takes.
+    `custom_ops` are custom operators, `custom_op_paths` plugins with such, and
+    `custom_op_default_path` loads those of the vendor's folder too. `library` is what
+    `anynpu.rknn.library.load` takes.
 
     `output_dtype` is ``"float32"`` for real values or ``"model"`` for the model's own dtype,
     quantised. `output_layout` is ``"original"`` (``"nchw"``) for images as in the model's source,
@@ -71,6 +80,7 @@ class RknnOptions(Options):
     disable_dup_context: bool = option(False, boolean)
     custom_op_paths: tuple[str, ...] = option((), paths, "custom_op_path")
     custom_op_default_path: bool = option(False, boolean, "load_custom_ops_from_default_path")
+    custom_ops: tuple[CustomOp, ...] = option((), _custom_ops)
     library: Any = option(None, anything)
     output_dtype: str = option("float32", choice("float32", "model"))
     output_layout: str = option("original", _layout("original", "nchw", "nhwc", "native"))
@@ -90,8 +100,8 @@ class RknnOptions(Options):
 
     @property
     def wants_custom_ops(self) -> bool:
-        """Whether plugins are to be loaded."""
-        return bool(self.custom_op_paths) or self.custom_op_default_path
+        """Whether there are custom operators, or may be."""
+        return bool(self.custom_ops or self.custom_op_paths) or self.custom_op_default_path
 
 
 class RknnProviderOptions(TypedDict, total=False):
@@ -114,6 +124,7 @@ class RknnProviderOptions(TypedDict, total=False):
     custom_op_paths: PathLike | Sequence[PathLike]
     custom_op_default_path: bool
     load_custom_ops_from_default_path: bool
+    custom_ops: CustomOp | Sequence[CustomOp]
     library: PathLike
     output_dtype: Literal["float32", "model"]
     output_layout: Literal["original", "nchw", "nhwc", "native"]
@@ -137,8 +148,9 @@ def make_provider_options(
 ) -> RknnProviderOptions:
     """Provider options, checked: `RknnOptions` says what they mean.
 
-    `more` are the options beyond EZ RKNN Async's: dispatch, library, output_dtype, output_layout,
-    zero_copy_layout. Raises `OptionError`, a ValueError, for wrong values and contradictions.
+    `more` are the options beyond EZ RKNN Async's: custom_ops, dispatch, library, output_dtype,
+    output_layout, zero_copy_layout. Raises `OptionError`, a ValueError, for wrong values and
+    contradictions.
     """
     given = {name: value for name, value in locals().items() if name != "more"} | more
     options = {name: value for name, value in given.items() if value is not None}

@@ -5,10 +5,14 @@ from __future__ import annotations
 from ...errors import ModelError
 from ..formats import rknn as rknn_format
 from .program import (
+    CustomCall,
+    Customization,
+    CustomNode,
     Instance,
     Layer,
     LoweredModel,
     MeasuredLayer,
+    MissingOperatorError,
     Normalization,
     Port,
     Program,
@@ -17,10 +21,14 @@ from .program import (
 from .source import ModelSource
 
 __all__ = [
+    "CustomCall",
+    "CustomNode",
+    "Customization",
     "Instance",
     "Layer",
     "LoweredModel",
     "MeasuredLayer",
+    "MissingOperatorError",
     "ModelSource",
     "Normalization",
     "Port",

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
 
 from ...errors import ModelError
 from ...rknn.abi import MAX_DIMS
 from ..metadata import Metadata
 from . import onnx_bytes
-from .program import Instance, LoweredModel, MeasuredLayer, Program, Variant
+from .program import (
+    NOT_CUSTOMIZED,
+    Customization,
+    CustomNode,
+    Instance,
+    LoweredModel,
+    MeasuredLayer,
+    Port,
+    Program,
+    Variant,
+)
 from .source import ModelSource
 
 try:
@@ -26,19 +33,21 @@ except ImportError as error:
     ) from error
 
 from .onnx_boundary import Boundary, Terminal, cut, fed_inputs, fix_shapes, shape_sets
+from .onnx_custom import NOTHING, Edge, Knowledge, knowledge, node_keys, use_builtin
+from .onnx_instance import OnnxInstance, bound_dtype
 from .onnx_layers import lower
-from .onnx_profile import profiled_run
+from .onnx_plan import Cut, Plan, Resolved, step_models
+from .onnx_profile import custom_layer, profiled_run
 from .onnx_weights import fill_removed_weights
 
-_SIGN_BIT = 0x80
 _MAX_BYTES = 2**31 - 1
 """Sizes in the C API are 32 bits wide; twice a float32 tensor of this many bytes still fits."""
 
 
 class OnnxProgram(Program):
-    """An ONNX model, cut where the device would begin and end, in one ONNX Runtime session.
+    """An ONNX model, cut where the device would begin and end, and at custom operators.
 
-    The session is shared: ONNX Runtime lets several threads run it at once.
+    Sessions are shared: ONNX Runtime lets several threads run one at once.
     """
 
     framework = "ONNX"
@@ -52,12 +61,17 @@ class OnnxProgram(Program):
         self.custom_string = metadata.custom_string
         self.producer = f"{model.producer_name} {model.producer_version}".strip() or "unknown"
         self.input_shapes = shape_sets(model, metadata)
+        self._input_names = [info.name for info in fed_inputs(model.graph)]
         self._boundary = cut(model, metadata)
+        self._keys = node_keys(model)
+        self._as_it_is = Cut(frozenset(key.index for key in self._keys if key.is_foreign))
         self._variants: dict[int, tuple[Boundary, Variant]] = {}
         self._lowered: dict[int, LoweredModel] = {}
-        self._lock = threading.Lock()
-        _check_sizes(self._with_inputs(self.largest))
-        self._session = _open_session(model, _options())
+        self._plans: dict[Cut, Plan] = {}
+        self._resolved: dict[tuple[Cut, int], Resolved] = {}
+        self._lock = threading.RLock()
+        _check_sizes(terminal.port for terminal in self._with_inputs(self.largest))
+        self._plan(self._as_it_is, model)
         self.variant(self.largest)
 
     def variant(self, number: int) -> Variant:
@@ -67,21 +81,37 @@ class OnnxProgram(Program):
         with self._lock:
             if number not in self._lowered:
                 model = self._model()
-                names = [info.name for info in fed_inputs(model.graph)]
-                fix_shapes(model, dict(zip(names, self.input_shapes[number], strict=True)))
+                fix_shapes(model, self._shapes(number))
                 self._lowered[number] = lower(model)
             return self._lowered[number]
 
-    def instance(self, number: int) -> OnnxInstance:
-        return OnnxInstance(self._session, self._resolve(number)[0])
+    def custom_nodes(self, number: int, op_types: Collection[str] = ()) -> tuple[CustomNode, ...]:
+        wanted = {key.index for key in self._keys if key.op_type in op_types}
+        nodes = self._resolution(Cut(self._as_it_is.taken | wanted), number).nodes
+        return tuple(nodes.values())
+
+    def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> OnnxInstance:
+        taken = (self._as_it_is.taken | set(custom.calls)) - custom.builtin
+        chosen = Cut(taken, custom.builtin & self._as_it_is.taken)
+        resolved = self._resolution(chosen, number)
+        boundary = self._resolve(number)[0]
+        return OnnxInstance(chosen, self._plans[chosen], resolved, boundary, custom.calls)
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, OnnxInstance), "an instance of this program"
-        model = self._model()
-        cut(model, Metadata.parse({entry.key: entry.value for entry in model.metadata_props}))
-        return profiled_run(
-            lambda options: _open_session(model, options), _options(), instance.feeds()
-        )
+        chosen, arrays = instance.cut, instance.feeds()
+        model = self._cut_model()
+        use_builtin(model, chosen.builtin)
+        edges = {name: Edge(array.dtype, array.shape) for name, array in arrays.items()}
+        layers: list[MeasuredLayer] = []
+        for step in step_models(model, chosen.taken, edges):
+            if isinstance(step, int):
+                layers.append(custom_layer(*instance.custom_time(step)))
+            else:
+                names = [info.name for info in step.graph.input if info.name in arrays]
+                feeds = {name: arrays[name] for name in names}
+                layers += profiled_run(partial(_open_session, step), _options(), feeds)
+        return tuple(layers)
 
     def _model(self) -> onnx.ModelProto:
         """The model as it is in the file, with removed weights filled in."""
@@ -89,6 +119,14 @@ class OnnxProgram(Program):
         donor = self._weights
         fill_removed_weights(model, donor._model() if isinstance(donor, OnnxProgram) else None)
         return model
+
+    def _cut_model(self) -> onnx.ModelProto:
+        model = self._model()
+        cut(model, Metadata.parse({entry.key: entry.value for entry in model.metadata_props}))
+        return model
+
+    def _shapes(self, number: int) -> dict[str, tuple[int, ...]]:
+        return dict(zip(self._input_names, self.input_shapes[number], strict=True))
 
     def _with_inputs(self, number: int) -> tuple[Terminal, ...]:
         return tuple(
@@ -103,115 +141,67 @@ class OnnxProgram(Program):
         with self._lock:
             if number not in self._variants:
                 inputs = self._with_inputs(number)
-                outputs = _with_shapes(self._session, inputs, self._boundary.outputs)
+                edges = self._resolution(self._as_it_is, number).edges
+                outputs = tuple(
+                    replace(terminal, port=replace(terminal.port, shape=edges[terminal.name].shape))
+                    for terminal in self._boundary.outputs
+                )
+                _check_sizes(terminal.port for terminal in outputs)
                 self._variants[number] = (
                     Boundary(inputs, outputs),
                     Variant(tuple(t.port for t in inputs), tuple(t.port for t in outputs)),
                 )
             return self._variants[number]
 
+    def _plan(self, chosen: Cut, model: onnx.ModelProto) -> Plan:
+        """The sessions for a choice of nodes; `model` is cut already, and may be changed."""
+        use_builtin(model, chosen.builtin)
+        self._plans[chosen] = Plan(
+            model,
+            [key for key in self._keys if key.index in chosen.taken],
+            self._edges(self.largest),
+            self._knowledge(chosen, self.largest),
+            lambda part: _open_session(part, _options()),
+            has_fixed_shapes=len(self.input_shapes) == 1,
+        )
+        return self._plans[chosen]
 
-class OnnxInstance(Instance):
-    """Arrays bound to the session once, so that a run allocates and copies nothing more."""
+    def _resolution(self, chosen: Cut, number: int) -> Resolved:
+        with self._lock:
+            if (chosen, number) not in self._resolved:
+                plan = self._plans.get(chosen) or self._plan(chosen, self._cut_model())
+                resolved = plan.resolve(self._edges(number), self._knowledge(chosen, number))
+                for node in resolved.nodes.values():
+                    _check_sizes((*node.inputs, *node.outputs))
+                self._resolved[chosen, number] = resolved
+            return self._resolved[chosen, number]
 
-    def __init__(self, session: onnxruntime.InferenceSession, boundary: Boundary) -> None:
-        self._session: onnxruntime.InferenceSession | None = session
-        self._binding: Any = session.io_binding()
-        self._options = onnxruntime.RunOptions()
-        self._names = [terminal.name for terminal in boundary.inputs]
-        self._bound_inputs: list[NDArray[Any]] = []
-        self._flips_in: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        self._flips_out: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        self.inputs = tuple(self._bind_input(terminal) for terminal in boundary.inputs)
-        self.outputs = tuple(self._bind_output(terminal) for terminal in boundary.outputs)
+    def _edges(self, number: int) -> dict[str, Edge]:
+        """The inputs as ONNX Runtime has them."""
+        return {
+            terminal.name: Edge(bound_dtype(terminal), terminal.port.shape)
+            for terminal in self._with_inputs(number)
+        }
 
-    def _bind_input(self, terminal: Terminal) -> NDArray[Any]:
-        array, bound = _arrays(terminal)
-        self._binding.bind_ortvalue_input(terminal.name, _ort_value(bound))
-        self._bound_inputs.append(bound)
-        if bound is not array:
-            self._flips_in.append((array.view(np.uint8), bound))
-        return array
-
-    def _bind_output(self, terminal: Terminal) -> NDArray[Any]:
-        array, bound = _arrays(terminal)
-        self._binding.bind_ortvalue_output(terminal.name, _ort_value(bound))
-        if bound is not array:
-            self._flips_out.append((bound, array.view(np.uint8)))
-        return array
-
-    def run(self) -> None:
-        session = self._session
-        assert session is not None, "run after close"
-        self._flip(self._flips_in)
-        # A `cancel` that came after the end of the run before is not meant for this one.
-        self._options.terminate = False
-        try:
-            session.run_with_iobinding(self._binding, self._options)
-        except Exception as error:  # ONNX Runtime's errors have no base of their own
-            raise ModelError(f"ONNX Runtime: {error}") from error
-        self._flip(self._flips_out)
-
-    def cancel(self) -> None:
-        self._options.terminate = True
-
-    def feeds(self) -> dict[str, NDArray[Any]]:
-        """The inputs as ONNX Runtime takes them, by their names there."""
-        self._flip(self._flips_in)
-        return dict(zip(self._names, self._bound_inputs, strict=True))
-
-    def close(self) -> None:
-        self._session = self._binding = None
-        self._flips_in, self._flips_out, self._bound_inputs = [], [], []
-        self.inputs = self.outputs = ()
-
-    @staticmethod
-    def _flip(pairs: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
-        """Where the device has int8 and the model uint8, the sign bit differs."""
-        for source, target in pairs:
-            np.bitwise_xor(source, _SIGN_BIT, out=target)
+    def _knowledge(self, chosen: Cut, number: int) -> Knowledge:
+        """What is known of the tensors at nodes that are taken."""
+        if not chosen.taken:
+            return NOTHING
+        # The cut model has other nodes; what a node makes is called the same there.
+        keys = [key for key in self._keys if key.index in chosen.taken]
+        known = knowledge(self._model(), keys, self._shapes(number))
+        at_edge = {
+            terminal.name: terminal.bound_quantization
+            for terminal in self._boundary.inputs
+            if terminal.bound_quantization is not None
+        }
+        return replace(known, quantizations={**known.quantizations, **at_edge})
 
 
-def _with_shapes(
-    session: onnxruntime.InferenceSession, inputs: Sequence[Terminal], outputs: Sequence[Terminal]
-) -> tuple[Terminal, ...]:
-    """The outputs with their shapes: as ONNX Runtime infers them, else by computing zeros once."""
-    shapes = [tuple(node.shape) for node in session.get_outputs()]
-    if not all(isinstance(size, int) for shape in shapes for size in shape):
-        shapes = _shapes_by_running(session, inputs)
-    resolved = tuple(
-        replace(terminal, port=replace(terminal.port, shape=shape))
-        for terminal, shape in zip(outputs, shapes, strict=True)
-    )
-    _check_sizes(resolved)
-    return resolved
-
-
-def _shapes_by_running(
-    session: onnxruntime.InferenceSession, inputs: Sequence[Terminal]
-) -> list[tuple[int, ...]]:
-    feeds = {terminal.name: _arrays(terminal)[1] for terminal in inputs}
-    try:
-        return [np.shape(output) for output in session.run(None, feeds)]
-    except Exception as error:  # ONNX Runtime's errors have no base of their own
-        raise ModelError(f"the shapes of the outputs can't be determined: {error}") from error
-
-
-def _check_sizes(terminals: Sequence[Terminal]) -> None:
-    for port in (terminal.port for terminal in terminals):
+def _check_sizes(ports: Iterable[Port]) -> None:
+    for port in ports:
         if port.elements * port.carrier.itemsize > _MAX_BYTES or len(port.shape) > MAX_DIMS:
             raise ModelError(f"tensor {port.name!r} of shape {port.shape} is too large for the API")
-
-
-def _arrays(terminal: Terminal) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(the array that the device sees, the array that ONNX Runtime sees), mostly the same one."""
-    port = terminal.port
-    array = np.zeros(port.shape, port.carrier)
-    return array, (np.zeros(port.shape, np.uint8) if terminal.is_unsigned else array)
-
-
-def _ort_value(array: NDArray[Any]) -> onnxruntime.OrtValue:
-    return onnxruntime.OrtValue.ortvalue_from_numpy(array, "cpu", 0)
 
 
 def _parse(data: bytes) -> onnx.ModelProto:

@@ -57,6 +57,14 @@ class Terminal:
     port: Port
     is_unsigned: bool = False
 
+    @property
+    def bound_quantization(self) -> Quantization | None:
+        """Scale and zero point of the tensor as the rewritten model has it."""
+        found = self.port.quantization
+        if found is None or not self.is_unsigned:
+            return found
+        return Quantization(found.scale, found.zero_point + _UNSIGNED_OFFSET)
+
 
 @dataclass(frozen=True)
 class Boundary:

@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from ...errors import ModelError
-from .program import MeasuredLayer
+from .program import CustomNode, MeasuredLayer
 
 _KERNEL = "_kernel_time"
 _SIZES = ("activation_size", "parameter_size", "output_size")
@@ -40,6 +40,21 @@ def profiled_run(
         events = json.loads(Path(session.end_profiling()).read_text())
     kernels = [event for event in events if event["name"].endswith(_KERNEL)]
     return tuple(_layer(event) for event in kernels[len(kernels) // 2 :])
+
+
+def custom_layer(node: CustomNode, microseconds: int) -> MeasuredLayer:
+    """A node that an operator from outside computed."""
+    ports = (*node.inputs, *node.outputs)
+    return MeasuredLayer(
+        name=node.name,
+        op_type=node.op_type,
+        inputs=tuple(port.shape for port in node.inputs),
+        output=next((port.shape for port in node.outputs), ()),
+        dtype=next((port.dtype.name.lower() for port in node.outputs), ""),
+        microseconds=microseconds,
+        kilobytes=sum(port.dtype.size_of(port.elements) for port in ports) / 1024,
+        is_custom=True,
+    )
 
 
 def _layer(event: dict[str, Any]) -> MeasuredLayer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import ModelError
 from ...tensor import DType, Quantization
 
 
@@ -118,7 +120,8 @@ class MeasuredLayer:
     """How long one layer of a run took on this machine.
 
     `name` is the node's name in the model as the engine runs it, `inputs` and `output` are shapes,
-    `kilobytes` is what it reads and writes here.
+    `kilobytes` is what it reads and writes here. `is_custom` says that an operator from outside
+    computed it.
     """
 
     name: str
@@ -128,6 +131,67 @@ class MeasuredLayer:
     dtype: str
     microseconds: int
     kilobytes: float
+    is_custom: bool = False
+
+
+@dataclass(frozen=True)
+class CustomNode:
+    """A node of a model that an operator from outside computes.
+
+    `index` tells it from the model's other nodes; one without a name is called as its first output.
+    `attributes` are one-dimensional arrays, a text being uint8. `inputs` and `outputs` are in the
+    model's own order of axes, all real numbers FLOAT32. `has_builtin` says that the engine has an
+    operator of the same name, `is_foreign` that it doesn't use it here. `assumed` are outputs of
+    which the model doesn't give the shape: they have that of the first input.
+    """
+
+    index: int
+    op_type: str
+    name: str
+    attributes: Mapping[str, NDArray[Any]]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    has_builtin: bool
+    is_foreign: bool
+    assumed: tuple[str, ...] = ()
+
+
+class CustomCall(ABC):
+    """How a custom node is computed.
+
+    `inputs` and `outputs` are C-contiguous arrays of the node's ports, the same ones for the
+    call's life; nodes that pass a tensor on share its array.
+    """
+
+    inputs: tuple[NDArray[Any], ...]
+    outputs: tuple[NDArray[Any], ...]
+
+    @abstractmethod
+    def run(self) -> None:
+        """Compute `outputs` from `inputs`; what it raises ends the instance's run."""
+
+
+class MissingOperatorError(ModelError):
+    """A run needs operators that neither the engine nor anybody else has: `op_types`."""
+
+    def __init__(self, op_types: Sequence[str]) -> None:
+        super().__init__(f"nobody has the operators {list(op_types)}")
+        self.op_types = tuple(op_types)
+
+
+@dataclass(frozen=True)
+class Customization:
+    """How an instance differs from its program.
+
+    `calls` compute the nodes of these indices; `builtin` are nodes for which the engine's own
+    operator of the same name steps in.
+    """
+
+    calls: Mapping[int, CustomCall]
+    builtin: frozenset[int] = frozenset()
+
+
+NOT_CUSTOMIZED = Customization({})
 
 
 class Instance(ABC):
@@ -142,7 +206,10 @@ class Instance(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Compute `outputs` from `inputs`; raises `ModelError` where that fails."""
+        """Compute `outputs` from `inputs`; raises `ModelError` where that fails.
+
+        What a `CustomCall` raises comes out as it is.
+        """
 
     @abstractmethod
     def cancel(self) -> None:
@@ -185,8 +252,16 @@ class Program(ABC):
         """The layers as an NPU would run them under a set of shapes, and what memory they take."""
 
     @abstractmethod
-    def instance(self, number: int) -> Instance:
-        """A new set of arrays to run with."""
+    def custom_nodes(self, number: int, op_types: Collection[str] = ()) -> tuple[CustomNode, ...]:
+        """The nodes for operators from outside under a set of shapes, in the order of execution.
+
+        These are the nodes that the engine has no operator for, and all nodes of `op_types`.
+        Raises `ModelError` where the model can't be cut at them.
+        """
+
+    @abstractmethod
+    def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> Instance:
+        """A new set of arrays to run with; `ModelError` where the model can't be run so."""
 
     @abstractmethod
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:

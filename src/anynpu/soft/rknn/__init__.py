@@ -47,6 +47,8 @@ IMPLEMENTED: dict[str, str] = {
     "rknn_matmul_run": "matmul.run",
     "rknn_matmul_destroy": "matmul.create",
     "rknn_B_normal_layout_to_native_layout": "matmul.native_layout",
+    "rknn_register_custom_ops": "custom_ops",
+    "rknn_custom_op_get_op_attr": "custom_ops",
 }
 """C function -> the module that implements it. What isn't here isn't exported."""
 
@@ -72,6 +74,13 @@ def _callbacks(library: str) -> tuple[dict[str, int], list[Any]]:
         name: getattr(import_module(f".{IMPLEMENTED[name]}", __name__), name) for name in declared
     }
     return make_table(declared, implementations)
+
+
+def shared_library(library: str = LIBRARIES[0]) -> str:
+    """The path of the shared library that exports a runtime's functions, built where needed."""
+    from ..cabi.build import library_folder
+
+    return str(library_folder() / f"{library}.so")
 
 
 def function_table(library: str = LIBRARIES[0]) -> dict[str, int]:

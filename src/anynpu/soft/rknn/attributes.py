@@ -65,6 +65,12 @@ def general_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
     attr.size_with_stride = port.dtype.size_of(max(blocked, rows))
 
 
+def model_order(attr: TensorAttr, port: Port) -> None:
+    """What a custom operator gets: the model's own order, images NCHW, nothing padded."""
+    is_image = len(port.shape) == 4
+    _fill(attr, port, port.shape, TensorFormat.NCHW if is_image else TensorFormat.UNDEFINED)
+
+
 def native_input(attr: TensorAttr, port: Port, soc: Soc) -> None:
     """RKNN_QUERY_NATIVE_INPUT_ATTR: as the NPU reads the input."""
     fmt = native_input_format(port)

@@ -18,6 +18,7 @@ from ..memory import DeviceMemory
 from .failure import Failure
 
 if TYPE_CHECKING:
+    from .custom_ops import CustomOperators
     from .job import Job
     from .zero_copy import Binding
 
@@ -29,7 +30,8 @@ _R = TypeVar("_R")
 class DeviceContext:
     """What is behind one handle, whatever it is for. Its lock is held during every call on it.
 
-    `last_cores` are those of the last run.
+    `last_cores` are those of the last run. `callback_thread` is the thread that is inside a custom
+    operator's callback.
     """
 
     purpose = ""
@@ -42,6 +44,7 @@ class DeviceContext:
         self.core_mask = CoreMask.AUTO
         self.last_cores: Cores = frozenset()
         self.job: Job | None = None
+        self.callback_thread: int | None = None
 
     @property
     def soc(self) -> Soc:
@@ -74,6 +77,7 @@ class Context(DeviceContext):
         self.weight_memory: DeviceMemory | None = None
         self.internal_memory: DeviceMemory | None = None
         self.perf_text: Any = None
+        self.operators: CustomOperators | None = None
         self.select(self.program.largest)
 
     def select(self, variant: int) -> None:
@@ -111,6 +115,9 @@ class Context(DeviceContext):
     def close(self) -> None:
         """Let go of the model and of every buffer that was lent."""
         super().close()
+        if self.operators is not None:
+            self.operators.close()
+            self.operators = None
         if self.instance is not None:
             self.instance.close()
         self.select(self.program.largest)
@@ -143,14 +150,28 @@ def borrow_as(kind: type[_C], handle: int) -> Iterator[_C]:
     """
     context = _find(kind, handle)
     while True:
-        if context.job is not None:
+        # A callback belongs to the job: it would wait for itself.
+        is_callback = _is_in_callback(context)
+        if context.job is not None and not is_callback:
             context.job.wait()
         with context.lock:
             if context.closed:
                 raise _invalid(handle)
-            if context.job is None or context.job.is_done:
+            if context.job is None or context.job.is_done or is_callback:
                 yield context
                 return
+
+
+def _is_in_callback(context: DeviceContext) -> bool:
+    return context.callback_thread == threading.get_ident()
+
+
+def refuse_in_callback(context: DeviceContext) -> None:
+    """FAIL where a custom operator's callback makes a call that changes what is being run."""
+    if _is_in_callback(context):
+        raise Failure(
+            ErrorCode.FAIL, "a custom op's callback can't make this call on the context it runs in"
+        )
 
 
 def borrow(handle: int) -> AbstractContextManager[Context]:
@@ -231,6 +252,7 @@ _REFUSALS = {
 def remove(handle: int, kind: type[DeviceContext] = DeviceContext) -> DeviceContext:
     """Take a context out of the table; CTX_INVALID if it isn't alive, or of another kind."""
     context = _find(kind, handle)
+    refuse_in_callback(context)
     if _contexts.pop(handle, None) is None:
         raise _invalid(handle)
     return context

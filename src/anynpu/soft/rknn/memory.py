@@ -187,6 +187,25 @@ def find(mem: Any) -> DeviceMemory:
     return _find(mem).memory
 
 
+def lend(ctx: Context, memory: DeviceMemory, size: int) -> TensorMem:
+    """A structure for `size` bytes of the runtime's own memory, which calls know like the others.
+
+    Until `take_back`; destroying the memory before is the program's mistake, and safe.
+    """
+    address = _hand_out(ctx, memory, MemoryOrigin.ALLOC_INSIDE, memory.address)
+    structure = TensorMem.from_address(address)
+    structure.size = size
+    return structure
+
+
+def take_back(structure: TensorMem) -> None:
+    """End what `lend` began, for the structure or a copy of it."""
+    with _lock:
+        record = _records.pop(structure.priv_data or 0, None)
+    if record is not None:
+        _free(record)
+
+
 def release_all(ctx: DeviceContext) -> None:
     """Free what was created for a context and not destroyed."""
     with _lock:

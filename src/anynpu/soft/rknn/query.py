@@ -26,7 +26,7 @@ from ...rknn.abi import (
 )
 from ...soc import Family, Soc
 from ..engines import Port, Variant
-from . import attributes, lifecycle, perf_detail
+from . import attributes, lifecycle, log, perf_detail
 from .contexts import Context, on_context
 from .failure import Failure
 from .shapes import api_order
@@ -103,11 +103,14 @@ def _perf_run(ctx: Context, info: PerfRun) -> None:
 
 
 def _perf_detail(ctx: Context, info: PerfDetail) -> None:
-    if not ctx.flags & InitFlag.COLLECT_PERF_MASK:
-        raise Failure(ErrorCode.FAIL, "RKNN_QUERY_PERF_DETAIL needs RKNN_FLAG_COLLECT_PERF_MASK")
     if ctx.run_microseconds is None:
         raise Failure(ErrorCode.FAIL, "RKNN_QUERY_PERF_DETAIL needs a rknn_run before it")
-    text = perf_detail.table(ctx).encode()
+    text = b""
+    if ctx.flags & InitFlag.COLLECT_PERF_MASK:
+        text = perf_detail.table(ctx).encode()
+    else:
+        # The vendor's own programs ask without the flag, and end where that fails.
+        log.warning("rknn_query, RKNN_QUERY_PERF_DETAIL needs RKNN_FLAG_COLLECT_PERF_MASK")
     # C sees the text until the next query, or the context's end.
     ctx.perf_text = ctypes.create_string_buffer(text)
     info.perf_data = ctypes.cast(ctx.perf_text, ctypes.POINTER(ctypes.c_char))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ...errors import ModelError
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
-from ..device import Cores, DeadlineError
+from ..device import Cores, DeadlineError, Device
+from ..engines import MissingOperatorError
 from ..memory import strict
 from . import log
-from .contexts import Context, borrow, on_context
+from .contexts import Context, borrow, on_context, refuse_in_callback
 from .failure import Failure
 from .job import Job
 from .timing import clock
@@ -43,10 +47,13 @@ def rknn_set_batch_core_num(ctx: Context, core_num: int) -> None:
 def rknn_run(context: int, extend: Any) -> None:
     """Compute: until the outputs are there, for so long, or (non_block) only begin to."""
     with borrow(context) as ctx:
+        refuse_in_callback(ctx)
         _check_ready(ctx)
         returns_at_once = bool(extend and extend.contents.non_block)
         milliseconds = extend.contents.timeout_ms if extend else 0
         seconds = milliseconds / 1000 if milliseconds > 0 else None
+        # How an earlier run ended is nobody's business any more.
+        ctx.job = None
         if not returns_at_once and seconds is None:
             _compute(ctx, None)
             return
@@ -122,7 +129,7 @@ def _compute(ctx: Context, deadline: float | None) -> None:
     for index, binding in ctx.input_bindings.items():
         binding.load(instance.inputs[index], flush=bool(flushes))
     try:
-        with ctx.device.occupy(_cores(ctx), ctx.priority, deadline) as cores:
+        with _occupy(ctx, deadline) as cores:
             start = time.perf_counter()
             instance.run()
             ctx.run_microseconds = clock().finish(
@@ -135,6 +142,8 @@ def _compute(ctx: Context, deadline: float | None) -> None:
             ctx.last_cores = cores
     except DeadlineError:
         raise Failure(ErrorCode.TIMEOUT, "the cores did not become free in time") from None
+    except MissingOperatorError as error:
+        raise Failure(ErrorCode.FAIL, _unsupported(ctx, error.op_types)) from error
     except ModelError as error:
         raise Failure(ErrorCode.FAIL, f"failed to submit!, {error}") from error
     flushes = not ctx.flags & InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
@@ -142,6 +151,37 @@ def _compute(ctx: Context, deadline: float | None) -> None:
         binding.store(instance.outputs[index], invalidate=bool(flushes))
     if strict() and ctx.internal_memory is not None:
         ctx.internal_memory.scribble()
+
+
+_thread = threading.local()
+
+
+@contextmanager
+def _occupy(ctx: Context, deadline: float | None) -> Iterator[Cores]:
+    """Hold the context's cores for the block.
+
+    A run that a custom operator makes inside of another one goes on with that one's cores: it
+    could wait for them for ever.
+    """
+    held: dict[Device, Cores] = _thread.__dict__.setdefault("held", {})
+    if ctx.device in held:
+        yield held[ctx.device]
+        return
+    with ctx.device.occupy(_cores(ctx), ctx.priority, deadline) as cores:
+        held[ctx.device] = cores
+        try:
+            yield cores
+        finally:
+            del held[ctx.device]
+
+
+def _unsupported(ctx: Context, op_types: Sequence[str]) -> str:
+    """The vendor's message for operators that nobody has."""
+    return "\n".join(
+        f"Unsupport CPU op: {op_type} in this {ctx.soc.library}.so, please try to register custom "
+        f"op by calling rknn_register_custom_ops"
+        for op_type in op_types
+    )
 
 
 def _cores(ctx: Context) -> Cores | int:

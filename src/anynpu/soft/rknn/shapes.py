@@ -7,13 +7,14 @@ from typing import Any
 from ...errors import ModelError
 from ...rknn.abi import MAX_DIMS, ErrorCode, TensorFormat
 from ..engines import Port
-from .contexts import Context, on_context
+from .contexts import Context, on_context, refuse_in_callback
 from .failure import Failure, check_array
 
 
 @on_context
 def rknn_set_input_shapes(ctx: Context, n_inputs: int, attr: Any) -> None:
     """Take up a set of input shapes from the model's list; inputs and outputs begin anew."""
+    refuse_in_callback(ctx)
     ports = ctx.shapes.inputs
     check_array(attr, n_inputs, len(ports), "inputs")
     if n_inputs != len(ports):
@@ -37,6 +38,8 @@ def rknn_set_input_shapes(ctx: Context, n_inputs: int, attr: Any) -> None:
     except ModelError as error:
         raise Failure(ErrorCode.FAIL, str(error)) from error
     ctx.select(number)
+    if ctx.operators is not None:
+        ctx.operators.reshape()
 
 
 @on_context

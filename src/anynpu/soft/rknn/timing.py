@@ -77,7 +77,7 @@ class HostClock(Clock):
                 layer.op_type,
                 layer.name,
                 device_type(layer.dtype),
-                "NPU",
+                "CPU" if layer.is_custom else "NPU",
                 shape_text(layer.inputs),
                 shape_text([layer.output]),
                 layer.microseconds,
@@ -113,13 +113,14 @@ class ModelClock(Clock):
         from .perf_detail import Row, shape_text
 
         layers = ctx.program.lowered(ctx.variant).layers
+        custom = {node.op_type for node in ctx.program.custom_nodes(ctx.variant)}
         times = self._estimates(ctx, len(ctx.last_cores))
         return [
             Row(
                 layer.op_type,
                 layer.name,
                 layer.dtype.name,
-                "NPU",
+                "CPU" if layer.op_type in custom else "NPU",
                 shape_text(layer.inputs),
                 shape_text([layer.output]),
                 round(estimated.microseconds),
