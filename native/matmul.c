@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__) || defined(__i386__)
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(PLAIN)
 #include <immintrin.h>
 #define HAS_WIDE __builtin_cpu_supports("avx2")
 #define WIDE __attribute__((target("avx2")))

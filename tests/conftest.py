@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from anynpu.native import kernels
+from anynpu.native import kernels, matmul
 from anynpu.rknn.library import RknnLibrary, load
 from anynpu.soft.cabi.build import library_folder
 
@@ -33,6 +33,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("ANYNPU_CACHE", str(tmp_path_factory.mktemp("cache")))
         # Where they aren't prebuilt, no test's time pays for the compiler.
         kernels.is_built()
+        matmul.is_built()
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,18 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert soc.chosen() is None
     monkeypatch.setenv("ANYNPU_SOC", "rk3576")
     assert soc.chosen() is soc.find("rk3576")
+
+
+def test_a_chip_for_some_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this thread, before the environment's."""
+    monkeypatch.setenv(soc.ENVIRONMENT_VARIABLE, "rk3588")
+    seen: list[soc.Soc | None] = []
+    with soc.using(soc.SOCS["rk3576"]):
+        with soc.using(soc.SOCS["rk3562"]):
+            assert soc.chosen() is soc.SOCS["rk3562"]
+        assert soc.chosen() is soc.SOCS["rk3576"]
+        thread = threading.Thread(target=lambda: seen.append(soc.chosen()))
+        thread.start()
+        thread.join()
+    assert soc.chosen() is soc.SOCS["rk3588"]
+    assert seen == [soc.SOCS["rk3588"]]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anynpu.matmul_layouts import BlockedB
 from anynpu.native import matmul
+from anynpu.native.compiler import SOURCES, compile_shared
 from anynpu.native.matmul import Weights, multiply_half, multiply_int8, multiply_with_numpy
 
 
@@ -46,6 +49,29 @@ def test_products(case: tuple[np.ndarray, np.ndarray, Weights]) -> None:
         multiply(a, weights, out)
         np.testing.assert_array_equal(out, expected)
     np.testing.assert_array_equal(weights.matrix(), b)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The C functions as other processors have them."""
+    path = tmp_path_factory.mktemp("plain") / "plain.so"
+    compile_shared(SOURCES / "matmul.c", path, ("-O3", "-DPLAIN", "-Wall", "-Wextra", "-Werror"))
+    return matmul.declared(ctypes.CDLL(str(path)))
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=products())
+def test_products_in_plain_c(
+    plain: ctypes.CDLL,
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[np.ndarray, np.ndarray, Weights],
+) -> None:
+    monkeypatch.setattr(matmul, "_library", lambda: plain)
+    a, b, weights = case
+    out = np.full((a.shape[0], weights.n), 77, np.int32)
+    multiply_int8(a, weights, out)
+    np.testing.assert_array_equal(out, a.astype(np.int64) @ b.astype(np.int64))
+    assert not multiply_half(a.astype(np.float32), weights, out.astype(np.float32))
 
 
 @settings(max_examples=200)

@@ -105,13 +105,14 @@ def _multiplied_in_c(name: str, a: NDArray[Any], b: Weights, out: NDArray[Any]) 
     return code == 0
 
 
-_POINTER = ctypes.c_void_p
-
-
 @cache
 def _library() -> ctypes.CDLL | None:
     library = load("matmul", ("-O3",))
-    if library is not None:
-        for function in (library.anynpu_multiply_int8, library.anynpu_multiply_half):
-            function.restype, function.argtypes = ctypes.c_int32, (_POINTER,) * 4
+    return None if library is None else declared(library)
+
+
+def declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    """The library with its functions' arguments declared."""
+    for function in (library.anynpu_multiply_int8, library.anynpu_multiply_half):
+        function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_void_p,) * 4
     return library

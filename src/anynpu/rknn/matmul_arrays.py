@@ -58,7 +58,7 @@ def read_c(product: Product, memory: Bytes, columns: int, out: NDArray[Any] | No
     dtype = product.operands.c
     values = memory.view(np.uint16 if dtype is DType.BFLOAT16 else dtype.numpy)
     if product.ac_layout is MatmulLayout.NATIVE:
-        values = columns_from_blocks(values.reshape(product.shapes()["C"]), product.n)
+        values = columns_from_blocks(values.reshape(product.shapes["C"]), product.n)
     values = values.reshape(product.m, product.n)[:, :columns]
     if dtype is DType.BFLOAT16:
         values = (values.astype(np.uint32) << 16).view(np.float32)

@@ -106,6 +106,7 @@ class Product:
             return self.k // self.group_size * self.n
         return self.n if self.is_per_channel else 1
 
+    @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The dimensions of A, B and C as their attributes give them."""
         a: tuple[int, ...] = (self.m, self.k)
@@ -120,14 +121,16 @@ class Product:
             b = (self.n, self.k)
         return {"A": a, "B": b, "C": c}
 
+    @cached_property
     def dtypes(self) -> dict[str, DType]:
         """The element types of A, B and C by name."""
         return {"A": self.operands.a, "B": self.operands.b, "C": self.operands.c}
 
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """The bytes of A, B and C."""
-        dtypes = self.dtypes()
-        return {name: _bytes(dtypes[name], shape) for name, shape in self.shapes().items()}
+        dtypes = self.dtypes
+        return {name: _bytes(dtypes[name], shape) for name, shape in self.shapes.items()}
 
     def __str__(self) -> str:
         layouts = f"B {self.b_layout.name}, A and C {self.ac_layout.name}"
@@ -190,7 +193,7 @@ class Product:
             yield f"K({self.k}) {where} must be <= {rules.largest_k}"
         if self.exceeds_guide and (rules.is_limit_of_n_kept or keeps_guide):
             yield f"N({self.n}) {where} must be <= {self.blocks.largest_n}"
-        for name, size in self.sizes().items():
+        for name, size in self.sizes.items():
             if size > LARGEST_SIZE:
                 yield f"matrix {name} takes {size} bytes, more than {LARGEST_SIZE}"
 

@@ -96,9 +96,7 @@ def test_attributes_of_int4(npu: RknnLibrary) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("soc", "k"), [("rk3588", 8192 + 8192 + 64), ("rk3576", 4096 + 32), ("rk3562", 10240)]
-)
+@pytest.mark.parametrize(("soc", "k"), [("rk3588", 8192 + 8192 + 64), ("rk3576", 4096 + 32)])
 @pytest.mark.parametrize("number", [1, 2])
 def test_large_k_in_parts(
     npu: RknnLibrary, monkeypatch: pytest.MonkeyPatch, soc: str, k: int, number: int

@@ -40,7 +40,7 @@ def multiply(
         return
     a = load_a(product, memory["A"])
     weights = load_b(product, memory["B"], converted)
-    are_shifted = scaling_a.zero_points.any() or scaling_b.zero_points.any()
+    are_shifted = scaling_a.is_shifted or scaling_b.is_shifted
     is_plain = not (are_shifted or _normalises(product, scaling_b))
     in_place = c_view(product, memory["C"]) if is_plain and product.k <= _SAFE_ROWS else None
     if in_place is not None:
@@ -59,7 +59,7 @@ def normal_scale(scaling: Scaling) -> float:
 
 def _normalises(product: Product, scaling: Scaling) -> bool:
     """Whether C's integers are brought to one scale for all columns."""
-    return product.operands.c is DType.INT32 and bool(np.ptp(scaling.scales))
+    return product.operands.c is DType.INT32 and not scaling.is_uniform
 
 
 def _sums(a: NDArray[np.int8], weights: Weights) -> NDArray[Any]:

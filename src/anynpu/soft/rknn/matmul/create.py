@@ -121,8 +121,8 @@ def _product(info: Any, shape: tuple[int, int, int]) -> Product:
 
 
 def _describe(product: Product, io_attr: Any) -> None:
-    dtypes, sizes = product.dtypes(), product.sizes()
-    for name, shape in product.shapes().items():
+    dtypes, sizes = product.dtypes, product.sizes
+    for name, shape in product.shapes.items():
         attr = getattr(io_attr, name)
         attr.name = name.encode()
         attr.n_dims = len(shape)

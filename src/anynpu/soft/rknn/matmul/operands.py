@@ -45,7 +45,7 @@ def load_a(product: Product, source: Bytes) -> NDArray[Any]:
     """A as a C-contiguous (m, k) array of int8 or float16: a view where it lies so."""
     elements = _elements(source, product.operands.a, product.m * product.k)
     if product.ac_layout is MatmulLayout.NATIVE:
-        return columns_from_blocks(elements.reshape(product.shapes()["A"]), product.k)
+        return columns_from_blocks(elements.reshape(product.shapes["A"]), product.k)
     return elements.reshape(product.m, product.k)
 
 

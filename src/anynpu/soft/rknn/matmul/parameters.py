@@ -76,7 +76,7 @@ def check_scales(context: MatmulContext) -> None:
 def _named(params: Any, context: MatmulContext) -> Any:
     if not params:
         raise Failure(ErrorCode.PARAM_INVALID, "the params pointer is NULL")
-    if params.contents.name.decode(errors="replace") not in context.product.dtypes():
+    if params.contents.name.decode(errors="replace") not in context.product.dtypes:
         raise Failure(
             ErrorCode.PARAM_INVALID, f"there is no matrix {params.contents.name!r}, only A, B, C"
         )
@@ -95,9 +95,9 @@ def _expected(context: MatmulContext, name: str, given: int) -> int:
 def _check_values(context: MatmulContext, name: str, scaling: Scaling) -> None:
     if not (np.isfinite(scaling.scales).all() and (scaling.scales > 0).all()):
         raise Failure(ErrorCode.PARAM_INVALID, f"{name}: scales must be positive numbers")
-    if not scaling.zero_points.any():
+    if not scaling.is_shifted:
         return
-    dtype = context.product.dtypes()[name]
+    dtype = context.product.dtypes[name]
     low, high = _RANGES.get(dtype, (0, 0))
     if scaling.zero_points.min() < low or scaling.zero_points.max() > high:
         raise Failure(

@@ -27,7 +27,7 @@ def rknn_matmul_set_io_mem(ctx: MatmulContext, mem: Any, attr: Any) -> None:
     given = attr.contents
     memory = memories.find(mem)
     name = given.name.decode(errors="replace")
-    needed = ctx.product.sizes().get(name)
+    needed = ctx.product.sizes.get(name)
     if needed is None:
         raise Failure(ErrorCode.PARAM_INVALID, f"there is no matrix {name!r}, only A, B, C")
     if given.size != needed:
@@ -39,7 +39,7 @@ def rknn_matmul_set_io_mem(ctx: MatmulContext, mem: Any, attr: Any) -> None:
         raise Failure(
             ErrorCode.PARAM_INVALID,
             f"the memory for {name} has {memory.size} bytes; {needed} are needed for "
-            f"{ctx.product.dtypes()[name].name} {ctx.product.shapes()[name]}",
+            f"{ctx.product.dtypes[name].name} {ctx.product.shapes[name]}",
         )
     if name != "C":
         memory.flush()
@@ -85,7 +85,7 @@ def rknn_matmul_run(ctx: MatmulContext) -> None:
     """Compute C."""
     _check_ready(ctx)
     check_scales(ctx)
-    sizes = ctx.product.sizes()
+    sizes = ctx.product.sizes
     arrays = {name: ctx.memories[name].device[: sizes[name]] for name in sizes}
     mask = ctx.core_mask
     cores = 1 if mask is CoreMask.AUTO else frozenset({int(mask).bit_length() - 1})
@@ -97,7 +97,7 @@ def rknn_matmul_run(ctx: MatmulContext) -> None:
 
 
 def _check_ready(ctx: MatmulContext) -> None:
-    for name in ctx.product.dtypes():
+    for name in ctx.product.dtypes:
         memory = ctx.memories.get(name)
         if memory is not None and not memory.closed:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,20 @@ class Scaling:
     scales: NDArray[np.float32]
     zero_points: NDArray[np.int32]
 
-    @property
+    @cached_property
+    def is_shifted(self) -> bool:
+        """Whether there is a zero point that isn't 0."""
+        return bool(self.zero_points.any())
+
+    @cached_property
+    def is_uniform(self) -> bool:
+        """Whether all scales are the same."""
+        return not np.ptp(self.scales)
+
+    @cached_property
     def is_plain(self) -> bool:
         """Whether integers stand for themselves."""
-        return not self.zero_points.any() and bool((self.scales == 1).all())
+        return not self.is_shifted and self.is_uniform and self.scale == 1
 
     @property
     def scale(self) -> float:

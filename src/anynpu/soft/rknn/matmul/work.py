@@ -8,7 +8,7 @@ from ...engines.program import Layer
 
 def layer(product: Product) -> Layer:
     """The product as a layer of a network."""
-    sizes = product.sizes()
+    sizes = product.sizes
     return Layer(
         name=product.kind.symbol,
         op_type="MatMul",
