@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from anynpu.declarations import symbol_of
 from anynpu.rknn import abi
 from anynpu.soft.rknn import IMPLEMENTED
 
@@ -21,7 +22,7 @@ NOT_YET = {name for name, (text, _) in ROWS.items() if text == "not yet"}
 
 
 def _symbols(enumeration: type) -> set[str]:
-    return {abi.symbol_of(enumeration, name) for name in enumeration.__members__}  # type: ignore[attr-defined]
+    return {symbol_of(enumeration, name) for name in enumeration.__members__}  # type: ignore[attr-defined]
 
 
 def _tests_of(path: Path) -> set[str]:

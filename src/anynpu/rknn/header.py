@@ -6,27 +6,13 @@ vendor's library and on the soft NPU. It is anynpu's own text: names, numbers an
 
 from __future__ import annotations
 
-import ctypes
-import enum
 from collections.abc import Iterator
-from typing import Any
 
+from ..c_header import Writer
 from . import abi
 
-_SCALARS: dict[Any, str] = {
-    ctypes.c_char: "char",
-    ctypes.c_int8: "int8_t",
-    ctypes.c_uint8: "uint8_t",
-    ctypes.c_int16: "int16_t",
-    ctypes.c_int32: "int32_t",
-    ctypes.c_uint32: "uint32_t",
-    ctypes.c_int64: "int64_t",
-    ctypes.c_uint64: "uint64_t",
-    ctypes.c_float: "float",
-    ctypes.c_void_p: "void *",
-    ctypes.c_char_p: "const char *",
-}
-_STRUCTURE_NAMES = {structure: name for name, structure in abi.STRUCTURES.items()}
+_writer = Writer(abi.STRUCTURES)
+declare, parameters = _writer.declare, _writer.parameters
 
 
 def text() -> str:
@@ -38,9 +24,9 @@ def text() -> str:
         "#ifdef __arm__\ntypedef uint32_t rknn_context;\n#else\ntypedef uint64_t rknn_context;\n"
         "#endif\ntypedef rknn_context rknn_matmul_ctx;",
         "\n".join(_defines()),
-        *(_enumeration(name, members) for name, members in abi.ENUMERATIONS.items()),
-        *(_structure(name, structure) for name, structure in abi.STRUCTURES.items()),
-        "\n".join(_prototype(function) for function in abi.FUNCTIONS.values()),
+        *(_writer.enumeration(name, members) for name, members in abi.ENUMERATIONS.items()),
+        *(_writer.structure(name, structure) for name, structure in abi.STRUCTURES.items()),
+        "\n".join(_writer.prototype(function) for function in abi.FUNCTIONS.values()),
         "#ifdef __cplusplus\n}\n#endif\n#endif",
     ]
     return "\n\n".join(parts) + "\n"
@@ -52,41 +38,6 @@ def _defines() -> Iterator[str]:
     for members in (abi.ErrorCode, abi.InitFlag):
         for member in members.__members__.values():
             yield f"#define {member.symbol} ({member.value})"
-
-
-def _enumeration(name: str, members: type[enum.IntEnum] | type[enum.IntFlag]) -> str:
-    lines = [f"  {abi.symbol_of(members, n)} = {m.value}," for n, m in members.__members__.items()]
-    return "\n".join((f"typedef enum _{name} {{", *lines, f"}} {name};"))
-
-
-def _structure(name: str, structure: type[ctypes.Structure]) -> str:
-    fields = [f"  {declare(kind, field)};" for field, kind, *_ in structure._fields_]
-    return "\n".join((f"typedef struct _{name} {{", *fields, f"}} {name};"))
-
-
-def _prototype(function: abi.Function) -> str:
-    return f"{declare(function.result, function.name)}({parameters(function)});"
-
-
-def parameters(function: abi.Function) -> str:
-    """A function's parameters as C declares them."""
-    return ", ".join(declare(kind, name) for name, kind in function.arguments)
-
-
-def declare(kind: Any, name: str) -> str:
-    """A C declaration of `name`, which may be empty, with a ctypes type."""
-    if kind is None:
-        return f"void {name}".rstrip()
-    if kind in _SCALARS:
-        return f"{_SCALARS[kind]} {name}".replace("* ", "*").rstrip()
-    if kind in _STRUCTURE_NAMES:
-        return f"{_STRUCTURE_NAMES[kind]} {name}".rstrip()
-    if issubclass(kind, ctypes.Array):
-        return declare(kind._type_, f"{name}[{kind._length_}]")
-    if issubclass(kind, ctypes._Pointer):
-        return declare(kind._type_, f"*{name}")
-    arguments = ", ".join(declare(argument, "") for argument in kind._argtypes_)
-    return f"{declare(kind._restype_, f'(*{name})')}({arguments})"
 
 
 if __name__ == "__main__":
