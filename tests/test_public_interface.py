@@ -90,12 +90,17 @@ def test_nothing_above_the_c_abi_knows_the_soft_npu() -> None:
         and not inside(module, "anynpu.soft")
         and not inside(module, "anynpu.cli")
     ]
-    assert above == [("anynpu.rknn.library", "anynpu.soft.rknn")]
+    assert above == [
+        ("anynpu.rknn.library", "anynpu.soft.rknn"),
+        ("anynpu.viplite.library", "anynpu.soft.viplite"),
+    ]
 
 
 def test_the_soft_npu_imports_only_declarations_and_pure_functions() -> None:
     allowed = (
-        "anynpu.soft", "anynpu.rknn.abi", "anynpu.rknn.header", "anynpu.rknn.model_file",
+        "anynpu.soft", "anynpu.declarations", "anynpu.c_header",
+        "anynpu.rknn.abi", "anynpu.rknn.header", "anynpu.rknn.model_file",
+        "anynpu.viplite.abi", "anynpu.viplite.header",
         "anynpu.soc", "anynpu.tensor", "anynpu.layouts", "anynpu.errors", "anynpu._version",
         "anynpu.native",
     )  # fmt: skip
@@ -110,15 +115,36 @@ def test_the_soft_npu_imports_only_declarations_and_pure_functions() -> None:
 
 
 def test_layers_import_downwards() -> None:
-    layers = ["anynpu.cli", "anynpu.session", "anynpu.model", "anynpu.backends", "anynpu.rknn"]
+    layers = [
+        ("anynpu.cli",),
+        ("anynpu.session", "anynpu.model"),
+        ("anynpu.backends",),
+        ("anynpu.rknn", "anynpu.viplite"),
+    ]
     for height, upper in enumerate(layers):
         for lower in layers[height + 1 :]:
-            upwards = [m for m, t in imports() if inside(m, lower) and inside(t, upper)]
+            upwards = [
+                (module, target)
+                for module, target in imports()
+                if any(inside(module, each) for each in lower)
+                and any(inside(target, each) for each in upper)
+            ]
             assert upwards == []
     siblings = [
         m for m, t in imports() if inside(m, "anynpu.model") and inside(t, "anynpu.session")
     ]
     assert siblings == []
+
+
+def test_vendors_do_not_know_each_other() -> None:
+    for one, other in (("rknn", "viplite"), ("viplite", "rknn")):
+        for place in ("anynpu", "anynpu.backends"):
+            known = [
+                (module, target)
+                for module, target in imports()
+                if inside(module, f"{place}.{one}") and inside(target, f"anynpu.{other}")
+            ]
+            assert known == []
 
 
 def test_every_module_says_what_it_is() -> None:

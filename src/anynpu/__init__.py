@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .backends.rknn.options import RknnProviderOptions, make_provider_options
     from .errors import (
         AnynpuError,
+        CallCancelledError,
         CallError,
         CallTimeoutError,
         ClosedError,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnynpuError",
+    "CallCancelledError",
     "CallError",
     "CallTimeoutError",
     "ClosedError",

@@ -11,14 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import TensorError
 from .tensor import DType, TensorInfo
 
-FEEDABLE = tuple(dtype for dtype in DType if dtype.numpy_name)
+_WIDE = (DType.FLOAT64, DType.UINT64)
+FEEDABLE = tuple(dtype for dtype in DType if dtype.numpy_name and dtype not in _WIDE)
 """The element types that backends convert from by themselves."""
 
 Feed = Mapping[str, ArrayLike] | Sequence[ArrayLike] | ArrayLike
 
 
 _FLOAT = np.dtype(np.float32)
-_REAL = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+_REAL = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
 
 
 def is_real(info: TensorInfo) -> bool:
