@@ -125,8 +125,9 @@ def _load_needed(path: Path) -> None:
 
 def _chosen_interface() -> Interface:
     """That of the chip in ``$ANYNPU_SOC``; the newest one can do what the others can."""
-    name = os.environ.get(socs.ENVIRONMENT_VARIABLE, "").strip().lower()
-    return next((i for i in Interface if name in i.chips), Interface.V2_0)
+    chip = socs.chosen_vip()
+    version = chip.npu_version if chip is not None else Interface.V2_0.npu_version
+    return next(interface for interface in Interface if interface.npu_version == version)
 
 
 _search = _VipliteSearch()
