@@ -226,6 +226,11 @@ OPERATION_RANGE = 1024
 """A network property that no header names: `uint32_t[2]`, the first and last operation to run."""
 
 
+SOFT_TWIN = 0x414E5457
+"""A network property that only anynpu's soft NPU has: `const char *`, the path of the ONNX file to
+compute a compiled network with. Set it before the network is prepared."""
+
+
 @symbols("VIP_GROUP_PROP_")
 class GroupProperty(Symbolic, enum.IntEnum):
     """What `vip_query_group` answers (below 64) and `vip_set_group` sets."""
