@@ -52,7 +52,7 @@ class OnnxProgram(Program):
         self.custom_string = metadata.custom_string
         self.producer = f"{model.producer_name} {model.producer_version}".strip() or "unknown"
         self.input_shapes = shape_sets(model, metadata)
-        self._boundary = cut(model, metadata)
+        self._boundary = self._edges(model, metadata)
         self._variants: dict[int, tuple[Boundary, Variant]] = {}
         self._lowered: dict[int, LoweredModel] = {}
         self._lock = threading.Lock()
@@ -78,10 +78,15 @@ class OnnxProgram(Program):
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, OnnxInstance), "an instance of this program"
         model = self._model()
-        cut(model, Metadata.parse({entry.key: entry.value for entry in model.metadata_props}))
+        metadata = Metadata.parse({entry.key: entry.value for entry in model.metadata_props})
+        self._edges(model, metadata)
         return profiled_run(
             lambda options: _open_session(model, options), _options(), instance.feeds()
         )
+
+    def _edges(self, model: onnx.ModelProto, metadata: Metadata) -> Boundary:
+        """Where the device begins and ends; may rewrite the model."""
+        return cut(model, metadata)
 
     def _model(self) -> onnx.ModelProto:
         """The model as it is in the file, with removed weights filled in."""

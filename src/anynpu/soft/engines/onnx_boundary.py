@@ -4,6 +4,8 @@ A vendor's compiler keeps the quantised tensors inside and makes them the model'
 outputs; float tensors become float16. `cut` rewrites a model to that: the QuantizeLinear after an
 input and the DequantizeLinear before an output go, so that the boundary is the quantised tensor;
 other float tensors get a pair of casts that rounds their values to float16.
+
+`keep` leaves the edges where they are, for whoever quantises outside of the model.
 """
 
 from __future__ import annotations
@@ -75,13 +77,28 @@ def cut(model: ModelProto, metadata: Metadata) -> Boundary:
     """
     if len(metadata.shapes) == 1:
         fix_shapes(model, metadata.shapes[0])
-    unknown = set(metadata.normalization) - {info.name for info in fed_inputs(model.graph)}
-    if unknown:
-        raise ModelError(f"anynpu.mean or anynpu.std names {sorted(unknown)}, which are no inputs")
-    cutter = _Cutter(model.graph, metadata.normalization)
+    cutter = _cutter(model, metadata)
     inputs = tuple(cutter.cut_input(info) for info in fed_inputs(model.graph))
     outputs = tuple(cutter.cut_output(info) for info in list(model.graph.output))
     return Boundary(inputs, outputs)
+
+
+def keep(model: ModelProto, metadata: Metadata) -> Boundary:
+    """The model's own inputs and outputs, real ones as float32 (casts are put in for others).
+
+    The ports' shapes are empty and `ModelError` is raised as by `cut`.
+    """
+    cutter = _cutter(model, metadata)
+    inputs = tuple(cutter.keep_input(info) for info in fed_inputs(model.graph))
+    outputs = tuple(cutter.keep_output(info) for info in list(model.graph.output))
+    return Boundary(inputs, outputs)
+
+
+def _cutter(model: ModelProto, metadata: Metadata) -> _Cutter:
+    unknown = set(metadata.normalization) - {info.name for info in fed_inputs(model.graph)}
+    if unknown:
+        raise ModelError(f"anynpu.mean or anynpu.std names {sorted(unknown)}, which are no inputs")
+    return _Cutter(model.graph, metadata.normalization)
 
 
 # ------------------------------------------------------------------------------------- shapes
@@ -185,6 +202,31 @@ class _Cutter:
             if found is not None:
                 return self._quantized_output(info, port, maker, *found)
         return self._rounded_output(info, port)
+
+    def keep_input(self, info: ValueInfoProto) -> Terminal:
+        """Make a real input float32."""
+        port = Port(info.name, (), _dtype(info), normalization=self._normalization(info))
+        original = info.type.tensor_type.elem_type
+        if original not in _FLOAT_TYPES:
+            return Terminal(info.name, port)
+        if original != TensorProto.FLOAT:
+            info.name = next(self._names)
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
+            self._prepend(helper.make_node("Cast", [info.name], [port.name], to=original))
+        return Terminal(info.name, replace(port, dtype=DType.FLOAT32))
+
+    def keep_output(self, info: ValueInfoProto) -> Terminal:
+        """Make a real output float32."""
+        port = Port(info.name, (), _dtype(info))
+        original = info.type.tensor_type.elem_type
+        if original not in _FLOAT_TYPES:
+            return Terminal(info.name, port)
+        if original != TensorProto.FLOAT:
+            info.name = next(self._names)
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
+            node = helper.make_node("Cast", [port.name], [info.name], to=TensorProto.FLOAT)
+            self._graph.node.append(node)
+        return Terminal(info.name, replace(port, dtype=DType.FLOAT32))
 
     def _normalization(self, info: ValueInfoProto) -> Normalization | None:
         """What the runtime does to an input first; it takes a float image of as many channels."""

@@ -1,0 +1,253 @@
+"""Runs an ONNX file in the place of the compiled file that was made from it.
+
+The compiled file is the contract: which tensors there are, their shapes, formats and quantisation.
+The ONNX file, its *twin*, does the arithmetic on real values: inputs are dequantised before and
+outputs quantised after, as the contract says. A soft `.nb` file carries its own twin.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from ...errors import ModelError
+from ...layouts import dequantize_affine
+from ...native import kernels
+from ...tensor import DType
+from ..metadata import Metadata
+from ..values import store_real
+from .onnx import OnnxProgram
+from .onnx_boundary import Boundary, fed_inputs, fix_shapes, keep
+from .program import Instance, LoweredModel, MeasuredLayer, Port, Program, Variant
+from .source import ModelSource
+
+ENVIRONMENT_VARIABLE = "ANYNPU_TWIN"
+SUFFIX = ".onnx"
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a compiled file says of itself: its name, the chip it is for, and its tensors."""
+
+    name: str
+    soc: str | None
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+def find_twin(model: Path | None) -> Path | None:
+    """The ONNX file of a compiled file at a path (None: it came from memory), None without one.
+
+    ``$ANYNPU_TWIN`` names it, or a folder that holds it; else it lies beside the model. It has
+    the model's name, or that without what comes before its suffix: `net.onnx` is the twin of
+    `net.nb` and of `net.t527.nb`. Raises `ModelError` where the variable names what isn't there.
+    """
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
+    if named:
+        folder = Path(named)
+        if not folder.is_dir():
+            return _existing(folder, f"${ENVIRONMENT_VARIABLE}")
+        return None if model is None else _in_folder(folder, model)
+    return None if model is None else _in_folder(model.parent, model)
+
+
+def _in_folder(folder: Path, model: Path) -> Path | None:
+    names = dict.fromkeys((model.stem, Path(model.stem).stem))
+    candidates = (folder / f"{name}{SUFFIX}" for name in names)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _existing(path: Path, what: str) -> Path:
+    if not path.is_file():
+        raise ModelError(f"{what} names {path}, which isn't there")
+    return path
+
+
+class TwinProgram(Program):
+    """A contract, kept by an ONNX model.
+
+    Raises `ModelError` for a twin that can't be run, for one whose tensors aren't the contract's,
+    saying what differs, and for a format that the soft NPU can't hold.
+    """
+
+    framework = "ONNX"
+
+    def __init__(self, contract: Contract, source: ModelSource) -> None:
+        _check_formats(contract)
+        self._contract = contract
+        self._twin = _RealProgram(contract, source)
+        self._number = _fitting_shapes(contract, self._twin)
+        _check_match(contract, self._twin.variant(self._number))
+        self.producer = self._twin.producer
+        self.soc = contract.soc
+        self.custom_string = self._twin.custom_string
+        self.input_shapes = (tuple(port.shape for port in contract.inputs),)
+
+    def variant(self, number: int) -> Variant:
+        return Variant(self._contract.inputs, self._contract.outputs)
+
+    def lowered(self, number: int) -> LoweredModel:
+        return self._twin.lowered(self._number)
+
+    def instance(self, number: int) -> TwinInstance:
+        variant = self._twin.variant(self._number)
+        return TwinInstance(self._contract, variant, self._twin.instance(self._number))
+
+    def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
+        assert isinstance(instance, TwinInstance), "an instance of this program"
+        instance.load()
+        return self._twin.profile(instance.real)
+
+
+class TwinInstance(Instance):
+    """The contract's arrays, and the twin's behind them.
+
+    Where both hold the same dtype they are one array.
+    """
+
+    def __init__(self, contract: Contract, variant: Variant, real: Instance) -> None:
+        self.real = real
+        self._loads: list[Callable[[], None]] = []
+        self._stores: list[Callable[[], None]] = []
+        inputs, outputs = [], []
+        for port, inner, array in zip(contract.inputs, variant.inputs, real.inputs, strict=True):
+            inputs.append(self._array(port, array, shares=inner.normalization is None))
+            if inputs[-1].ctypes.data != array.ctypes.data:
+                self._loads.append(_loader(port, inner, inputs[-1], array))
+        for port, array in zip(contract.outputs, real.outputs, strict=True):
+            outputs.append(self._array(port, array, shares=True))
+            if outputs[-1].ctypes.data != array.ctypes.data:
+                self._stores.append(_storer(port, array, outputs[-1]))
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+
+    @staticmethod
+    def _array(port: Port, array: NDArray[Any], *, shares: bool) -> NDArray[Any]:
+        if shares and port.quantization is None and port.carrier == array.dtype:
+            return array.reshape(port.shape)
+        return np.zeros(port.shape, port.carrier)
+
+    def load(self) -> None:
+        """Bring the inputs to the twin."""
+        for load in self._loads:
+            load()
+
+    def run(self) -> None:
+        self.load()
+        self.real.run()
+        for store in self._stores:
+            store()
+
+    def cancel(self) -> None:
+        self.real.cancel()
+
+    def close(self) -> None:
+        self.real.close()
+        self._loads, self._stores = [], []
+        self.inputs = self.outputs = ()
+
+
+class _RealProgram(OnnxProgram):
+    """An ONNX model with its own edges, its open sizes fixed to a contract's."""
+
+    def __init__(self, contract: Contract, source: ModelSource) -> None:
+        self._contract = contract
+        super().__init__(source)
+
+    def _edges(self, model: ModelProto, metadata: Metadata) -> Boundary:
+        return keep(model, metadata)
+
+    def _model(self) -> ModelProto:
+        model = super()._model()
+        infos = fed_inputs(model.graph)
+        if len(infos) == len(self._contract.inputs):
+            for info, port in zip(infos, self._contract.inputs, strict=True):
+                dims = info.type.tensor_type.shape.dim
+                is_open = any(dim.dim_value <= 0 for dim in dims)
+                if is_open and len(dims) == len(port.shape):
+                    fix_shapes(model, {info.name: port.shape})
+        return model
+
+
+def _loader(
+    port: Port, inner: Port, source: NDArray[Any], target: NDArray[Any]
+) -> Callable[[], None]:
+    """How an input's values become the twin's."""
+    quantization, normalization = port.quantization, inner.normalization
+    view = target.reshape(port.shape)
+
+    def load() -> None:
+        if quantization is None:
+            kernels.convert(source, view)
+        else:
+            dequantize_affine(source, quantization.scale, quantization.zero_point, out=view)
+        if normalization is not None:
+            np.copyto(view, normalization.apply(view))
+
+    return load
+
+
+def _storer(port: Port, source: NDArray[Any], target: NDArray[Any]) -> Callable[[], None]:
+    """How the twin's values become an output."""
+    view = source.reshape(port.shape)
+    return lambda: store_real(view, port, target)
+
+
+# ------------------------------------------------------------------------- does the twin match?
+
+
+def _check_formats(contract: Contract) -> None:
+    for port in (*contract.inputs, *contract.outputs):
+        if port.dtype.numpy_name is None:
+            raise ModelError(
+                f"tensor {port.name!r} is {port.dtype.name}, which the soft NPU can't hold"
+            )
+        if port.quantization is not None and port.dtype not in _QUANTIZED:
+            raise ModelError(f"tensor {port.name!r} is quantised as {port.dtype.name}")
+
+
+_QUANTIZED = (DType.UINT8, DType.INT8, DType.INT16, DType.UINT16)
+
+
+def _fitting_shapes(contract: Contract, twin: Program) -> int:
+    """Which of the twin's sets of input shapes is the contract's; the first where none is."""
+    wanted = [_significant(port.shape) for port in contract.inputs]
+    for number, shapes in enumerate(twin.input_shapes):
+        if [_significant(shape) for shape in shapes] == wanted:
+            return number
+    return 0
+
+
+def _significant(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape without its sizes of one: compilers add and drop them."""
+    return tuple(size for size in shape if size != 1)
+
+
+def _check_match(contract: Contract, twin: Variant) -> None:
+    differences = []
+    for side, wanted, found in (
+        ("input", contract.inputs, twin.inputs),
+        ("output", contract.outputs, twin.outputs),
+    ):
+        if len(wanted) != len(found):
+            differences.append(f"it has {len(found)} {side}s, the model {len(wanted)}")
+            continue
+        for index, (port, other) in enumerate(zip(wanted, found, strict=True)):
+            if (difference := _difference(port, other)) is not None:
+                differences.append(f"{side} {index}: {difference}")
+    if differences:
+        raise ModelError(f"the twin doesn't fit {contract.name!r}: {'; '.join(differences)}")
+
+
+def _difference(port: Port, twin: Port) -> str | None:
+    if _significant(port.shape) != _significant(twin.shape):
+        return f"{twin.name!r} of shape {twin.shape}, in the model {port.name!r} of {port.shape}"
+    if port.quantization is not None and twin.dtype is not DType.FLOAT32:
+        return f"{twin.name!r} is {twin.dtype.name}, in the model {port.name!r} holds reals"
+    return None
