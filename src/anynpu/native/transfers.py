@@ -1,0 +1,112 @@
+"""Steps of a program that move a job's arrays to a worker's memory and back, converted on the way.
+
+The C functions `anynpu_send`, `anynpu_receive` and `anynpu_each` of native/kernels.c; where they
+aren't built, the same in Python behind C callbacks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels, numpy_kernels
+
+_POINTERS = ctypes.POINTER(ctypes.c_void_p)
+
+
+class Transfer(ctypes.Structure):
+    """One array of a job's: how it is converted, where it is, and how many elements it has."""
+
+    _fields_ = [
+        ("conversion", ctypes.c_uint64),
+        ("affine", kernels.Affine),
+        ("array", ctypes.c_uint64),
+        ("count", ctypes.c_uint64),
+    ]
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Addresses, for steps.
+
+    `send` and `receive` take (transfers, addresses of memory, how many); `each` takes (a function
+    of a handle and a number, handles, how many, the number).
+    """
+
+    send: int
+    receive: int
+    each: int
+
+
+@cache
+def functions() -> Functions:
+    """The functions' addresses, which stay valid."""
+    if kernels.is_built():
+        library = kernels.functions()
+        return Functions(
+            *(
+                ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+                for name in ("anynpu_send", "anynpu_receive", "anynpu_each")
+            )
+        )
+    return Functions(*(_address(callback) for callback in _callbacks()))
+
+
+@cache
+def _callbacks() -> tuple[Any, ...]:
+    transfer = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.POINTER(Transfer), _POINTERS, ctypes.c_size_t
+    )
+    each = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, _POINTERS, ctypes.c_size_t, ctypes.c_int32
+    )
+    return transfer(_send), transfer(_receive), each(_each)
+
+
+def _address(callback: Any) -> int:
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0
+
+
+def _send(transfers: Any, memories: Any, count: int) -> int:
+    for transfer, memory in zip(transfers[:count], memories[:count], strict=True):
+        _convert(transfer, transfer.array, memory)
+    return 0
+
+
+def _receive(transfers: Any, memories: Any, count: int) -> int:
+    for transfer, memory in zip(transfers[:count], memories[:count], strict=True):
+        _convert(transfer, memory, transfer.array)
+    return 0
+
+
+def _each(function: int, handles: Any, count: int, argument: int) -> int:
+    call: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32)(
+        function
+    )
+    return next((code for handle in handles[:count] if (code := call(handle, argument))), 0)
+
+
+def _convert(transfer: Any, source: int, target: int) -> None:
+    """What anynpu_convert does, with NumPy."""
+    from_dtype, to_dtype = kernels.CONVERSIONS[transfer.conversion]
+    values = _array_at(source, from_dtype, transfer.count)
+    result = _array_at(target, to_dtype, transfer.count)
+    affine = transfer.affine
+    if from_dtype.kind in "iu" and to_dtype.kind == "f":
+        numpy_kernels.dequantize(values, affine.scale, int(affine.zero_point), result)
+    elif from_dtype.kind == "f" and to_dtype.kind in "iu":
+        numpy_kernels.quantize(values, affine.scale, int(affine.zero_point), result)
+    else:
+        numpy_kernels.convert(values, result)
+
+
+def _array_at(address: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    array: NDArray[Any] = np.frombuffer(memoryview(memory), dtype)
+    return array
