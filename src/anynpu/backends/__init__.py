@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import ModelError
 from .base import Backend, Binding, DeviceBuffer, ModelSource, Network, Request
 from .rknn import RknnBackend
+from .viplite import VipliteBackend
 
 __all__ = [
     "Backend",
@@ -17,10 +18,9 @@ __all__ = [
     "providers",
 ]
 
-_BACKENDS: tuple[Backend, ...] = (RknnBackend(),)
+_BACKENDS: tuple[Backend, ...] = (RknnBackend(), VipliteBackend())
 _LONGEST_MAGIC = 16
 _UNSUPPORTED_MAGICS = {
-    b"VPMN": "a network binary for VeriSilicon NPUs (.nb), which anynpu can't run yet",
     b"RKNX": "a file for RKNPU3, which anynpu can't run",
 }
 
