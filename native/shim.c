@@ -234,9 +234,9 @@ static void leave(void) { __atomic_sub_fetch(&table.in_flight, 1, __ATOMIC_SEQ_C
     __attribute__((visibility("default"))) result name parameters {                     \
         if (!enter())                                                                   \
             return failure;                                                             \
-        result value = ((result(*) parameters)table.functions[INDEX_##name].address)arguments; \
+        result anynpu_value = ((result(*) parameters)table.functions[INDEX_##name].address)arguments; \
         leave();                                                                        \
-        return value;                                                                   \
+        return anynpu_value;                                                            \
     }
 #define ANYNPU_EXPORT_VOID(name, parameters, arguments)                                 \
     __attribute__((visibility("default"))) void name parameters {                       \

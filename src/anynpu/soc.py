@@ -139,11 +139,12 @@ class VipSoc:
 
 
 _VIP_SOCS = (
-    *(VipSoc(name, "v1", 0xEE) for name in ("v851", "v851s", "v853", "r853")),
+    *(VipSoc(name, "v1", 0xEE) for name in ("v853", "v851", "v851s", "r853")),
     *(VipSoc(name, "v2", 0x10000016) for name in ("t527", "mr527", "ai985")),
     *(VipSoc(name, "v3", 0x1000003B) for name in ("a733", "t536", "mr536", "t736")),
 )
 VIP_SOCS = {soc.name: soc for soc in _VIP_SOCS}
+VIP_DEFAULT = VIP_SOCS["a733"]
 
 
 def find(name: str) -> Soc:

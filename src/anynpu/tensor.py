@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+@enum.unique
 class DType(enum.Enum):
     """An element type; `bits` is the size of one element."""
 
@@ -26,11 +27,12 @@ class DType(enum.Enum):
     UINT64 = ("uint64", 64)
     FLOAT64 = ("float64", 64)
     BOOL = ("bool", 8)
-    INT4 = (None, 4)
-    UINT4 = (None, 4)
+    INT4 = (None, 4, "signed")
+    UINT4 = (None, 4, "unsigned")
     BFLOAT16 = (None, 16)
 
-    def __init__(self, numpy_name: str | None, bits: int) -> None:
+    def __init__(self, numpy_name: str | None, bits: int, _kind: str = "") -> None:
+        # The kind tells apart those that NumPy doesn't have; members with one value would be one.
         self.numpy_name = numpy_name
         self.bits = bits
 

@@ -19,12 +19,12 @@ from .failure import Failure, invalid, require
 from .log import LOG
 from .networks import NETWORKS, Network, NetworkFile, borrow
 
-_SOURCES = {
+_SOURCES: dict[int, CreateNetworkType] = {
     DupNetworkType.FROM_NBG_FILE: CreateNetworkType.FILE,
     DupNetworkType.FROM_NBG_MEMORY: CreateNetworkType.MEMORY,
     DupNetworkType.FROM_NBG_FLASH: CreateNetworkType.FLASH,
 }
-_WAYS = DupNetworkType.FOR_CMD_BY_NETWORK | DupNetworkType.FOR_CMD_BY_NBG
+_WAYS = int(DupNetworkType.FOR_CMD_BY_NETWORK | DupNetworkType.FOR_CMD_BY_NBG)
 
 
 @needs_driver
@@ -45,7 +45,7 @@ def vip_dup_network(
     """
     require(dup_network, "dup_network")
     dup_network[0] = None
-    source = DupNetworkType(type) & ~_WAYS
+    source = type & ~_WAYS
     with borrow(network) as original:
         if source in (DupNetworkType.NONE, DupNetworkType.FROM_NETWORK):
             created = original.duplicate()

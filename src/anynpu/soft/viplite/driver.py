@@ -21,8 +21,6 @@ from .failure import Failure, invalid
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-DEFAULT = socs.VIP_SOCS["a733"]
-"""The chip whose properties are answered where none was chosen."""
 
 
 class Closeable(Protocol):
@@ -143,4 +141,4 @@ def chosen_chip() -> VipSoc | None:
 
 def answering_chip() -> VipSoc:
     """The chip whose properties are answered."""
-    return chosen_chip() or DEFAULT
+    return chosen_chip() or socs.VIP_DEFAULT
