@@ -9,25 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import feeds
+from . import backends, feeds
 from .errors import ClosedError, StateError, TensorError
-from .layouts import dequantize_affine, dequantize_nc1hwc2, nc1hwc2_to_nchw
 from .lifetime import Closeable
-from .native import kernels
-from .perf import LayerTable, parse_perf_detail
-from .rknn.abi import InitFlag, Query
-from .rknn.context import Context, MemorySize
-from .rknn.device_tensor import DeviceTensor, input_tensor, output_tensor
-from .rknn.library import RknnLibrary
-from .tensor import DType, Layout, TensorInfo
+from .memory_size import MemorySize
+from .perf import LayerTable
+from .runtime_library import RuntimeLibrary
+from .tensor import Layout, TensorInfo
 
 
 class Model(Closeable):
     """A network on the NPU: load it, run it, read its outputs.
 
-    `model` is a path or the file's bytes; `library` a runtime library's path, ``"soft"`` for the
-    soft NPU, or None for the search described in `anynpu.rknn.library`. `profile` lets `perf`
-    time the layers, which slows runs down on a board.
+    `model` is a path or the file's bytes, a `.rknn` or a `.nb`; `library` a runtime library's
+    path, ``"soft"`` for the soft NPU, or None for the search described in
+    `anynpu.runtime_library`. `profile` lets `perf` time the layers, which slows runs down on a
+    board, and which VIPLite can't do.
 
         with anynpu.Model("model.rknn") as model:
             model.run(image)                  # uint8 RGB, NHWC
@@ -44,84 +41,75 @@ class Model(Closeable):
         self,
         model: str | os.PathLike[str] | bytes,
         *,
-        library: str | os.PathLike[str] | RknnLibrary | None = None,
+        library: str | os.PathLike[str] | RuntimeLibrary | None = None,
         profile: bool = False,
     ) -> None:
-        flags = InitFlag.COLLECT_PERF_MASK if profile else InitFlag.PRIOR_HIGH
-        self._open(Context(model, library=library, flags=flags))
+        self._open(backends.choose(model).open_zero_copy(model, library, profile=profile))
 
     @classmethod
     def load(
         cls,
         model: str | os.PathLike[str] | bytes,
         *,
-        library: str | os.PathLike[str] | RknnLibrary | None = None,
+        library: str | os.PathLike[str] | RuntimeLibrary | None = None,
         profile: bool = False,
     ) -> Model:
         """The same as the constructor."""
         return cls(model, library=library, profile=profile)
 
-    def _open(self, context: Context) -> None:
-        self._context = context
-        try:
-            self._bind(_as_images(context), context.outputs, dynamic=False)
-        except BaseException:
-            context.close()
-            raise
-
-    def _bind(
-        self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], *, dynamic: bool
-    ) -> None:
-        """Give every output its memory; inputs get theirs with the first array of a dtype."""
-        query = Query.CURRENT_NATIVE_OUTPUT_ATTR if dynamic else Query.NATIVE_OUTPUT_ATTR
-        self._inputs = tuple(_Input(self._context, info) for info in inputs)
-        self._outputs = tuple(_Output(self._context, info, query) for info in outputs)
-        self._input_infos = tuple(inputs)
-        self._output_infos = tuple(outputs)
-        self._native_infos = tuple(tensor.native for tensor in self._outputs)
+    def _open(self, opened: backends.ZeroCopyModel) -> None:
+        self._device = opened
         self._has_run = self._is_closed = False
 
     @property
     def input_attrs(self) -> tuple[TensorInfo, ...]:
-        """The inputs in the model's order; images are NHWC."""
-        return self._input_infos
+        """The inputs in the model's order. Images are NHWC for a `.rknn`, NCHW for a `.nb`."""
+        return self._device.inputs
 
     @property
     def output_attrs(self) -> tuple[TensorInfo, ...]:
-        """The outputs as the NPU writes them: what `output_raw` returns. Images are NC1HWC2."""
-        return self._native_infos
+        """The outputs as the NPU writes them: what `output_raw` returns.
+
+        Images are NC1HWC2 for a `.rknn`, NCHW for a `.nb`.
+        """
+        return self._device.raw_outputs
 
     @property
     def output_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The outputs' shapes in the model's own order: what `output_f32` returns."""
-        return tuple(info.shape for info in self._output_infos)
+        return tuple(info.shape for info in self._device.outputs)
 
     @property
-    def library(self) -> RknnLibrary:
+    def library(self) -> RuntimeLibrary:
         """The runtime library that the model runs on."""
-        return self._context.library
+        return self._device.library
 
     def run(self, *inputs: ArrayLike | bytes, timeout_ms: int = 0) -> None:
         """Compute the outputs from one array for each input, which is copied.
 
         An image input takes NHWC or NCHW arrays, told apart by their shape (NHWC where both
-        fit), also without the batch axis; or the bytes of a uint8 NHWC image. Values are real
-        ones: the runtime applies the model's normalisation and quantises. uint8 goes to the NPU
-        as it is, other numbers as float32, for inputs of whole numbers as their own dtype.
+        fit), also without the batch axis; or the bytes of a uint8 NHWC image.
+
+        For a `.rknn` values are real ones: the runtime applies the model's normalisation and
+        quantises. uint8 goes to the NPU as it is, other numbers as float32, for inputs of whole
+        numbers as their own dtype. For a `.nb`, whose interface knows no normalisation, an array
+        of the input's own dtype holds the quantised values that the NPU reads, as pictures do for
+        a uint8 input; other dtypes hold real values, which are quantised here.
 
         Raises `TensorError` for an array that doesn't fit, `CallTimeoutError` when a `timeout_ms`
-        passes.
+        passes. A `.nb` has one for all runs: another one prepares the network anew.
         """
         self._check_open()
-        if len(inputs) != len(self._inputs):
+        infos = self._device.inputs
+        if len(inputs) != len(infos):
             raise TensorError(
-                f"the model has {len(self._inputs)} inputs {[i.name for i in self._input_infos]}; "
+                f"the model has {len(infos)} inputs {[i.name for i in infos]}; "
                 f"{len(inputs)} were given"
             )
-        for tensor, value in zip(self._inputs, inputs, strict=True):
-            tensor.write(value)
+        for index, (info, value) in enumerate(zip(infos, inputs, strict=True)):
+            self._device.write(index, _arrange(value, info))
         self._has_run = False
-        self._context.run(timeout_ms=timeout_ms)
+        self._device.run(timeout_ms)
         self._has_run = True
 
     def output_raw(self, index: int) -> NDArray[Any]:
@@ -130,155 +118,94 @@ class Model(Closeable):
         The array is the NPU's own buffer, not a copy: the next `run` overwrites it. It stays valid
         after `close`.
         """
-        return self._output(index).raw
+        self._check_output()
+        return self._device.raw(index)
 
     def output_f32(self, index: int) -> NDArray[np.float32]:
         """An output as real values in the model's own order (images NCHW): a new float32 array."""
-        return self._output(index).real()
+        self._check_output()
+        return self._device.real(index)
 
-    def _output(self, index: int) -> _Output:
+    def _check_output(self) -> None:
         self._check_open()
-        output = self._outputs[index]
         if not self._has_run:
             raise StateError("there are no outputs before a run that succeeded")
-        return output
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedError("this model is closed")
 
     def dup(self) -> Model:
-        """A model of its own on the same weights, for another thread: `rknn_dup_context`."""
+        """A model of its own on the same weights, for another thread."""
+        self._check_open()
         duplicate: Model = type(self).__new__(type(self))
-        duplicate._open(self._context.dup())
+        duplicate._open(self._device.dup())
         return duplicate
 
     def dynamic_shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """For each input the shapes that `set_shapes` takes (images NHWC); empty if fixed."""
-        return self._context.dynamic_shapes()
+        return self._device.dynamic_shapes()
 
     def set_shapes(self, *shapes: Sequence[int]) -> None:
         """Take up other input shapes, one for each input (images NHWC), from the model's list.
 
         Raises `TensorError` for shapes that aren't in it.
         """
-        context = self._context
-        context.set_input_shapes(shapes)
-        self._bind(context.current_inputs(), context.current_outputs(), dynamic=True)
+        self._device.set_shapes(shapes)
+        self._has_run = False
 
     def memory(self) -> MemorySize:
         """What the model takes on the device, in bytes."""
-        return self._context.memory_size()
+        return self._device.memory()
 
     def perf(self) -> LayerTable:
         """The layers of the last run and their times; the model was made with ``profile=True``."""
-        return parse_perf_detail(self._context.perf_detail())
+        return self._device.perf()
 
     def run_microseconds(self) -> int:
         """What the last run took, inputs and outputs aside."""
-        return self._context.run_duration()
+        return self._device.run_microseconds()
 
     def close(self) -> None:
         """Free the network; closing twice does nothing. Arrays from `output_raw` stay valid."""
         self._is_closed = True
-        self._inputs, self._outputs = (), ()
-        self._context.close()
-
-
-def _as_images(context: Context) -> tuple[TensorInfo, ...]:
-    """The inputs with images as NHWC: the runtime of RV1103 and RV1106 shows channel blocks."""
-    if any(info.layout is Layout.NC1HWC2 for info in context.inputs):
-        return context.nhwc_inputs()
-    return context.inputs
-
-
-class _Output:
-    """An output in memory that the NPU writes."""
-
-    def __init__(self, context: Context, info: TensorInfo, query: Query) -> None:
-        self.info = info
-        tensor = output_tensor(context, context.attribute(query, info.index))
-        tensor.bind(context)
-        self.native = tensor.info
-        self.raw: NDArray[Any] = tensor.array
-
-    def real(self) -> NDArray[np.float32]:
-        """The values as float32 in the model's order of axes."""
-        native, channels = self.native, self.info.shape[1] if self.info.shape[1:] else 1
-        if native.layout is Layout.NC1HWC2 and native.quantization is not None:
-            return dequantize_nc1hwc2(self.raw, channels, native.scale, native.zero_point)
-        if native.quantization is not None:
-            return dequantize_affine(self.raw, native.scale, native.zero_point)
-        result = np.empty(self.info.shape, np.float32)
-        if native.layout is Layout.NC1HWC2:
-            nc1hwc2_to_nchw(self.raw, channels, result)
-        else:
-            kernels.convert(self.raw, result)
-        return result
-
-
-class _Input:
-    """An input in memory that the NPU reads, one for each dtype that was given."""
-
-    def __init__(self, context: Context, info: TensorInfo) -> None:
-        self.info = info
-        self._context = context
-        self._tensors: dict[DType, DeviceTensor] = {}
-        self._bound: DType | None = None
-
-    def write(self, value: ArrayLike | bytes) -> None:
-        """Copy an array's or a picture's values into the memory of its dtype."""
-        array = _arrange(value, self.info)
-        dtype = self._dtype(array)
-        if dtype is not self._bound:
-            self._bind(dtype)
-        target = self._tensors[dtype].array
-        if self.info.layout is Layout.NHWC:
-            kernels.copy_channels_last(array, target)
-        else:
-            np.copyto(target, array, casting="unsafe")
-
-    def _dtype(self, array: NDArray[Any]) -> DType:
-        """What the values are given as: the device's own dtype would mean quantised values."""
-        if feeds.host_dtype(self.info) is not DType.FLOAT32:
-            return self.info.dtype
-        return DType.UINT8 if array.dtype == np.uint8 else DType.FLOAT32
-
-    def _bind(self, dtype: DType) -> None:
-        if dtype not in self._tensors:
-            self._tensors[dtype] = input_tensor(self._context, self.info, dtype)
-        self._tensors[dtype].bind(self._context)
-        self._bound = dtype
+        self._device.close()
 
 
 def _arrange(value: ArrayLike | bytes, info: TensorInfo) -> NDArray[Any]:
     """An input's values in the order of its `TensorInfo`; a view where that is possible."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return _from_bytes(value, info)
-    array = feeds.as_array(value, info)
-    if info.layout is not Layout.NHWC:
-        feeds.check_shape(array, info.shape, info)
-        return array
-    n, h, w, c = info.shape
+    if info.layout not in (Layout.NHWC, Layout.NCHW):
+        return _plain(value, info)
+    n, d1, d2, d3 = info.shape
+    h, w, c = (d1, d2, d3) if info.layout is Layout.NHWC else (d2, d3, d1)
+    array = _image(value, (n, h, w, c), info)
     if array.ndim == 3 and n == 1:
         array = array[None]
     if array.shape == (n, h, w, c):
-        return array
+        return array if info.layout is Layout.NHWC else np.transpose(array, (0, 3, 1, 2))
     if array.shape == (n, c, h, w):
-        nhwc: NDArray[Any] = array.transpose(0, 2, 3, 1)
-        return nhwc
+        return array if info.layout is Layout.NCHW else np.transpose(array, (0, 2, 3, 1))
     raise TensorError(
         f"input {info.name!r} takes the shape {(n, h, w, c)} (NHWC) or {(n, c, h, w)} (NCHW); "
         f"found {array.shape}"
     )
 
 
-def _from_bytes(value: bytes | bytearray | memoryview, info: TensorInfo) -> NDArray[Any]:
+def _plain(value: ArrayLike | bytes, info: TensorInfo) -> NDArray[Any]:
+    array = _image(value, info.shape, info)
+    feeds.check_shape(array, info.shape, info)
+    return array
+
+
+def _image(value: ArrayLike | bytes, shape: tuple[int, ...], info: TensorInfo) -> NDArray[Any]:
+    """The value as an array; bytes are uint8 elements of a shape."""
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        return feeds.as_array(value, info)
     array = np.frombuffer(value, np.uint8)
-    if array.size != np.prod(info.shape):
+    if array.size != np.prod(shape):
         raise TensorError(
-            f"input {info.name!r} takes {np.prod(info.shape)} bytes, one for each element of "
-            f"{info.shape}; found {array.size}"
+            f"input {info.name!r} takes {np.prod(shape)} bytes, one for each element of {shape}; "
+            f"found {array.size}"
         )
-    shaped: NDArray[Any] = array.reshape(info.shape)
+    shaped: NDArray[Any] = array.reshape(shape)
     return shaped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import ModelError
-from .base import Backend, Binding, DeviceBuffer, ModelSource, Network, Request
+from .base import Backend, Binding, DeviceBuffer, ModelSource, Network, Request, ZeroCopyModel
 from .rknn import RknnBackend
 from .viplite import VipliteBackend
 
@@ -14,6 +14,7 @@ __all__ = [
     "ModelSource",
     "Network",
     "Request",
+    "ZeroCopyModel",
     "choose",
     "providers",
 ]

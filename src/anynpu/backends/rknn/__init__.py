@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import OptionError
 from ...options import Options
-from ..base import Backend, ModelSource, Network
+from ...rknn.abi import InitFlag
+from ...rknn.context import Context
+from ..base import Backend, ModelSource, Network, ZeroCopyModel
 from .network import RknnNetwork
 from .options import RknnOptions
+from .zero_copy import RknnZeroCopyModel
 
 __all__ = ["RknnBackend"]
 
@@ -24,3 +29,7 @@ class RknnBackend(Backend):
         if weights is not None and not isinstance(weights, RknnNetwork):
             raise OptionError("use_weight_from names a session of another vendor's NPU")
         return RknnNetwork(model, options, weights)
+
+    def open_zero_copy(self, model: ModelSource, library: Any, *, profile: bool) -> ZeroCopyModel:
+        flags = InitFlag.COLLECT_PERF_MASK if profile else InitFlag.PRIOR_HIGH
+        return RknnZeroCopyModel(Context(model, library=library, flags=flags))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import OptionError
 from ...options import Options
 from ...viplite.model_file import MAGIC
-from ..base import Backend, ModelSource, Network
+from ..base import Backend, ModelSource, Network, ZeroCopyModel
 from .network import VipliteNetwork
 from .options import VipliteOptions
+from .zero_copy import VipliteZeroCopyModel
 
 __all__ = ["VipliteBackend"]
 
@@ -25,3 +28,11 @@ class VipliteBackend(Backend):
         if weights is not None and not isinstance(weights, VipliteNetwork):
             raise OptionError("use_weight_from names a session of another vendor's NPU")
         return VipliteNetwork(model, options, weights)
+
+    def open_zero_copy(self, model: ModelSource, library: Any, *, profile: bool) -> ZeroCopyModel:
+        if profile:
+            raise OptionError(
+                "VIPLite doesn't time layers, so profile is for other models; run_microseconds "
+                "tells what a whole run took"
+            )
+        return VipliteZeroCopyModel.open(model, library)
