@@ -87,8 +87,8 @@ class Model(Closeable):
     def run(self, *inputs: ArrayLike | bytes, timeout_ms: int = 0) -> None:
         """Compute the outputs from one array for each input, which is copied.
 
-        An image input takes NHWC or NCHW arrays, told apart by their shape (NHWC where both
-        fit), also without the batch axis; or the bytes of a uint8 NHWC image.
+        An image input takes NHWC or NCHW arrays, told apart by their shape (where both fit it is
+        that of `input_attrs`), also without the batch axis; or the bytes of a uint8 NHWC image.
 
         For a `.rknn` values are real ones: the runtime applies the model's normalisation and
         quantises. uint8 goes to the NPU as it is, other numbers as float32, for inputs of whole
@@ -172,40 +172,50 @@ class Model(Closeable):
         self._device.close()
 
 
+_IMAGES = (Layout.NHWC, Layout.NCHW)
+_TO_PLANES, _TO_PIXELS = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
 def _arrange(value: ArrayLike | bytes, info: TensorInfo) -> NDArray[Any]:
     """An input's values in the order of its `TensorInfo`; a view where that is possible."""
-    if info.layout not in (Layout.NHWC, Layout.NCHW):
-        return _plain(value, info)
-    n, d1, d2, d3 = info.shape
-    h, w, c = (d1, d2, d3) if info.layout is Layout.NHWC else (d2, d3, d1)
-    array = _image(value, (n, h, w, c), info)
-    if array.ndim == 3 and n == 1:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _from_bytes(value, info)
+    array = feeds.as_array(value, info)
+    if info.layout not in _IMAGES:
+        feeds.check_shape(array, info.shape, info)
+        return array
+    if array.ndim == 3 and info.shape[0] == 1:
         array = array[None]
-    if array.shape == (n, h, w, c):
-        return array if info.layout is Layout.NHWC else np.transpose(array, (0, 3, 1, 2))
-    if array.shape == (n, c, h, w):
-        return array if info.layout is Layout.NCHW else np.transpose(array, (0, 2, 3, 1))
+    if array.shape == info.shape:
+        return array
+    other, turn = _other_order(info)
+    if array.shape == other:
+        return np.transpose(array, turn)
+    shapes = {info.layout: info.shape}
+    shapes[Layout.NCHW if info.layout is Layout.NHWC else Layout.NHWC] = other
     raise TensorError(
-        f"input {info.name!r} takes the shape {(n, h, w, c)} (NHWC) or {(n, c, h, w)} (NCHW); "
-        f"found {array.shape}"
+        f"input {info.name!r} takes the shape {shapes[Layout.NHWC]} (NHWC) or "
+        f"{shapes[Layout.NCHW]} (NCHW); found {array.shape}"
     )
 
 
-def _plain(value: ArrayLike | bytes, info: TensorInfo) -> NDArray[Any]:
-    array = _image(value, info.shape, info)
-    feeds.check_shape(array, info.shape, info)
-    return array
+def _other_order(info: TensorInfo) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(an image's shape in the order of axes that isn't its own, the axes to turn it by)."""
+    n, d1, d2, d3 = info.shape
+    if info.layout is Layout.NHWC:
+        return (n, d3, d1, d2), _TO_PIXELS
+    return (n, d2, d3, d1), _TO_PLANES
 
 
-def _image(value: ArrayLike | bytes, shape: tuple[int, ...], info: TensorInfo) -> NDArray[Any]:
-    """The value as an array; bytes are uint8 elements of a shape."""
-    if not isinstance(value, (bytes, bytearray, memoryview)):
-        return feeds.as_array(value, info)
+def _from_bytes(value: bytes | bytearray | memoryview, info: TensorInfo) -> NDArray[Any]:
+    """Elements of uint8 in the order of their `TensorInfo`; those of images come as NHWC."""
     array = np.frombuffer(value, np.uint8)
+    is_turned = info.layout is Layout.NCHW
+    shape = _other_order(info)[0] if is_turned else info.shape
     if array.size != np.prod(shape):
         raise TensorError(
             f"input {info.name!r} takes {np.prod(shape)} bytes, one for each element of {shape}; "
             f"found {array.size}"
         )
-    shaped: NDArray[Any] = array.reshape(shape)
-    return shaped
+    pixels: NDArray[Any] = array.reshape(shape)
+    return np.transpose(pixels, _TO_PLANES) if is_turned else pixels
