@@ -24,7 +24,8 @@ class Model(Closeable):
     `model` is a path or the file's bytes, a `.rknn` or a `.nb`; `library` a runtime library's
     path, ``"soft"`` for the soft NPU, or None for the search described in
     `anynpu.runtime_library`. `profile` lets `perf` time the layers, which slows runs down on a
-    board, and which VIPLite can't do.
+    board, and which VIPLite can't do. `twin` is the ONNX file that a `.nb` was made from, by which
+    the soft NPU computes it; a board doesn't need it.
 
         with anynpu.Model("model.rknn") as model:
             model.run(image)                  # uint8 RGB, NHWC
@@ -43,8 +44,11 @@ class Model(Closeable):
         *,
         library: str | os.PathLike[str] | RuntimeLibrary | None = None,
         profile: bool = False,
+        twin: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._open(backends.choose(model).open_zero_copy(model, library, profile=profile))
+        path = None if twin is None else os.fspath(twin)
+        backend = backends.choose(model)
+        self._open(backend.open_zero_copy(model, library, profile=profile, twin=path))
 
     @classmethod
     def load(
@@ -53,9 +57,10 @@ class Model(Closeable):
         *,
         library: str | os.PathLike[str] | RuntimeLibrary | None = None,
         profile: bool = False,
+        twin: str | os.PathLike[str] | None = None,
     ) -> Model:
         """The same as the constructor."""
-        return cls(model, library=library, profile=profile)
+        return cls(model, library=library, profile=profile, twin=twin)
 
     def _open(self, opened: backends.ZeroCopyModel) -> None:
         self._device = opened

@@ -212,5 +212,11 @@ class Backend(ABC):
         """Load a model; `weights` is the network whose weights it shares, if any."""
 
     @abstractmethod
-    def open_zero_copy(self, model: ModelSource, library: Any, *, profile: bool) -> ZeroCopyModel:
-        """Load a model once; `library` is what the vendor's `load` takes."""
+    def open_zero_copy(
+        self, model: ModelSource, library: Any, *, profile: bool, twin: str | None
+    ) -> ZeroCopyModel:
+        """Load a model once; `library` is what the vendor's `load` takes.
+
+        `profile` times layers, `twin` is an ONNX file that computes in a compiled model's place on
+        the soft NPU. Raises `OptionError` where the vendor has no use for them.
+        """

@@ -484,8 +484,7 @@ def _function(
     **arguments: Any,
 ) -> Function:
     first = _FIRST_WITH.get(name, Interface.V85X)
-    since = f"VIPLite {first.label}"
-    return Function(name, result, tuple(arguments.items()), since, first, old, is_optional)
+    return Function(name, result, tuple(arguments.items()), first.label, first, old, is_optional)
 
 
 def _status(name: str, **arguments: Any) -> Function:
@@ -493,9 +492,7 @@ def _status(name: str, **arguments: Any) -> Function:
 
 
 def _old(name: str, **arguments: Any) -> declarations.Function:
-    return declarations.Function(
-        name, _STATUS, tuple(arguments.items()), f"VIPLite {Interface.V85X.label}"
-    )
+    return declarations.Function(name, _STATUS, tuple(arguments.items()), Interface.V85X.label)
 
 
 def _enumerated(name: str) -> Named:

@@ -40,12 +40,18 @@ def awnn_uninit(library: LibraryLike = None) -> None:
 class AwnnContext(Closeable):
     """A network binary, prepared, with buffers: `awnn_create` to `awnn_destroy`.
 
-    `nbg` is a path or the file's bytes. `inputs` and `outputs` describe the tensors. One thread at
+    `nbg` is a path or the file's bytes, `twin` as of `Network`. `inputs` and `outputs` describe the tensors. One thread at
     a time. Failed calls raise `CallError`, use after `destroy` `ClosedError`.
     """
 
-    def __init__(self, nbg: str | os.PathLike[str] | bytes, *, library: LibraryLike = None) -> None:
-        self._network = Network(nbg, library=library)
+    def __init__(
+        self,
+        nbg: str | os.PathLike[str] | bytes,
+        *,
+        library: LibraryLike = None,
+        twin: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._network = Network(nbg, library=library, twin=twin)
         try:
             self._network.prepare()
             self.inputs = self._network.inputs

@@ -143,10 +143,11 @@ def _whole(
     if quantization is None:
         limited: NDArray[Any] = np.clip(values, low, high)
         return limited
-    real = values / np.float64(quantization.scale)
-    rounded = np.rint(np.nan_to_num(real, nan=low, posinf=high, neginf=low))
-    limits = float(low - quantization.zero_point), float(high - quantization.zero_point)
-    whole: NDArray[Any] = np.clip(rounded, *limits).astype(np.int64) + quantization.zero_point
+    lowest, highest = float(low - quantization.zero_point), float(high - quantization.zero_point)
+    real = np.rint(values / np.float64(quantization.scale))
+    np.nan_to_num(real, copy=False, nan=lowest, posinf=highest, neginf=lowest)
+    whole: NDArray[Any] = np.clip(real, lowest, highest).astype(np.int64)
+    whole += quantization.zero_point
     return whole
 
 

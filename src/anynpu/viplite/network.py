@@ -28,7 +28,8 @@ _Create, _Dup, _Prop = abi.CreateNetworkType, abi.DupNetworkType, abi.NetworkPro
 class Network(Queries, Closeable):
     """A network binary (`.nb`) loaded into the runtime: `vip_create_network` to its end.
 
-    `model` is a path, or the file's bytes (the library copies what it needs). `inputs` and
+    `model` is a path, or the file's bytes (the library copies what it needs). `twin` is the ONNX
+    file by which the soft NPU computes a compiled model; a board doesn't need it. `inputs` and
     `outputs` describe the tensors. Properties are set before `prepare`, buffers after it, then it
     runs. Buffers that are set stay alive as long as they are.
 
@@ -46,11 +47,19 @@ class Network(Queries, Closeable):
     `CallError`, use after `close` raises `ClosedError`.
     """
 
-    def __init__(self, model: ModelLike, *, library: LibraryLike = None) -> None:
+    def __init__(
+        self,
+        model: ModelLike,
+        *,
+        library: LibraryLike = None,
+        twin: str | os.PathLike[str] | None = None,
+    ) -> None:
         runtime = load(library)
         data, size, kind = _model_argument(model)
         arguments = (data, size, int(kind))
         self._open(_NetworkHandle(runtime_of(runtime), "vip_create_network", *arguments))
+        if twin is not None and runtime.is_soft:
+            self._set_twin(os.fsencode(os.path.abspath(twin)))
 
     def _open(self, handle: _NetworkHandle) -> None:
         self._network = handle
@@ -185,6 +194,10 @@ class Network(Queries, Closeable):
         if self._dump is None:
             raise StateError("no layers are kept; call keep_layer_outputs before prepare")
         return self._dump.outputs()
+
+    def _set_twin(self, path: bytes) -> None:
+        code = self.library.vip_set_network(self._handle.value, abi.SOFT_TWIN, path)
+        check("vip_set_network", code, f"twin {os.fsdecode(path)}")
 
     def _set(self, prop: abi.NetworkProperty, value: ctypes._SimpleCData[int]) -> None:
         handle = self._handle.value

@@ -81,9 +81,9 @@ class Handle:
         self._dependents = 0
         self._is_closing = self._is_destroyed = False
         value = ctypes.c_void_p()
-        function = getattr(self.library, create)
         runtime.enter()
         try:
+            function = getattr(self.library, create)
             check(create, function(*arguments, ctypes.byref(value)))
             if not value.value:
                 check(create, Status.FAILURE, "it gave no handle")

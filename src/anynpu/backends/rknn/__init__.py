@@ -30,6 +30,10 @@ class RknnBackend(Backend):
             raise OptionError("use_weight_from names a session of another vendor's NPU")
         return RknnNetwork(model, options, weights)
 
-    def open_zero_copy(self, model: ModelSource, library: Any, *, profile: bool) -> ZeroCopyModel:
+    def open_zero_copy(
+        self, model: ModelSource, library: Any, *, profile: bool, twin: str | None
+    ) -> ZeroCopyModel:
+        if twin is not None:
+            raise OptionError("twin is for .nb files; a .rknn is computed by what it holds")
         flags = InitFlag.COLLECT_PERF_MASK if profile else InitFlag.PRIOR_HIGH
         return RknnZeroCopyModel(Context(model, library=library, flags=flags))

@@ -29,10 +29,12 @@ class VipliteBackend(Backend):
             raise OptionError("use_weight_from names a session of another vendor's NPU")
         return VipliteNetwork(model, options, weights)
 
-    def open_zero_copy(self, model: ModelSource, library: Any, *, profile: bool) -> ZeroCopyModel:
+    def open_zero_copy(
+        self, model: ModelSource, library: Any, *, profile: bool, twin: str | None
+    ) -> ZeroCopyModel:
         if profile:
             raise OptionError(
                 "VIPLite doesn't time layers, so profile is for other models; run_microseconds "
                 "tells what a whole run took"
             )
-        return VipliteZeroCopyModel.open(model, library)
+        return VipliteZeroCopyModel.open(model, library, twin)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from ...errors import OptionError
-from ...options import Converter, Options, anything, boolean, choice, option, positive
+from ...options import Converter, Options, anything, boolean, choice, option, path, positive
 
 
 def _whole(limit: int | None) -> Converter:
@@ -44,7 +44,8 @@ class VipliteOptions(Options):
     `priority` is 0 (the lowest) to 255: which of all processes' runs the NPU takes next.
     `timeout_ms` ends runs that take longer. `cached_buffers` lets the processor's cache hold the
     buffers. `disable_dup_network` loads the model once for each worker instead of sharing the
-    weights. `library` is what `anynpu.viplite.library.load` takes.
+    weights. `library` is what `anynpu.viplite.library.load` takes, `twin` the ONNX file by which
+    the soft NPU computes a compiled model.
     """
 
     threads_per_core: int = option(1, positive, "workers")
@@ -57,6 +58,7 @@ class VipliteOptions(Options):
     cached_buffers: bool = option(False, boolean)
     disable_dup_network: bool = option(False, boolean)
     library: Any = option(None, anything)
+    twin: str | None = option(None, path)
 
     def __post_init__(self) -> None:
         if self.schedule is not None and self.device is not None:
@@ -91,3 +93,4 @@ class VipliteProviderOptions(TypedDict, total=False):
     cached_buffers: bool
     disable_dup_network: bool
     library: str | os.PathLike[str]
+    twin: str | os.PathLike[str]

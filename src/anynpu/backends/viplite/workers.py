@@ -92,7 +92,7 @@ class Workers(Closeable):
     def _first(self) -> Network:
         if self._weights is not None:
             return self._weights.dup(self._model)
-        return Network(self._model, library=self._options.library)
+        return Network(self._model, library=self._options.library, twin=self._options.twin)
 
 
 def _choose_device(network: Network, device: int) -> None:

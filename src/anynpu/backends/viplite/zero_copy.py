@@ -22,9 +22,9 @@ class VipliteZeroCopyModel(ZeroCopyModel):
     """A prepared network with buffers for all its tensors."""
 
     @classmethod
-    def open(cls, model: ModelSource, library: Any) -> VipliteZeroCopyModel:
+    def open(cls, model: ModelSource, library: Any, twin: str | None) -> VipliteZeroCopyModel:
         """Load a model; `library` is what `anynpu.viplite.library.load` takes."""
-        return cls(Network(model, library=library))
+        return cls(Network(model, library=library, twin=twin))
 
     def __init__(self, network: Network) -> None:
         self._network = network
