@@ -111,7 +111,8 @@ def bytes_of(vip: VipliteLibrary, buffer: int) -> np.ndarray:
     """A buffer's bytes where the program sees them."""
     size, address = vip.vip_get_buffer_size(buffer), vip.vip_map_buffer(buffer)
     assert address
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    memory: np.ndarray = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+    return memory
 
 
 def bind_all(vip: VipliteLibrary, network: int) -> tuple[list[int], list[int]]:

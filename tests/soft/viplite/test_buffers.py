@@ -126,8 +126,8 @@ def test_memory_behind_a_descriptor(vip: VipliteLibrary) -> None:
         assert bytes_of(vip, buffer.value or 0)[:3].tolist() == [0, 1, 2]
         bytes_of(vip, buffer.value or 0)[0] = 99
         assert os.pread(fd, 1, 0) == b"c"
-        for size, code in ((100, INVALID), (64, INVALID), (192, Status.FAILURE)):
-            assert create(ctypes.byref(plain(100)), fd, size, ctypes.byref(buffer)) == code
+        for size, wanted in ((100, INVALID), (64, INVALID), (192, Status.FAILURE)):
+            assert create(ctypes.byref(plain(100)), fd, size, ctypes.byref(buffer)) == wanted
         assert vip.vip_destroy_buffer(buffer) == INVALID  # a failure leaves NULL
     finally:
         os.close(fd)

@@ -273,6 +273,20 @@ def test_destroying_a_network_that_runs(vip: VipliteLibrary) -> None:
     assert vip.vip_wait_network(network) == INVALID
 
 
+def test_destroying_buffers_while_a_run_uses_them(
+    vip: VipliteLibrary, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with prepared(vip, slow()) as network:
+        inputs, outputs = bind_all(vip, network)
+        assert vip.vip_trigger_network(network) == OK
+        time.sleep(0.05)
+        for buffer in (*inputs, *outputs):
+            assert vip.vip_destroy_buffer(buffer) == OK
+        assert vip.vip_wait_network(network) in (OK, Status.MISSING_INPUT_OUTPUT)
+        assert vip.vip_run_network(network) == Status.MISSING_INPUT_OUTPUT
+    assert "internal error" not in capfd.readouterr().err
+
+
 def test_priorities_order_the_jobs_that_wait(vip: VipliteLibrary) -> None:
     finished: list[int] = []
     networks = []

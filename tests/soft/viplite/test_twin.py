@@ -80,6 +80,28 @@ def test_a_folder_of_twins_in_the_environment(
     assert vip.vip_prepare_network(open_file(vip, tmp_path / "net.a733.nb")) == OK
 
 
+def test_of_several_twins_the_one_that_fits(
+    vip: VipliteLibrary,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A program that loads networks from memory leaves no name to find twins by."""
+    (tmp_path / "a.onnx").write_bytes(models.two_inputs())
+    (tmp_path / "b.onnx").write_bytes(models.add_one())
+    for setting in (str(tmp_path), f"{tmp_path / 'a.onnx'}:{tmp_path / 'b.onnx'}"):
+        monkeypatch.setenv("ANYNPU_TWIN", setting)
+        with prepared(vip, compiled()) as network:
+            np.testing.assert_array_equal(infer(vip, network, VALUES)[0], EXPECTED.astype(np.int16))
+    (tmp_path / "b.onnx").write_bytes(models.add_one((1,)))
+    monkeypatch.setenv("ANYNPU_TWIN", str(tmp_path))
+    _, network = create(vip, compiled())
+    assert vip.vip_prepare_network(network) == Status.FAILURE
+    log = capfd.readouterr().err
+    assert "a.onnx: the twin doesn't fit 'net': it has 2 inputs" in log
+    assert "b.onnx: the twin doesn't fit 'net': input 0: 'x' of shape (1,)" in log
+
+
 def test_a_twin_for_one_network(vip: VipliteLibrary, tmp_path: Path) -> None:
     twin = tmp_path / "other.onnx"
     twin.write_bytes(models.add_one())
@@ -184,7 +206,7 @@ STEPS = {"convtanh": 7.5, "c3x3_relu6": 5.5}
 
 
 def test_real_files_give_the_toolkit_s_results() -> None:
-    """All of them, by the program: results are within three steps of the toolkit's quantised ones."""
+    """By the program: results are within three steps of the toolkit's quantised ones."""
     from anynpu.soft.engines import vip as engine
 
     files = sample_files()

@@ -42,32 +42,34 @@ class Contract:
     outputs: tuple[Port, ...]
 
 
-def find_twin(model: Path | None) -> Path | None:
-    """The ONNX file of a compiled file at a path (None: it came from memory), None without one.
+def find_twins(model: Path | None) -> list[Path]:
+    """The ONNX files that a compiled file at a path may have been made from, the likeliest first.
 
-    ``$ANYNPU_TWIN`` names it, or a folder that holds it; else it lies beside the model. It has
-    the model's name, or that without what comes before its suffix: `net.onnx` is the twin of
-    `net.nb` and of `net.t527.nb`. Raises `ModelError` where the variable names what isn't there.
+    ``$ANYNPU_TWIN`` names ONNX files and folders of them, separated by colons; without it they are
+    looked for beside the model, and there is none for a model from memory (None). In a folder the
+    twin has the model's name, or that without what comes before its suffix: `net.onnx` is the twin
+    of `net.nb` and of `net.t527.nb`. In folders that were named any other file may be, too.
+    Raises `ModelError` where the variable names what isn't there.
     """
-    named = os.environ.get(ENVIRONMENT_VARIABLE)
-    if named:
-        folder = Path(named)
-        if not folder.is_dir():
-            return _existing(folder, f"${ENVIRONMENT_VARIABLE}")
-        return None if model is None else _in_folder(folder, model)
-    return None if model is None else _in_folder(model.parent, model)
+    named = [
+        Path(part) for part in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if part
+    ]
+    if not named:
+        return [] if model is None else _namesakes(model.parent, model)
+    folders = [path for path in named if path.is_dir()]
+    files = [path for path in named if path not in folders]
+    for path in files:
+        if not path.is_file():
+            raise ModelError(f"${ENVIRONMENT_VARIABLE} names {path}, which isn't there")
+    likely = [] if model is None else [x for folder in folders for x in _namesakes(folder, model)]
+    others = [path for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    return list(dict.fromkeys((*likely, *files, *others)))
 
 
-def _in_folder(folder: Path, model: Path) -> Path | None:
+def _namesakes(folder: Path, model: Path) -> list[Path]:
     names = dict.fromkeys((model.stem, Path(model.stem).stem))
     candidates = (folder / f"{name}{SUFFIX}" for name in names)
-    return next((path for path in candidates if path.is_file()), None)
-
-
-def _existing(path: Path, what: str) -> Path:
-    if not path.is_file():
-        raise ModelError(f"{what} names {path}, which isn't there")
-    return path
+    return [path for path in candidates if path.is_file()]
 
 
 class TwinProgram(Program):

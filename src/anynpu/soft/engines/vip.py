@@ -15,7 +15,7 @@ from ...viplite.abi import BufferFormat, QuantizeFormat
 from ..formats.nbg import Nbg, Tensor
 from .program import Port, Program
 from .source import ModelSource
-from .twin import ENVIRONMENT_VARIABLE, Contract, TwinProgram, find_twin
+from .twin import ENVIRONMENT_VARIABLE, Contract, TwinProgram, find_twins
 
 DTYPES = {
     BufferFormat.FP32: DType.FLOAT32,
@@ -44,20 +44,24 @@ FORMATS = {dtype: fmt for fmt, dtype in DTYPES.items() if fmt is not BufferForma
 def load(model: Nbg, path: Path | None = None, twin: Path | None = None) -> Program:
     """The program of a file that was read from `path` (None: from memory).
 
-    `twin` names the ONNX file to compute with. Raises `ModelError` for a compiled file without a
+    `twin` names the ONNX file to compute with; else the first that fits of those that are found
+    does. Raises `ModelError` for a compiled file without a
     twin, and for a twin that doesn't fit or can't be run.
     """
     if twin is None and model.onnx is not None:
         return TwinProgram(contract(model), ModelSource.of(model.onnx))
-    found = twin or find_twin(path)
-    if found is None:
+    candidates = [twin] if twin is not None else find_twins(path)
+    if not candidates:
         raise ModelError(_advice(model, path))
-    try:
-        return TwinProgram(contract(model), ModelSource.of(found))
-    except ModelError as error:
-        raise ModelError(f"{found}: {error}") from error
-    except OSError as error:
-        raise ModelError(f"the twin {found} can't be read: {error}") from error
+    reasons = []
+    for candidate in candidates:
+        try:
+            return TwinProgram(contract(model), ModelSource.of(candidate))
+        except ModelError as error:
+            reasons.append(f"{candidate}: {error}")
+        except OSError as error:
+            reasons.append(f"the twin {candidate} can't be read: {error}")
+    raise ModelError("\n".join(reasons))
 
 
 def contract(model: Nbg) -> Contract:

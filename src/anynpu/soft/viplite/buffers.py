@@ -45,8 +45,11 @@ class Buffer:
         return self.memory.closed
 
     def view(self, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The device's copy as an array; it must be large enough."""
-        raw = self.memory.device[: dtype.size_of(math.prod(shape))]
+        """The device's copy as an array, which keeps the memory if the buffer is destroyed."""
+        device, size = self.memory.device, dtype.size_of(math.prod(shape))
+        if device.size < size:
+            raise Failure(Status.MISSING_INPUT_OUTPUT, "a buffer was destroyed before the run")
+        raw = device[:size]
         array: NDArray[Any] = raw.view(dtype.numpy).reshape(shape)
         return array
 

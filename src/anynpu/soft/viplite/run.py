@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ...errors import ModelError
 from ...native import kernels
 from ...viplite.abi import Status
 from ..device import CancelledError, DeadlineError
-from ..engines import Instance
+from ..engines import Port
 from ..job import Job
+from .buffers import Buffer
 from .driver import DRIVER, needs_driver
 from .failure import CONVENTIONS, Failure
 from .networks import NETWORKS, Network, borrow, on_network
@@ -82,11 +87,16 @@ def compute(network: Network, deadline: float | None) -> None:
         with pool.occupy(1, priority, deadline, network.cancelled):
             DRIVER.power.check()
             start = time.perf_counter()
-            _load_inputs(network, instance)
+            inputs = _views(network.inputs, network.ports.inputs)
+            outputs = _views(network.outputs, network.ports.outputs)
+            for index, source in inputs:
+                kernels.convert(source, instance.inputs[index])
             instance.run()
             if network.cancelled.is_set():
                 raise CancelledError
-            _store_outputs(network, instance)
+            for index, target in outputs:
+                kernels.convert(instance.outputs[index], target)
+                network.outputs[index].memory.poison()
             network.microseconds = round((time.perf_counter() - start) * 1e6)
     except DeadlineError:
         raise Failure(Status.TIMEOUT, "the NPU did not become free in time") from None
@@ -98,17 +108,15 @@ def compute(network: Network, deadline: float | None) -> None:
         raise Failure(Status.FAILURE, str(error)) from error
 
 
-def _load_inputs(network: Network, instance: Instance) -> None:
-    for index, buffer in network.inputs.items():
-        port = network.ports.inputs[index]
-        kernels.convert(buffer.view(port.dtype, port.shape), instance.inputs[index])
+def _views(buffers: Mapping[int, Buffer], ports: Sequence[Port]) -> list[tuple[int, NDArray[Any]]]:
+    """What the device sees of the buffers that are bound, by index.
 
-
-def _store_outputs(network: Network, instance: Instance) -> None:
-    for index, buffer in network.outputs.items():
-        port = network.ports.outputs[index]
-        kernels.convert(instance.outputs[index], buffer.view(port.dtype, port.shape))
-        buffer.memory.poison()
+    They are taken before a run: its buffers may be destroyed while it is under way.
+    """
+    return [
+        (index, buffer.view(ports[index].dtype, ports[index].shape))
+        for index, buffer in buffers.items()
+    ]
 
 
 def _begin(network: Network) -> Job:
