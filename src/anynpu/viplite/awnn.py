@@ -40,8 +40,9 @@ def awnn_uninit(library: LibraryLike = None) -> None:
 class AwnnContext(Closeable):
     """A network binary, prepared, with buffers: `awnn_create` to `awnn_destroy`.
 
-    `nbg` is a path or the file's bytes, `twin` as of `Network`. `inputs` and `outputs` describe the tensors. One thread at
-    a time. Failed calls raise `CallError`, use after `destroy` `ClosedError`.
+    `nbg` is a path or the file's bytes, `twin` as of `Network`. `inputs` and `outputs` describe the
+    tensors. One thread at a time. Failed calls raise `CallError`, use after `destroy` raises
+    `ClosedError`.
     """
 
     def __init__(
