@@ -121,6 +121,7 @@ def _build(
     """The file's bytes, and the program that the soft NPU makes of the whole model."""
     if options.quantize_type != "int8":
         raise OptionError(f"the type {options.quantize_type} is for .nb files")
+    _rockchip(options)
     model = _prepare(source, options)
     data: bytes = model.SerializeToString()
     program = load(ModelSource.of(data))
