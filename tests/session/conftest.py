@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,23 +11,21 @@ from typing import Any
 import pytest
 
 from anynpu import InferenceSession
-from anynpu.rknn import header
+from benchmarks import null
 
-SOURCE = Path(__file__).parents[2] / "benchmarks" / "null" / "device.c"
-MODEL = b"RKNN" + bytes(100)
 Open = Callable[..., InferenceSession]
 
 
 @pytest.fixture(scope="session")
-def null_device(tmp_path_factory: pytest.TempPathFactory, c_compiler: str) -> Path:
+def null_device(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The null device as a librknnrt.so: what comes in is what comes out."""
-    folder = tmp_path_factory.mktemp("null")
-    (folder / "rknn_api.h").write_text(header.text())
-    library = folder / "librknnrt.so"
-    command = [c_compiler, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-shared", "-fPIC"]
-    command += ["-I", str(folder), "-o", str(library), str(SOURCE), "-lpthread"]
-    subprocess.run(command, check=True)
-    return library
+    return null.build("librknnrt.so", tmp_path_factory.mktemp("null"))
+
+
+@pytest.fixture(scope="session")
+def null_vip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as a libNBGlinker.so."""
+    return null.build("libNBGlinker.so", tmp_path_factory.mktemp("null_vip"))
 
 
 class NullDevice:
@@ -68,7 +65,7 @@ def on_cores(null_device: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ope
         monkeypatch.setenv("NULL_DEVICE_INPUT", "1,1,1,1")
         monkeypatch.setenv("NULL_DEVICE_OUTPUT", "1,1,1,1")
         session = InferenceSession(
-            MODEL, provider_options={"library": null_device, "layout": "nhwc", **options}
+            null.RKNN_MODEL, provider_options={"library": null_device, "layout": "nhwc", **options}
         )
         sessions.append(session)
         return session

@@ -81,7 +81,6 @@ class VipliteBinding(Binding):
                 buffer.from_device()
 
     def close(self) -> None:
-        self._bound.clear()
         self._network.close()
 
     def _check(self) -> None:
