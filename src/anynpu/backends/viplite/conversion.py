@@ -40,6 +40,12 @@ class Conversion:
         return cls(number, count * pieces)
 
     @classmethod
+    def stored(cls, info: TensorInfo) -> Conversion:
+        """What memory gets, as it is."""
+        count = math.prod(formats.stored_shape(info.shape, info.dtype))
+        return cls.copy(formats.stored_dtype(info.dtype), count)
+
+    @classmethod
     def to_memory(cls, dtype: np.dtype[Any], info: TensorInfo) -> Conversion | None:
         """From an array of a dtype; None where no kernel does it.
 
@@ -92,7 +98,7 @@ class ResultPlan:
         if conversion is not None:
             return cls(info, conversion, info.shape, wanted, is_float, False, is_interleaved)
         shape = formats.stored_shape(info.shape, info.dtype)
-        copy = Conversion.copy(stored, math.prod(shape))
+        copy = Conversion.stored(info)
         return cls(info, copy, shape, stored, is_float, True, is_interleaved)
 
     def finish(self, array: NDArray[Any]) -> NDArray[Any]:

@@ -6,6 +6,9 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from ...errors import AnynpuError, ModelError
 from ...native.pump import Slot, Step
@@ -16,7 +19,7 @@ from ...viplite.model_file import read_frame
 from ...viplite.status import error_for
 from ..base import Binding, DeviceBuffer, ModelSource, Network, Request
 from .binding import VipliteBinding, allocate, import_buffer
-from .conversion import ResultPlan
+from .conversion import Conversion, ResultPlan
 from .options import VipliteOptions
 from .request import INPUTS, OUTPUTS, VipliteRequest
 from .workers import Workers
@@ -52,6 +55,7 @@ class VipliteNetwork(Network):
             )
             for info, shown in zip(first.outputs, self.outputs, strict=True)
         ]
+        self._conversions: dict[tuple[int, np.dtype[Any], bool], Conversion | None] = {}
         self._lock = threading.Lock()
 
     # ------------------------------------------------------------------------------------ jobs
@@ -79,6 +83,23 @@ class VipliteNetwork(Network):
 
     def new_request(self) -> Request:
         return VipliteRequest(self)
+
+    def conversion(
+        self, index: int, dtype: np.dtype[Any], *, is_stored: bool = False
+    ) -> Conversion | None:
+        """How an input's array of a dtype goes to memory, None where no kernel converts it.
+
+        With `is_stored` the array holds what memory gets.
+        """
+        key = (index, dtype, is_stored)
+        try:
+            return self._conversions[key]
+        except KeyError:
+            pass
+        info = self.memory_inputs[index]
+        found = Conversion.stored(info) if is_stored else Conversion.to_memory(dtype, info)
+        self._conversions[key] = found
+        return found
 
     def error(self, request: Request, step: Step, code: int) -> AnynpuError:
         return error_for(step.name, code)

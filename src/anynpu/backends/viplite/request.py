@@ -38,6 +38,7 @@ class VipliteRequest(Request):
         self._given: list[NDArray[Any] | None] = [None] * len(network.inputs)
         self._own: dict[tuple[int, str, tuple[int, ...]], NDArray[Any]] = {}
         self._results: list[NDArray[Any]] = []
+        self._described: list[Conversion | None] = [None] * len(network.inputs)
         for transfer, plan in zip(self._outputs, network.result_plans, strict=True):
             plan.conversion.describe(transfer)
 
@@ -47,15 +48,19 @@ class VipliteRequest(Request):
             planes = array
             if network.inputs[index].layout is not info.layout:
                 planes = array.transpose(0, 3, 1, 2)
-            conversion = Conversion.to_memory(planes.dtype, info)
+            conversion = network.conversion(index, planes.dtype)
             if conversion is None:
                 planes = self._encoded(index, info, planes)
-                conversion = Conversion.copy(planes.dtype, planes.size)
+                conversion = network.conversion(index, planes.dtype, is_stored=True)
+                assert conversion is not None, "what is stored can be copied"
             elif copy or not planes.flags.c_contiguous:
                 planes = self._copied(index, planes)
             self._given[index] = planes
-            conversion.describe(self._inputs[index])
-            self._inputs[index].array = address_of(planes)
+            transfer = self._inputs[index]
+            if conversion is not self._described[index]:
+                conversion.describe(transfer)
+                self._described[index] = conversion
+            transfer.array = address_of(planes)
         results = self._results = [np.empty(p.shape, p.dtype) for p in network.result_plans]
         for transfer, result in zip(self._outputs, results, strict=True):
             transfer.array = address_of(result)
