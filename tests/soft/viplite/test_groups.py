@@ -93,6 +93,19 @@ def test_a_group_that_takes_too_long(vip: VipliteLibrary) -> None:
     assert vip.vip_run_group(group, 1) == OK
 
 
+def test_no_network_begins_after_the_time_is_out(vip: VipliteLibrary) -> None:
+    group = make_group(vip, 2)
+    first, _, _ = ready(vip, slow())
+    second, source, target = ready(vip, relu())
+    bytes_of(vip, source)[:] = 200
+    assert [vip.vip_add_network(group, network) for network in (first, second)] == [OK, OK]
+    assert set_word(vip, group, GroupProperty.SET_TIME_OUT, 1) == OK
+    assert vip.vip_run_group(group, 2) == Status.TIMEOUT
+    assert vip.vip_run_group(group, 3) == INVALID  # waits for the end of the one before
+    assert not bytes_of(vip, target).any()
+    assert vip.vip_run_network(second) == OK
+
+
 def test_destroying_a_group_that_runs(vip: VipliteLibrary) -> None:
     group = make_group(vip, 1)
     network, _, _ = ready(vip, slow())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +14,9 @@ from onnx import TensorProto
 
 from anynpu.layouts import dequantize_affine
 from anynpu.soft.device import CorePool
+from anynpu.soft.engines.twin import TwinInstance
 from anynpu.soft.viplite.driver import DRIVER
+from anynpu.soft.viplite.networks import NETWORKS
 from anynpu.tensor import Quantization
 from anynpu.viplite import abi
 from anynpu.viplite.abi import NetworkProperty, Status
@@ -287,30 +288,33 @@ def test_destroying_buffers_while_a_run_uses_them(
     assert "internal error" not in capfd.readouterr().err
 
 
-def test_priorities_order_the_jobs_that_wait(vip: VipliteLibrary) -> None:
-    finished: list[int] = []
-    networks = []
+def test_priorities_order_the_jobs_that_wait(
+    vip: VipliteLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    priorities: dict[int, int] = {}
+    networks, order = [], []
     for priority in (0, 7, 255, 100):
         _, network = create(vip, relu())
         set_word(vip, network, NetworkProperty.SET_PRIORITY, priority)
         assert vip.vip_prepare_network(network) == OK
         bind_all(vip, network)
-        networks.append((priority, network))
+        networks.append(network)
+        priorities[id(NETWORKS.find(network).instance)] = priority
 
-    def run(priority: int, network: Any) -> None:
-        assert vip.vip_run_network(network) == OK
-        finished.append(priority)
+    def run(instance: TwinInstance) -> None:
+        order.append(priorities[id(instance)])
 
+    monkeypatch.setattr(TwinInstance, "run", run)
     pool = DRIVER.pool(_chip())
-    threads = [threading.Thread(target=run, args=entry) for entry in networks]
-    with held(vip):
-        for number, thread in enumerate(threads):
-            thread.start()
-            while len(pool._waiting) <= number:
-                time.sleep(0.001)
-    for thread in threads:
-        thread.join()
-    assert finished == [255, 100, 7, 0]
+    with ThreadPoolExecutor(4) as threads:
+        with held(vip):
+            running = []
+            for number, network in enumerate(networks):
+                running.append(threads.submit(vip.vip_run_network, network))
+                while len(pool._waiting) <= number:
+                    time.sleep(0.001)
+        assert [job.result() for job in running] == [OK] * 4
+    assert order == [255, 100, 7, 0]
 
 
 def test_networks_in_many_threads(vip: VipliteLibrary) -> None:

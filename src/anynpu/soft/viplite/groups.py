@@ -34,10 +34,12 @@ class Group:
         self.deadline: float | None = None
         self.job: Job | None = None
         self.running: Network | None = None
+        self.cancelled = threading.Event()
         self.microseconds = 0
 
     def cancel(self) -> None:
-        """Make the run of the network whose turn it is end soon."""
+        """Make a run under way end soon: the network whose turn it is, and no other after it."""
+        self.cancelled.set()
         running = self.running
         if running is not None:
             running.cancel()
@@ -170,6 +172,7 @@ def _begin(group: Group, num: int) -> Job:
             check_ready(network)
     deadline = time.monotonic() + group.timeout / 1000 if group.timeout else None
     group.deadline = deadline
+    group.cancelled.clear()
 
     def work() -> None:
         with group.lock:
@@ -186,6 +189,8 @@ def _run_all(group: Group, handles: list[int], deadline: float | None) -> None:
             with borrow(handle) as network:
                 check_ready(network)
                 group.running = network
+                if group.cancelled.is_set():
+                    raise Failure(Status.CANCELED, "the group's run was cancelled")
                 compute(network, deadline)
                 total += network.microseconds
     finally:
