@@ -25,6 +25,12 @@ ModelLike = str | os.PathLike[str] | bytes
 _Create, _Dup, _Prop = abi.CreateNetworkType, abi.DupNetworkType, abi.NetworkProperty
 
 
+_SOFT_HINT = (
+    "the soft NPU computes a compiled .nb by the ONNX file that it was made from: put that beside "
+    "the model with the same name and the suffix .onnx, or name it (twin=, $ANYNPU_TWIN)"
+)
+
+
 class Network(Queries, Closeable):
     """A network binary (`.nb`) loaded into the runtime: `vip_create_network` to its end.
 
@@ -91,7 +97,8 @@ class Network(Queries, Closeable):
 
     def prepare(self) -> None:
         """Allocate memory and check the network: `vip_prepare_network`; once, it takes long."""
-        check("vip_prepare_network", self.library.vip_prepare_network(self._handle.value))
+        code = self.library.vip_prepare_network(self._handle.value)
+        check("vip_prepare_network", code, _SOFT_HINT if self.library.is_soft else "")
         self._network.is_prepared = True
 
     def finish(self) -> None:

@@ -20,6 +20,11 @@ class Runtime:
         self.library = library
         self.lock = threading.RLock()
         """Held while handles come and go."""
+        self.video_memory = 0
+        """Bytes of the heap that V85x's `vip_init` is told to make; others take no such number.
+
+        Set it before the first network, buffer or group. What 0 means there no document says.
+        """
         self._users = 0
 
     @property
@@ -31,8 +36,8 @@ class Runtime:
         """One more user: the first initialises. Raises `CallError` where that fails."""
         with self.lock:
             if not self._users:
-                # V85x takes the size of a heap of its own, and 0 for the usual one.
-                arguments = (0,) if self.library.interface is Interface.V85X else ()
+                is_old = self.library.interface is Interface.V85X
+                arguments = (self.video_memory,) if is_old else ()
                 code = self.library.vip_init(*arguments)
                 check("vip_init", code, self._trouble(code) if code else "")
             self._users += 1
