@@ -7,13 +7,14 @@ import dataclasses
 import json
 import os
 
-from . import against_ez, against_onnxruntime, import_time, session_overhead
+from . import against_ez, against_onnxruntime, conversions, import_time, session_overhead
 
 BENCHMARKS = {
     "onnxruntime": against_onnxruntime.run,
     "ez": against_ez.run,
     "import": import_time.run,
     "session": session_overhead.run,
+    "conversions": conversions.run,
 }
 
 

@@ -114,6 +114,13 @@ class Handle:
             if before is not None:
                 before._let_go()
 
+    def forget(self, key: object) -> None:
+        """What the key stands for is needed no more."""
+        with self.runtime.lock:
+            before = self._needs.pop(key, None)
+            if before is not None:
+                before._let_go()
+
     def close(self) -> None:
         """Ask for the end; twice does nothing."""
         with self.runtime.lock:
