@@ -92,6 +92,17 @@ def test_an_input_that_is_normalised_takes_pixels(vip: VipliteLibrary) -> None:
     np.testing.assert_array_equal(found, expected.ravel())
 
 
+def test_quantised_pixels_that_are_normalised_as_well(vip: VipliteLibrary) -> None:
+    """Also where the model's own quantisation is that of the pixels."""
+    metadata = {"anynpu.mean": '{"x": [10, 20, 30]}', "anynpu.std": '{"x": [1, 1, 1]}'}
+    pixels = np.random.default_rng(0).integers(0, 256, (1, 3, 4, 5)).astype(np.uint8)
+    model = models.quantized(dtype=np.uint8, scale=1, zero_point=0, metadata=metadata)
+    with prepared(vip, network_file(model)) as network:
+        (found,) = infer(vip, network, pixels)
+    shifted = pixels.astype(np.int32) - np.array([10, 20, 30]).reshape(3, 1, 1)
+    np.testing.assert_array_equal(found, np.maximum(shifted, 0).ravel())
+
+
 def test_several_tensors_of_whole_numbers(vip: VipliteLibrary) -> None:
     values = np.array([5, -7, 2**40, 0, 1, 2], np.int64)
     with prepared(vip, network_file(models.passes(TensorProto.INT64))) as network:

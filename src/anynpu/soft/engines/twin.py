@@ -2,7 +2,8 @@
 
 The compiled file is the contract: which tensors there are, their shapes, formats and quantisation.
 The ONNX file, its *twin*, does the arithmetic on real values: inputs are dequantised before and
-outputs quantised after, as the contract says. A soft `.nb` file carries its own twin.
+outputs quantised after, as the contract says, where the twin doesn't do that itself in the same
+way. A soft `.nb` file carries its own twin.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ...tensor import DType
 from ..metadata import Metadata
 from ..values import store_real
 from .onnx import OnnxProgram
-from .onnx_boundary import Boundary, fed_inputs, fix_shapes, keep
+from .onnx_boundary import Boundary, fed_inputs, fit, fix_shapes
 from .program import Instance, LoweredModel, MeasuredLayer, Port, Program, Variant
 from .source import ModelSource
 
@@ -111,7 +112,7 @@ class TwinProgram(Program):
 class TwinInstance(Instance):
     """The contract's arrays, and the twin's behind them.
 
-    Where both hold the same dtype they are one array.
+    Where both hold the same values in the same dtype they are one array.
     """
 
     def __init__(self, contract: Contract, variant: Variant, real: Instance) -> None:
@@ -120,18 +121,19 @@ class TwinInstance(Instance):
         self._stores: list[Callable[[], None]] = []
         inputs, outputs = [], []
         for port, inner, array in zip(contract.inputs, variant.inputs, real.inputs, strict=True):
-            inputs.append(self._array(port, array, shares=inner.normalization is None))
+            inputs.append(self._array(port, inner, array))
             if inputs[-1].ctypes.data != array.ctypes.data:
                 self._loads.append(_loader(port, inner, inputs[-1], array))
-        for port, array in zip(contract.outputs, real.outputs, strict=True):
-            outputs.append(self._array(port, array, shares=True))
+        for port, inner, array in zip(contract.outputs, variant.outputs, real.outputs, strict=True):
+            outputs.append(self._array(port, inner, array))
             if outputs[-1].ctypes.data != array.ctypes.data:
                 self._stores.append(_storer(port, array, outputs[-1]))
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
 
     @staticmethod
-    def _array(port: Port, array: NDArray[Any], *, shares: bool) -> NDArray[Any]:
-        if shares and port.quantization is None and port.carrier == array.dtype:
+    def _array(port: Port, inner: Port, array: NDArray[Any]) -> NDArray[Any]:
+        is_alike = port.quantization == inner.quantization and inner.normalization is None
+        if is_alike and port.carrier == array.dtype:
             return array.reshape(port.shape)
         return np.zeros(port.shape, port.carrier)
 
@@ -163,7 +165,7 @@ class _RealProgram(OnnxProgram):
         super().__init__(source)
 
     def _edges(self, model: ModelProto, metadata: Metadata) -> Boundary:
-        return keep(model, metadata)
+        return fit(model, metadata, self._contract.inputs, self._contract.outputs)
 
     def _model(self) -> ModelProto:
         model = super()._model()
@@ -250,6 +252,7 @@ def _check_match(contract: Contract, twin: Variant) -> None:
 def _difference(port: Port, twin: Port) -> str | None:
     if _significant(port.shape) != _significant(twin.shape):
         return f"{twin.name!r} of shape {twin.shape}, in the model {port.name!r} of {port.shape}"
-    if port.quantization is not None and twin.dtype is not DType.FLOAT32:
+    is_real = twin.dtype is DType.FLOAT32 or twin.quantization is not None
+    if port.quantization is not None and not is_real:
         return f"{twin.name!r} is {twin.dtype.name}, in the model {port.name!r} holds reals"
     return None
