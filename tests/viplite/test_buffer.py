@@ -153,6 +153,13 @@ def test_closing_twice_and_use_after(network: Network) -> None:
             use()
 
 
+def test_buffers_of_another_library(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYNPU_SOC", "t527")
+    other = Buffer.allocate(network.inputs[0], library="soft")
+    with pytest.raises(anynpu.StateError, match="give both the same library"):
+        network.set_input(0, other)
+
+
 def test_memory_that_cannot_be_mapped(vip: VipliteLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYNPU_SOFT_FAULTS", "vip_map_buffer=FAILURE")
     faults.reset()

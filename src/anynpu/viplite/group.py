@@ -42,7 +42,8 @@ class Group(Closeable):
 
     def add(self, network: Network) -> None:
         """Put a network behind those that are there: `vip_add_network`."""
-        code = self._library.vip_add_network(self._handle.value, network.handle.value)
+        value = network.handle.value_in(self._handle.runtime)
+        code = self._library.vip_add_network(self._handle.value, value)
         check("vip_add_network", code, f"network {network.name!r}, number {self._count}")
         self._handle.need(self._count, network.handle)
         self._count += 1

@@ -176,7 +176,8 @@ class Network(Settings, Queries, Closeable):
         if buffer.size < needed:
             raise TensorError(f"{kind} {info} takes {needed} bytes; the buffer has {buffer.size}")
         call = f"vip_set_{kind}"
-        code = getattr(self.library, call)(self._handle.value, info.index, buffer.handle.value)
+        value = buffer.handle.value_in(self._handle.runtime)
+        code = getattr(self.library, call)(self._handle.value, info.index, value)
         if code:
             check(call, code, f"{kind} {info}")
         self._handle.need((kind, info.index), buffer.handle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 
-from ..errors import ClosedError
+from ..errors import ClosedError, StateError
 from .abi import Interface, Status
 from .library import VipliteLibrary, missing_kernel_node
 from .status import check
@@ -104,6 +104,15 @@ class Handle:
             raise ClosedError("this is closed: a network, buffer or group was used after close()")
         assert self._value is not None
         return self._value
+
+    def value_in(self, runtime: Runtime) -> int:
+        """The value for a call of a runtime's; raises `StateError` where it is another one's."""
+        if runtime is not self.runtime:
+            raise StateError(
+                f"a network, buffer or group of {self.library.path} can't be used with one of "
+                f"{runtime.library.path}: give both the same library"
+            )
+        return self.value
 
     def need(self, key: object, other: Handle) -> None:
         """Keep another handle alive, in the place of what the key stood for before."""

@@ -89,7 +89,7 @@ class Settings:
 
     def _set_buffer(self, prop: abi.NetworkProperty, buffer: Buffer) -> None:
         # Of this property alone the value is the handle itself, not where it is.
-        value = buffer.handle.value
+        value = buffer.handle.value_in(self._handle.runtime)
         check(
             "vip_set_network",
             self._handle.library.vip_set_network(self._handle.value, int(prop), value),
