@@ -105,7 +105,7 @@ def test_the_soft_npu_imports_only_declarations_and_pure_functions() -> None:
     allowed = (
         "anynpu.soft", "anynpu.declarations", "anynpu.c_header",
         "anynpu.rknn.abi", "anynpu.rknn.header", "anynpu.rknn.model_file",
-        "anynpu.viplite.abi", "anynpu.viplite.header",
+        "anynpu.viplite.abi", "anynpu.viplite.formats", "anynpu.viplite.header",
         "anynpu.soc", "anynpu.tensor", "anynpu.layouts", "anynpu.errors", "anynpu._version",
         "anynpu.native",
     )  # fmt: skip

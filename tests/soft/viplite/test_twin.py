@@ -17,7 +17,7 @@ from anynpu.viplite.library import VipliteLibrary
 
 from ... import models
 from ...conftest import SHARED
-from .client import OK, bind_all, create, infer, prepared
+from .client import OK, bind_all, bytes_of, create, infer, prepared
 
 SAMPLES = SHARED / "samples" / "nbg"
 U8 = nbg.Tensor("in", (5, 4, 3, 1), 2, 2, scale=0.5, zero_point=100)
@@ -179,14 +179,38 @@ def test_sizes_of_one_and_open_sizes(vip: VipliteLibrary, tmp_path: Path) -> Non
     np.testing.assert_array_equal(infer(vip, network, values)[0], values + 1)
 
 
-@pytest.mark.parametrize(("fmt", "name"), [(7, "BFLOAT16"), (13, "INT4"), (14, "UINT4")])
-def test_formats_that_cannot_be_held(
-    vip: VipliteLibrary, tmp_path: Path, capfd: pytest.CaptureFixture[str], fmt: int, name: str
+@pytest.mark.parametrize(
+    ("fmt", "quantization", "raw", "expected"),
+    [
+        # bfloat16 1.5, -2 and 0.25
+        (7, {}, np.array([0x3FC0, 0xC000, 0x3E80], np.uint16), [0x4020, 0xBF80, 0x3FA0]),
+        # 4 bits: 2, -8 and 7, a row of which takes two bytes
+        (13, {}, np.array([0x82, 0x07], np.uint8), [0x93, 0x07]),
+        (14, {"quantization": 2, "scale": 0.5, "zero_point": 8},
+         np.array([0xA8, 0x0F], np.uint8), [0xCA, 0x0F]),
+        (8, {"quantization": 2, "scale": 0.5, "zero_point": 1},
+         np.array([1, -9, 100001], np.int32), [3, -7, 100003]),
+        (12, {}, np.array([1.5, -2, 1e300]), [2.5, -1, np.inf]),
+    ],
+)  # fmt: skip
+def test_rare_formats(
+    vip: VipliteLibrary,
+    tmp_path: Path,
+    fmt: int,
+    quantization: dict[str, Any],
+    raw: np.ndarray,
+    expected: list[float],
 ) -> None:
-    (tmp_path / "net.nb").write_bytes(compiled(inputs=(nbg.Tensor("in", (5, 4, 3), fmt, 0),)))
-    (tmp_path / "net.onnx").write_bytes(models.add_one())
-    assert vip.vip_prepare_network(open_file(vip, tmp_path / "net.nb")) == Status.FAILURE
-    assert f"tensor 'in' is {name}, which the soft NPU can't hold" in capfd.readouterr().err
+    tensor = nbg.Tensor("t", (3,), fmt, **({"quantization": 0} | quantization))
+    (tmp_path / "net.nb").write_bytes(compiled(inputs=(tensor,), outputs=(tensor,)))
+    (tmp_path / "net.onnx").write_bytes(models.add_one((3,)))
+    network = open_file(vip, tmp_path / "net.nb")
+    assert vip.vip_prepare_network(network) == OK
+    (source,), (target,) = bind_all(vip, network)
+    assert vip.vip_get_buffer_size(source) == raw.nbytes
+    bytes_of(vip, source)[:] = raw.view(np.uint8)
+    assert vip.vip_run_network(network) == OK
+    assert bytes_of(vip, target).view(raw.dtype).tolist() == expected
 
 
 # ------------------------------------------------------------------------------------ real files

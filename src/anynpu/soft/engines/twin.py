@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 
 from ...errors import ModelError
-from ...layouts import dequantize_affine
 from ...native import kernels
-from ...tensor import DType
+from ...tensor import DType, Layout, TensorInfo
+from ...viplite.formats import decode, encode, own_values, size_of, stored_dtype, stored_shape
 from ..metadata import Metadata
 from ..values import store_real
 from .onnx import OnnxProgram
@@ -77,13 +77,12 @@ class TwinProgram(Program):
     """A contract, kept by an ONNX model.
 
     Raises `ModelError` for a twin that can't be run, for one whose tensors aren't the contract's,
-    saying what differs, and for a format that the soft NPU can't hold.
+    saying what differs.
     """
 
     framework = "ONNX"
 
     def __init__(self, contract: Contract, source: ModelSource) -> None:
-        _check_formats(contract)
         self._contract = contract
         self._twin = _RealProgram(contract, source)
         self._number = _fitting_shapes(contract, self._twin)
@@ -112,7 +111,8 @@ class TwinProgram(Program):
 class TwinInstance(Instance):
     """The contract's arrays, and the twin's behind them.
 
-    Where both hold the same values in the same dtype they are one array.
+    Where both hold the same values in the same dtype they are one array. Of a dtype that NumPy
+    hasn't, the contract's are as memory has them.
     """
 
     def __init__(self, contract: Contract, variant: Variant, real: Instance) -> None:
@@ -132,6 +132,8 @@ class TwinInstance(Instance):
 
     @staticmethod
     def _array(port: Port, inner: Port, array: NDArray[Any]) -> NDArray[Any]:
+        if port.dtype.numpy_name is None:
+            return np.zeros(stored_shape(port.shape, port.dtype), stored_dtype(port.dtype))
         is_alike = port.quantization == inner.quantization and inner.normalization is None
         if is_alike and port.carrier == array.dtype:
             return array.reshape(port.shape)
@@ -183,14 +185,14 @@ def _loader(
     port: Port, inner: Port, source: NDArray[Any], target: NDArray[Any]
 ) -> Callable[[], None]:
     """How an input's values become the twin's."""
-    quantization, normalization = port.quantization, inner.normalization
+    info, normalization = described(port), inner.normalization
     view = target.reshape(port.shape)
 
     def load() -> None:
-        if quantization is None:
-            kernels.convert(source, view)
+        if view.dtype == np.float32:
+            decode(source, info, view)
         else:
-            dequantize_affine(source, quantization.scale, quantization.zero_point, out=view)
+            kernels.convert(own_values(source, info), view)
         if normalization is not None:
             np.copyto(view, normalization.apply(view))
 
@@ -199,24 +201,21 @@ def _loader(
 
 def _storer(port: Port, source: NDArray[Any], target: NDArray[Any]) -> Callable[[], None]:
     """How the twin's values become an output."""
-    view = source.reshape(port.shape)
-    return lambda: store_real(view, port, target)
+    info, view = described(port), source.reshape(port.shape)
+    if port.quantization is None and port.dtype.numpy_name is not None:
+        return lambda: store_real(view, port, target)
+    return lambda: encode(view, info, target)
+
+
+def described(port: Port) -> TensorInfo:
+    """A port as the functions of `anynpu.viplite.formats` take it."""
+    size = size_of(port.shape, port.dtype)
+    return TensorInfo(
+        0, port.name, port.shape, port.dtype, Layout.UNDEFINED, port.quantization, size, size
+    )
 
 
 # ------------------------------------------------------------------------- does the twin match?
-
-
-def _check_formats(contract: Contract) -> None:
-    for port in (*contract.inputs, *contract.outputs):
-        if port.dtype.numpy_name is None:
-            raise ModelError(
-                f"tensor {port.name!r} is {port.dtype.name}, which the soft NPU can't hold"
-            )
-        if port.quantization is not None and port.dtype not in _QUANTIZED:
-            raise ModelError(f"tensor {port.name!r} is quantised as {port.dtype.name}")
-
-
-_QUANTIZED = (DType.UINT8, DType.INT8, DType.INT16, DType.UINT16)
 
 
 def _fitting_shapes(contract: Contract, twin: Program) -> int:

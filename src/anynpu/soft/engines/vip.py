@@ -10,35 +10,13 @@ from pathlib import Path
 
 from ... import soc as socs
 from ...errors import ModelError
-from ...tensor import DType, Quantization
+from ...tensor import Quantization
 from ...viplite.abi import BufferFormat, QuantizeFormat
+from ...viplite.formats import DTYPES, FORMATS
 from ..formats.nbg import Nbg, Tensor
 from .program import Port, Program
 from .source import ModelSource
 from .twin import ENVIRONMENT_VARIABLE, Contract, TwinProgram, find_twins
-
-DTYPES = {
-    BufferFormat.FP32: DType.FLOAT32,
-    BufferFormat.FP16: DType.FLOAT16,
-    BufferFormat.UINT8: DType.UINT8,
-    BufferFormat.INT8: DType.INT8,
-    BufferFormat.UINT16: DType.UINT16,
-    BufferFormat.INT16: DType.INT16,
-    BufferFormat.CHAR: DType.INT8,
-    BufferFormat.BFP16: DType.BFLOAT16,
-    BufferFormat.INT32: DType.INT32,
-    BufferFormat.UINT32: DType.UINT32,
-    BufferFormat.INT64: DType.INT64,
-    BufferFormat.UINT64: DType.UINT64,
-    BufferFormat.FP64: DType.FLOAT64,
-    BufferFormat.INT4: DType.INT4,
-    BufferFormat.UINT4: DType.UINT4,
-    BufferFormat.BOOL8: DType.BOOL,
-}
-"""The dtype of a buffer's elements for each format."""
-
-FORMATS = {dtype: fmt for fmt, dtype in DTYPES.items() if fmt is not BufferFormat.CHAR}
-"""The format of a buffer for each dtype."""
 
 
 def load(model: Nbg, path: Path | None = None, twin: Path | None = None) -> Program:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ModelError
+from ...viplite.abi import BufferFormat, QuantizeFormat
+from ...viplite.formats import DTYPES, size_of
 
 MAGIC = b"VPMN"
 NAME_LENGTH = 64
@@ -56,10 +58,7 @@ _PAIR = struct.Struct("<II")
 _MOST_SECTIONS = 256
 _LARGEST = 2**31 - 1
 _NO_LAYER = (0xFFFF, 0xFFFFFFFF)
-# vip_buffer_format_e: bits of an element; what isn't here is of a kind nobody knows yet.
-_BITS = {0: 32, 1: 16, 2: 8, 3: 8, 4: 16, 5: 16, 6: 8, 7: 16, 8: 32, 9: 32, 10: 64, 11: 64, 12: 64,
-         13: 4, 14: 4, 16: 8}  # fmt: skip
-_FIXED_POINT, _AFFINE = 1, 2
+_FORMATS = frozenset(BufferFormat)
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Tensor:
     @property
     def size(self) -> int:
         """Bytes; buffers have no padding."""
-        return (self.elements * _BITS[self.format] + 7) // 8
+        return size_of(self.shape, DTYPES[BufferFormat(self.format)])
 
 
 @dataclass(frozen=True)
@@ -287,16 +286,16 @@ def checked_tensor(
     count, sizes = dims
     if not 0 < count <= len(sizes):
         raise damaged(f"{count} dimensions, not 1 to {len(sizes)}")
-    if fmt not in _BITS:
+    if fmt not in _FORMATS:
         raise damaged(f"the format {fmt}, which is unknown")
     kept = tuple(sizes[:count])
-    if min(kept) < 1 or math.prod(kept) * _BITS[fmt] // 8 > _LARGEST:
+    if min(kept) < 1 or size_of(kept[::-1], DTYPES[BufferFormat(fmt)]) > _LARGEST:
         raise damaged(f"the sizes {kept}")
-    if quantization == _AFFINE:
+    if quantization == QuantizeFormat.TF_ASYMM:
         if not (math.isfinite(scale) and scale > 0):
             raise damaged(f"the scale {scale}")
         return Tensor(name, kept, fmt, quantization, 0, scale, zero_point)
-    if quantization == _FIXED_POINT:
+    if quantization == QuantizeFormat.DYNAMIC_FIXED_POINT:
         if not -64 <= position <= 64:
             raise damaged(f"the fixed-point position {position}")
         return Tensor(name, kept, fmt, quantization, position)

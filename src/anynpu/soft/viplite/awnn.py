@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...layouts import dequantize_affine
-from ...native import kernels
 from ...viplite.abi import Status
+from ...viplite.formats import decode, size_of
 from ..cabi.memory import readable
 from ..engines import Port
+from ..engines.twin import described
 from ..memory import DeviceMemory
 from .buffers import Buffer
 from .creation import open_file
@@ -47,7 +46,7 @@ class AwnnContext:
     @staticmethod
     def _buffers(ports: tuple[Port, ...], bound: dict[int, Buffer]) -> list[Buffer]:
         for index, port in enumerate(ports):
-            size = port.dtype.size_of(port.elements)
+            size = size_of(port.shape, port.dtype)
             # Both sides see the same bytes: the original flushes on the program's behalf.
             bound[index] = Buffer(DeviceMemory.allocate(size, cacheable=False), size)
         return [bound[index] for index in range(len(ports))]
@@ -60,7 +59,7 @@ class AwnnContext:
             for port, buffer, target in zip(
                 self.network.ports.outputs, self.outputs, self.floats, strict=True
             ):
-                _to_float(buffer.view(port.dtype, port.shape), port, target)
+                decode(buffer.view(port.dtype, port.shape), described(port), target)
 
     def close(self) -> None:
         self.network.close()
@@ -141,13 +140,6 @@ def awnn_dump_io(context: int | None, path: bytes | None) -> None:
             _write(f"{start}.input_{number}.txt", map(str, raw))
         for number, array in enumerate(found.floats):
             _write(f"{start}.output_{number}.txt", (f"{v:f}" for v in array.ravel().tolist()))
-
-
-def _to_float(raw: NDArray[Any], port: Port, target: NDArray[np.float32]) -> None:
-    if port.quantization is None:
-        kernels.convert(raw, target)
-    else:
-        dequantize_affine(raw, port.quantization.scale, port.quantization.zero_point, out=target)
 
 
 def _write(path: str, lines: Iterable[str]) -> None:

@@ -8,7 +8,6 @@ what the device wrote only after INVALIDATE.
 from __future__ import annotations
 
 import ctypes
-import math
 from typing import Any
 
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from ...viplite.abi import (
     QuantizeFormat,
     Status,
 )
-from ..engines.vip import DTYPES
+from ...viplite.formats import DTYPES, size_of, stored_dtype, stored_shape
 from ..memory import DeviceMemory, by_physical_address
 from .driver import Table, needs_driver
 from .failure import Failure, invalid, require
@@ -46,11 +45,11 @@ class Buffer:
 
     def view(self, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
         """The device's copy as an array, which keeps the memory if the buffer is destroyed."""
-        device, size = self.memory.device, dtype.size_of(math.prod(shape))
+        device, size = self.memory.device, size_of(shape, dtype)
         if device.size < size:
             raise Failure(Status.MISSING_INPUT_OUTPUT, "a buffer was destroyed before the run")
         raw = device[:size]
-        array: NDArray[Any] = raw.view(dtype.numpy).reshape(shape)
+        array: NDArray[Any] = raw.view(stored_dtype(dtype)).reshape(stored_shape(shape, dtype))
         return array
 
     def close(self) -> None:
@@ -194,7 +193,7 @@ def _prepare(create_param: Any, buffer: Any) -> int:
             raise invalid(f"{what} {value} is unknown")
     if given.memory_type == MemoryType.SECURE:
         raise Failure(Status.NOT_SUPPORTED, "the soft NPU has no secure memory")
-    size = DTYPES[BufferFormat(given.data_format)].size_of(math.prod(sizes))
+    size = size_of(tuple(reversed(sizes)), DTYPES[BufferFormat(given.data_format)])
     if size == 0:
         raise invalid(f"the sizes {sizes} hold no element")
     if size > _LARGEST:
