@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import OptionError
 from ..soc import Soc, VipSoc
+from ..viplite.abi import Interface
 
 
 @dataclass(frozen=True)
@@ -29,17 +30,22 @@ class Library:
         return import_module(f".{self.api}", __package__)
 
 
-_LIBRARIES = (
+def _of_interface(interface: Interface) -> Library:
+    # A program is linked with both of a pair; the functions are the same wherever it finds them.
+    other, file = interface.libraries
+    name = f"{file.removesuffix('.so')}-{interface.npu_version}"
+    return Library(name, file, "viplite", (other,))
+
+
+VIPLITE = {interface: _of_interface(interface) for interface in Interface}
+"""The library of each of VIPLite's interfaces."""
+
+AWNN = Library("libawnn_viplite", "libawnn_viplite.so", "viplite")
+_RKNN = (
     Library("librknnrt", "librknnrt.so", "rknn"),
     Library("librknnmrt", "librknnmrt.so", "rknn"),
-    # A program is linked with both of a pair; the functions are the same wherever it finds them.
-    Library("libVIPlite-v1", "libVIPlite.so", "viplite", ("libVIPuser.so",)),
-    Library("libVIPlite-v2", "libVIPlite.so", "viplite", ("libVIPuser.so",)),
-    Library("libNBGlinker-v3", "libNBGlinker.so", "viplite", ("libVIPhal.so",)),
-    Library("libawnn_viplite", "libawnn_viplite.so", "viplite"),
 )
-LIBRARIES = {library.name: library for library in _LIBRARIES}
-_BY_NPU_VERSION = {"v1": "libVIPlite-v1", "v2": "libVIPlite-v2", "v3": "libNBGlinker-v3"}
+LIBRARIES = {library.name: library for library in (*_RKNN, *VIPLITE.values(), AWNN)}
 
 
 def find(name: str) -> Library:
@@ -52,5 +58,6 @@ def find(name: str) -> Library:
 def of_chip(soc: Soc | VipSoc) -> tuple[Library, ...]:
     """The libraries that programs for a chip are linked with."""
     if isinstance(soc, VipSoc):
-        return LIBRARIES[_BY_NPU_VERSION[soc.npu_version]], LIBRARIES["libawnn_viplite"]
+        interface = next(i for i in Interface if i.npu_version == soc.npu_version)
+        return VIPLITE[interface], AWNN
     return (LIBRARIES[soc.library],)

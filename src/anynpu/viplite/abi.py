@@ -30,6 +30,7 @@ from typing import Any
 
 from .. import declarations
 from ..declarations import Enumeration, Named, Symbolic, symbols
+from ..soc import VIP_SOCS
 
 # ------------------------------------------------------------------------------------ versions
 
@@ -38,22 +39,21 @@ class Interface(enum.Enum):
     """A version of the interface: the chips that have it, and what goes with it there.
 
     `label` is how the vendor counts it, `npu_version` the name that its SDK uses for the chips'
-    NPU, `target` the field of a network binary (NBG) made for it. `libraries` are in the order in
+    NPU, `target` the field of a network binary (NBG) made for it (`anynpu.soc` has the chips). `libraries` are in the order in
     which they are loaded; the last one exports the functions.
     """
 
-    V85X = ("V85x", 85, "v1", 0xEE, ("v851", "v851s", "v853", "r853"))
-    V1_13 = ("1.13", 113, "v2", 0x10000016, ("t527", "mr527", "ai985"))
-    V2_0 = ("2.0", 200, "v3", 0x1000003B, ("a733", "t536", "mr536", "t736"))
+    V85X = ("V85x", 85, "v1")
+    V1_13 = ("1.13", 113, "v2")
+    V2_0 = ("2.0", 200, "v3")
 
-    def __init__(
-        self, label: str, number: int, npu_version: str, target: int, chips: tuple[str, ...]
-    ) -> None:
+    def __init__(self, label: str, number: int, npu_version: str) -> None:
         self.label = label
         self.number = number
         self.npu_version = npu_version
-        self.target = target
-        self.chips = chips
+        found = [soc for soc in VIP_SOCS.values() if soc.npu_version == npu_version]
+        self.chips = tuple(soc.name for soc in found)
+        self.target = found[0].target
 
     @property
     def libraries(self) -> tuple[str, str]:

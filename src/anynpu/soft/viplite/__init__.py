@@ -15,6 +15,7 @@ from ...declarations import Function
 from ...viplite import abi, header
 from ...viplite.abi import Interface, Status
 from ..cabi.exports import Exports
+from ..libraries import AWNN, VIPLITE
 
 IMPLEMENTED: dict[str, str] = {
     "vip_get_version": "lifecycle",
@@ -76,24 +77,19 @@ _OLD_FORMS = {
 }
 """What V85x declares with other arguments, and who implements that."""
 
-_INTERFACES = {
-    "libVIPlite-v1": Interface.V85X,
-    "libVIPlite-v2": Interface.V1_13,
-    "libNBGlinker-v3": Interface.V2_0,
-}
-_AWNN = "libawnn_viplite"
+_INTERFACES = {library.name: interface for interface, library in VIPLITE.items()}
 
 
 def functions(library: Interface | str) -> dict[str, Function]:
     """What a library exports; an interface stands for its library."""
-    if library == _AWNN:
+    if library == AWNN.name:
         return dict(abi.AWNN_FUNCTIONS)
     return abi.functions(library if isinstance(library, Interface) else _INTERFACES[library])
 
 
 def exports(library: str) -> Exports:
     """What a library exports, as C has it."""
-    text = header.awnn_text() if library == _AWNN else header.text(_INTERFACES[library])
+    text = header.awnn_text() if library == AWNN.name else header.text(_INTERFACES[library])
     declared = functions(library).values()
     return Exports(text, declared, header.declare, header.parameters, int(Status.FAILURE))
 
