@@ -39,8 +39,8 @@ class Interface(enum.Enum):
     """A version of the interface: the chips that have it, and what goes with it there.
 
     `label` is how the vendor counts it, `npu_version` the name that its SDK uses for the chips'
-    NPU, `target` the field of a network binary (NBG) made for it (`anynpu.soc` has the chips). `libraries` are in the order in
-    which they are loaded; the last one exports the functions.
+    NPU, `target` the field of a network binary (NBG) made for it (`anynpu.soc` has the chips).
+    `libraries` are in the order in which they are loaded; the last one exports the functions.
     """
 
     V85X = ("V85x", 85, "v1")
