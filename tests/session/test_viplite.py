@@ -526,11 +526,14 @@ def test_a_schedule_of_devices(on_devices: Open, devices: NullDevice) -> None:
 def test_a_full_queue(on_devices: Open, devices: NullDevice) -> None:
     session = on_devices(1, max_queue_size=1, submit_timeout_ms=50)
     with devices.holding():
-        futures = [session.submit(None, {"x": number(1)}) for _ in range(2)]
+        running = session.submit(None, {"x": number(1)})
+        while not devices.peak():
+            time.sleep(0.001)
+        waiting = session.submit(None, {"x": number(2)})
         with pytest.raises(anynpu.QueueFullError):
-            session.submit(None, {"x": number(1)})
-        assert futures[1].cancel()
-    assert futures[0].result()[0].item() == 1
+            session.submit(None, {"x": number(3)})
+        assert waiting.cancel()
+    assert running.result()[0].item() == 1
 
 
 def twenty_sessions(make: Callable[[], InferenceSession], check: Callable[..., None]) -> None:
