@@ -79,6 +79,23 @@ def test_a_tensor_s_shape_and_size() -> None:
     assert nbg.Tensor("n", (3,), 13, 0).size == 2
 
 
+@given(
+    st.builds(
+        nbg.Tensor,
+        name=st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=15),
+        dims=st.lists(st.integers(1, 20), min_size=1, max_size=6).map(tuple),
+        format=st.sampled_from([*range(15), 16]),
+        quantization=st.just(2),
+        scale=st.floats(2.0**-100, 2.0**100, width=32),
+        zero_point=st.integers(-(2**31), 2**31 - 1),
+    )
+)
+def test_any_tensor_is_read_as_it_was_written(tensor: nbg.Tensor) -> None:
+    read = nbg.read(soft(inputs=(tensor,), outputs=(tensor, PLAIN)))
+    assert read.inputs == (tensor,)
+    assert read.outputs[0] == tensor
+
+
 def test_more_dimensions_than_there_is_room_for() -> None:
     with pytest.raises(anynpu.ModelError, match="more than 6 dimensions"):
         soft(inputs=(nbg.Tensor("x", (1,) * 7, 2, 0),))
@@ -218,9 +235,74 @@ def test_a_fixed_point_position_that_makes_no_sense() -> None:
         nbg.read(soft(outputs=(nbg.Tensor("y", (3,), 5, 1, fixed_point_pos=100),)))
 
 
+# ----------------------------------------------------------------------------------- version 2.x
+
+
+def version_2(tensor: bytes = b"", cut: int = 0) -> bytes:
+    """A file of version 2.x with an input, an output, a layer and two operations."""
+    entry = tensor or struct.pack(
+        "<I6IIIIfi64s", 4, 8, 8, 3, 1, 1, 1, 2, 0, 2, 0.5, 128, b"input/output[0]"
+    )
+    parts = {
+        0x23: (struct.pack("<64sI152x", b"tiny_NCHW", 1), 220),
+        0x26: (struct.pack("<I", 45568), 4),
+        1: (entry, 112),
+        2: (entry, 112),
+        3: (struct.pack("<64sIII", b"ConvolutionReluPoolingLayer2", 4, 1, 0xFFFFFFFF), 76),
+        4: (struct.pack("<16I", 0xFFFF, 0xFFFF, 0xFFFFFFFF, *[0] * 5, 2, *[0] * 7), 32),
+        0x28: (b"", 8),
+    }
+    offset, table, body = 60 + 44 * len(parts), b"", b""
+    for kind, (part, item) in parts.items():
+        table += struct.pack("<IQQ12xI8x", kind, offset + len(body), len(part), item)
+        body += part
+    size = offset + len(body) - cut
+    head = struct.pack("<4sIIIQII16x", b"VPMN", 0x20005, 0x10000016, 0, size, 48, 12)
+    head += struct.pack("<III", 60, 44, len(parts))
+    return (head + table + body)[:size]
+
+
+def test_a_file_of_version_2() -> None:
+    read = nbg.read(version_2())
+    assert (read.name, read.version, read.target) == ("tiny_NCHW", 0x20005, 0x10000016)
+    assert (read.cores, read.memory_pool_size, read.vip_sram_size) == (1, 0, 45568)
+    expected = nbg.Tensor("input/output[0]", (8, 8, 3, 1), 2, 2, scale=0.5, zero_point=128)
+    assert read.inputs == read.outputs == (expected,)
+    assert [layer.name for layer in read.layers] == ["ConvolutionReluPoolingLayer2"]
+    assert [(o.kind, o.layer) for o in read.operations] == [(0xFFFF, None), (2, 0)]
+    assert [section.name for section in read.sections] == [
+        "network", "VIP SRAM", "inputs", "outputs", "layers", "operations",
+    ]  # fmt: skip
+
+
+def test_a_fixed_point_in_version_2() -> None:
+    """As in the structures of the C API, it lies where the scale would be."""
+    entry = struct.pack("<I6IIIIii64s", 1, 9, *[1] * 5, 5, 0, 1, 12, 0, b"y")
+    assert nbg.read(version_2(entry)).inputs == (nbg.Tensor("y", (9,), 5, 1, fixed_point_pos=12),)
+
+
+def test_damaged_files_of_version_2() -> None:
+    whole = version_2()
+    with pytest.raises(anynpu.ModelError, match="offset 16 announces"):
+        nbg.read(whole[:-1])
+    with pytest.raises(anynpu.ModelError, match="section 'operations', which offset"):
+        nbg.read(version_2(cut=1))
+    for position in range(len(whole)):
+        for value in (0, 0xFF):
+            data = bytearray(whole)
+            data[position] = value
+            with contextlib.suppress(anynpu.ModelError):
+                nbg.read(bytes(data))
+
+
 def mutations(count: int, seed: int) -> Iterator[bytes]:
     """Files with a few bytes or words changed, or a part cut out."""
-    originals = [SOFT, soft(layers=()), *(path.read_bytes()[:65536] for path in samples())]
+    originals = [
+        SOFT,
+        soft(layers=()),
+        version_2(),
+        *(path.read_bytes()[:65536] for path in samples()),
+    ]
     rng = random.Random(seed)
     edges = [0, 1, 2**31 - 1, 2**32 - 1, 0x80000000, 0x10000]
     for _ in range(count):
