@@ -123,6 +123,9 @@ class OnnxInstance(Instance):
         self._session: onnxruntime.InferenceSession | None = session
         self._binding: Any = session.io_binding()
         self._options = onnxruntime.RunOptions()
+        # The default, said aloud: ONNX Runtime 1.32 asks for it at each run, and throws and
+        # catches an exception where it isn't there.
+        self._options.add_run_config_entry("gpu_graph_id", "0")
         self._names = [terminal.name for terminal in boundary.inputs]
         self._bound_inputs: list[NDArray[Any]] = []
         self._flips_in: list[tuple[NDArray[Any], NDArray[Any]]] = []

@@ -8,8 +8,10 @@ what the device wrote only after INVALIDATE.
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ...tensor import DType
@@ -45,15 +47,22 @@ class Buffer:
 
     def view(self, dtype: DType, shape: tuple[int, ...]) -> NDArray[Any]:
         """The device's copy as an array, which keeps the memory if the buffer is destroyed."""
-        device, size = self.memory.device, size_of(shape, dtype)
+        size, stored, stored_as = _layout(dtype, shape)
+        device = self.memory.device
         if device.size < size:
             raise Failure(Status.MISSING_INPUT_OUTPUT, "a buffer was destroyed before the run")
         raw = device[:size]
-        array: NDArray[Any] = raw.view(stored_dtype(dtype)).reshape(stored_shape(shape, dtype))
+        array: NDArray[Any] = raw.view(stored).reshape(stored_as)
         return array
 
     def close(self) -> None:
         self.memory.close()
+
+
+@cache
+def _layout(dtype: DType, shape: tuple[int, ...]) -> tuple[int, np.dtype[Any], tuple[int, ...]]:
+    """A tensor's bytes, and the dtype and shape of an array over them."""
+    return size_of(shape, dtype), stored_dtype(dtype), stored_shape(shape, dtype)
 
 
 BUFFERS: Table[Buffer] = Table("buffer")

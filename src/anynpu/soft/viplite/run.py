@@ -90,12 +90,12 @@ def compute(network: Network, deadline: float | None) -> None:
             inputs = _views(network.inputs, network.ports.inputs)
             outputs = _views(network.outputs, network.ports.outputs)
             for index, source in inputs:
-                kernels.convert(source, instance.inputs[index])
+                _move(source, instance.inputs[index])
             instance.run()
             if network.cancelled.is_set():
                 raise CancelledError
             for index, target in outputs:
-                kernels.convert(instance.outputs[index], target)
+                _move(instance.outputs[index], target)
                 network.outputs[index].memory.poison()
             network.microseconds = round((time.perf_counter() - start) * 1e6)
     except DeadlineError:
@@ -117,6 +117,14 @@ def _views(buffers: Mapping[int, Buffer], ports: Sequence[Port]) -> list[tuple[i
         (index, buffer.view(ports[index].dtype, ports[index].shape))
         for index, buffer in buffers.items()
     ]
+
+
+def _move(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Copy between memory and a program's array, which has float32 for float16."""
+    if source.dtype == target.dtype:
+        kernels.copy(source, target)
+    else:
+        kernels.convert(source, target)
 
 
 def _begin(network: Network) -> Job:
