@@ -49,6 +49,7 @@ class Group:
         self.cancel()
         if self.job is not None:
             self.job.wait()
+        self.job = None
         self.networks = []
 
 

@@ -115,6 +115,8 @@ class Network:
             job.wait()
         with self.lock:
             self.closed = True
+            # A run keeps the network, which keeps the run.
+            self.job = None
             self.finish()
 
 
