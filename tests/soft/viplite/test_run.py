@@ -340,6 +340,22 @@ def test_networks_in_many_threads(vip: VipliteLibrary) -> None:
         list(threads.map(work, range(8)))
 
 
+def test_one_network_triggered_from_many_threads(
+    vip: VipliteLibrary, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def work(number: int) -> int:
+        calls = (vip.vip_trigger_network, vip.vip_wait_network, vip.vip_run_network)
+        code: int = calls[number % 3](network)
+        return code
+
+    with prepared(vip, relu()) as network:
+        bind_all(vip, network)
+        with ThreadPoolExecutor(8) as threads:
+            codes = list(threads.map(work, range(600)))
+    assert set(codes) == {OK}
+    assert "internal error" not in capfd.readouterr().err
+
+
 def test_one_network_from_many_threads(vip: VipliteLibrary) -> None:
     with prepared(vip, relu()) as network:
         bind_all(vip, network)

@@ -47,8 +47,9 @@ class Group:
     def close(self) -> None:
         """End a run under way; the networks stay."""
         self.cancel()
-        if self.job is not None:
-            self.job.wait()
+        job = self.job
+        if job is not None:
+            job.wait()
         self.job = None
         self.networks = []
 
@@ -61,10 +62,12 @@ def _borrow(handle: int | None) -> Iterator[Group]:
     """The group of a handle, idle and locked for the block."""
     group = GROUPS.find(handle)
     while True:
-        if group.job is not None:
-            group.job.wait()
+        # Another thread that waits for the run may take it away.
+        if (job := group.job) is not None:
+            job.wait()
         with group.lock:
-            if group.job is None or group.job.is_done:
+            job = group.job
+            if job is None or job.is_done:
                 yield group
                 return
 

@@ -128,12 +128,14 @@ def borrow(handle: int | None) -> Iterator[Network]:
     """The network of a handle, idle and locked for the block; INVALID_ARGUMENTS where none is."""
     network = NETWORKS.find(handle)
     while True:
-        if network.job is not None:
-            network.job.wait()
+        # Another thread that waits for the run may take it away.
+        if (job := network.job) is not None:
+            job.wait()
         with network.lock:
             if network.closed:
                 raise invalid(f"network {handle or 0:#x} is not alive")
-            if network.job is None or network.job.is_done:
+            job = network.job
+            if job is None or job.is_done:
                 yield network
                 return
 
