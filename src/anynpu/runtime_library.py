@@ -166,7 +166,7 @@ class Search(ABC, Generic[_LibraryT]):
         what was tried, and why each failed.
         """
         if isinstance(library, RuntimeLibrary):
-            return library
+            return self._of_this_kind(library)
         device = Device.chosen()
         if library is not None:
             return self._load_named(os.fspath(library), "the library argument")
@@ -175,6 +175,13 @@ class Search(ABC, Generic[_LibraryT]):
         if named := os.environ.get(self.variable):
             return self._load_named(named, f"${self.variable}", device is Device.BOARD)
         return self._search(device)
+
+    def _of_this_kind(self, library: RuntimeLibrary) -> _LibraryT:
+        if not isinstance(library, self.kind):
+            raise OptionError(
+                f"{library!r} is no library for {self.kind.api}, which the model needs"
+            )
+        return library
 
     def _load_named(self, name: str, where: str, board_only: bool = False) -> _LibraryT:
         if name == SOFT and not board_only:

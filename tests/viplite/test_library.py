@@ -11,11 +11,14 @@ import pytest
 
 import anynpu
 from anynpu import soc
+from anynpu.rknn import library as rknn_library
 from anynpu.soft.cabi.build import library_folder
 from anynpu.viplite import library
 from anynpu.viplite.abi import FUNCTIONS, Interface
 from anynpu.viplite.library import load
 from anynpu.viplite.network import Network
+
+from .. import models
 
 Build = Callable[..., Path]
 
@@ -103,6 +106,13 @@ def test_a_later_interface_is_refused(build: Build, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(library, "_FOLDERS", (path.parent,))
     with pytest.raises(anynpu.LibraryError, match=message):
         load()
+
+
+def test_another_vendor_s_library_is_refused() -> None:
+    with pytest.raises(anynpu.OptionError, match="no library for the VIPLite API"):
+        load(rknn_library.load("soft"))  # type: ignore[arg-type]
+    with pytest.raises(anynpu.OptionError, match="no library for the RKNN API"):
+        anynpu.Model(models.add_one(), library=load("soft"))
 
 
 def test_another_library_is_refused(build: Build) -> None:

@@ -7,7 +7,8 @@ aren't built, the same in Python behind C callbacks.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -74,14 +75,23 @@ def _address(callback: Any) -> int:
 
 
 def _send(transfers: Any, memories: Any, count: int) -> int:
-    for transfer, memory in zip(transfers[:count], memories[:count], strict=True):
-        _convert(transfer, transfer.array, memory)
-    return 0
+    pairs = zip(transfers[:count], memories[:count], strict=True)
+    return _convert_all((transfer, transfer.array, memory) for transfer, memory in pairs)
 
 
 def _receive(transfers: Any, memories: Any, count: int) -> int:
-    for transfer, memory in zip(transfers[:count], memories[:count], strict=True):
-        _convert(transfer, memory, transfer.array)
+    pairs = zip(transfers[:count], memories[:count], strict=True)
+    return _convert_all((transfer, memory, transfer.array) for transfer, memory in pairs)
+
+
+def _convert_all(moves: Iterable[tuple[Any, int, int]]) -> int:
+    """C is above: an exception would be taken for success there."""
+    try:
+        for transfer, source, target in moves:
+            _convert(transfer, source, target)
+    except Exception:
+        traceback.print_exc()
+        return -1
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import AnynpuError, ModelError
+from ...errors import AnynpuError, ModelError, StateError
 from ...native.pump import Slot, Step
 from ...native.transfers import functions
 from ...tensor import DType, Layout, TensorInfo
@@ -102,6 +102,8 @@ class VipliteNetwork(Network):
         return found
 
     def error(self, request: Request, step: Step, code: int) -> AnynpuError:
+        if not step.name.startswith("vip_"):
+            return StateError(f"{step.name} couldn't convert the tensors' values ({code})")
         return error_for(step.name, code)
 
     # ------------------------------------------------------------------------------------ rest
