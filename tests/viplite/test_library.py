@@ -108,6 +108,16 @@ def test_a_later_interface_is_refused(build: Build, monkeypatch: pytest.MonkeyPa
         load()
 
 
+def test_the_interface_may_be_named(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which versions the old libraries have isn't on record."""
+    monkeypatch.setenv("ANYNPU_VIPLITE_INTERFACE", "v85x")
+    path = build(versioned(0x12345678))
+    assert load(path).interface is Interface.V85X
+    monkeypatch.setenv("ANYNPU_VIPLITE_INTERFACE", "3")
+    with pytest.raises(anynpu.OptionError, match=r"is '3'; it may be V85x, 1\.13, 2\.0"):
+        load(build(versioned(0x12345678), folder="other"))
+
+
 def test_another_vendor_s_library_is_refused() -> None:
     with pytest.raises(anynpu.OptionError, match="no library for the VIPLite API"):
         load(rknn_library.load("soft"))  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .. import soc as socs
-from ..errors import LibraryError
+from ..errors import LibraryError, OptionError
 from ..runtime_library import (
     SOFT_MARKER,
     Binder,
@@ -27,6 +27,11 @@ from .abi import FUNCTIONS, Interface, version_text
 KERNEL_NODES = (Path("/dev/vipcore"), Path("/dev/galcore"))
 """What the kernel's driver offers, under its newer and its older name."""
 
+INTERFACE_VARIABLE = "ANYNPU_VIPLITE_INTERFACE"
+"""Names the interface of a library whose version doesn't tell: those of old ones aren't on record.
+"""
+
+_LABELS = ", ".join(interface.label for interface in Interface)
 _NEEDED = {linked: needed for needed, linked in (each.libraries for each in Interface)}
 _NAMES = tuple(reversed(_NEEDED))
 _FOLDERS = (Path("/usr/lib"), Path("/vendor/lib64"))
@@ -55,15 +60,26 @@ class VipliteLibrary(RuntimeLibrary):
         return version_text(self.version)
 
     def _known_interface(self) -> Interface:
-        interface = Interface.of_version(self.version)
+        named = None if self.is_soft else _named_interface()
+        interface = named or Interface.of_version(self.version)
         if interface is None:
-            known = ", ".join(each.label for each in Interface)
             raise LibraryError(
                 f"{self.path} is VIPLite {self.version_text} ({self.version:#010x}); anynpu knows "
-                f"the interfaces {known}, and later ones have other structures: use the libraries "
-                f"of the vendor's SDK for this chip's NPU"
+                f"the interfaces {_LABELS}, and later ones have other structures: use the "
+                f"libraries of the vendor's SDK for this chip's NPU"
             )
         return interface
+
+
+def _named_interface() -> Interface | None:
+    """What ``$ANYNPU_VIPLITE_INTERFACE`` says; raises `OptionError` for another word."""
+    name = os.environ.get(INTERFACE_VARIABLE, "").strip()
+    if not name:
+        return None
+    for interface in Interface:
+        if interface.label.lower() == name.lower():
+            return interface
+    raise OptionError(f"${INTERFACE_VARIABLE} is {name!r}; it may be {_LABELS}")
 
 
 def missing_kernel_node() -> str:
