@@ -17,9 +17,11 @@ from . import (
     conversions,
     import_time,
     matmul,
+    quantising,
     session_costs,
     session_overhead,
     session_rates,
+    viplite_overhead,
 )
 
 BENCHMARKS = {
@@ -31,6 +33,8 @@ BENCHMARKS = {
     "costs": session_costs.run,
     "import": import_time.run,
     "matmul": matmul.run,
+    "viplite": viplite_overhead.run,
+    "quantising": quantising.run,
 }
 
 

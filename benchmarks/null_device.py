@@ -1,4 +1,4 @@
-"""The null device as a library: what a runtime around it costs, and whether it keeps cores busy."""
+"""The null device for Rockchip: what a runtime around it costs, and whether it keeps cores busy."""
 
 from __future__ import annotations
 
@@ -12,20 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import anynpu
-from anynpu.native.compiler import compile_shared
-from anynpu.rknn import header
 
-SOURCE = Path(__file__).parent / "null" / "device.c"
+from . import null
+
 PEER = "ztu_somemodelruntime_ez_rknn_async"
-MODEL = b"RKNN" + bytes(100)
-
-
-def build(folder: Path) -> Path:
-    """Compile it as a `librknnrt.so` in a folder."""
-    (folder / "rknn_api.h").write_text(header.text())
-    library = folder / "librknnrt.so"
-    compile_shared(SOURCE, library, ["-D_POSIX_C_SOURCE=200809L", "-I", str(folder)])
-    return library
 
 
 @dataclass(frozen=True)
@@ -62,8 +52,8 @@ class NullDevice:
 def null_device() -> Iterator[NullDevice]:
     """Build it for the block. The peer loads one library in a process's life: this one."""
     with tempfile.TemporaryDirectory() as folder:
-        library = build(Path(folder))
+        library = null.build("librknnrt.so", Path(folder))
         os.environ["ZTU_RKNPU2_RUNTIME_LIBRARY"] = str(library)
         model = Path(folder) / "model.rknn"
-        model.write_bytes(MODEL)
+        model.write_bytes(null.RKNN_MODEL)
         yield NullDevice(library, model)

@@ -215,6 +215,50 @@ EXPORT int32_t anynpu_convert(uint32_t number, const struct affine *how, const v
     return 0;
 }
 
+/* ------------------------------------------------- a job's arrays and a worker's memory, converted
+ *
+ * Steps of a program: the job brings the arrays' addresses and how each is converted, the worker
+ * the addresses of its memory, one for each array.
+ */
+
+struct transfer {
+    uint64_t conversion;
+    struct affine affine;
+    uint64_t array, count; /* the array's address, and its elements */
+};
+
+/* From arrays to memory. */
+EXPORT int32_t anynpu_send(const struct transfer *transfers, void *const *memories, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const void *array = (const void *)(uintptr_t)transfers[i].array;
+        if (anynpu_convert((uint32_t)transfers[i].conversion, &transfers[i].affine, array,
+                           memories[i], transfers[i].count))
+            return -1;
+    }
+    return 0;
+}
+
+/* From memory to arrays. */
+EXPORT int32_t anynpu_receive(const struct transfer *transfers, const void *const *memories,
+                              size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        void *array = (void *)(uintptr_t)transfers[i].array;
+        if (anynpu_convert((uint32_t)transfers[i].conversion, &transfers[i].affine, memories[i],
+                           array, transfers[i].count))
+            return -1;
+    }
+    return 0;
+}
+
+/* Call a function for each of some handles, up to the first result that isn't 0. */
+EXPORT int32_t anynpu_each(int32_t (*function)(void *, int32_t), void *const *handles,
+                           size_t count, int32_t argument) {
+    int32_t result = 0;
+    for (size_t i = 0; i < count && !result; i++)
+        result = function(handles[i], argument);
+    return result;
+}
+
 /* -------------------------------------------------------- channel blocks: NC1HWC2 to and from NCHW
  *
  * A strip of pixels goes through a buffer of rows, one for each channel of a block. A tile of it is
@@ -461,24 +505,5 @@ EXPORT int32_t anynpu_to_channels_last(const struct image *how, const uint8_t *s
 /* Bytes from one place to another, as a step of a program. */
 EXPORT int32_t anynpu_copy(void *target, const void *source, size_t count) {
     memcpy(target, source, count);
-    return 0;
-}
-
-/* What stays in its place while jobs bring arrays to be copied from or to. */
-struct place {
-    uint64_t address, size;
-};
-
-EXPORT int32_t anynpu_copy_in(const struct place *places, size_t count, const uint64_t *arrays) {
-    for (size_t i = 0; i < count; i++)
-        memcpy((void *)(uintptr_t)places[i].address, (const void *)(uintptr_t)arrays[i],
-               places[i].size);
-    return 0;
-}
-
-EXPORT int32_t anynpu_copy_out(const struct place *places, size_t count, const uint64_t *arrays) {
-    for (size_t i = 0; i < count; i++)
-        memcpy((void *)(uintptr_t)arrays[i], (const void *)(uintptr_t)places[i].address,
-               places[i].size);
     return 0;
 }

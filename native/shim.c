@@ -6,6 +6,7 @@
  * `anynpu soft lib` writes: anynpu-soft.conf (which libpython, which environment) and
  * anynpu_soft_boot.py, which fills the table.
  *
+ * ANYNPU_LIBRARY is the name by which the soft NPU knows the library (anynpu/soft/libraries.py), and
  * ANYNPU_EXPORTS names a generated file: the declarations, and where ANYNPU_EXPORT is a macro, a
  * line for each function:
  *     ANYNPU_EXPORT(result, name, (parameters), (arguments), result on failure)
@@ -157,7 +158,7 @@ static void start_interpreter(const char *folder) {
 static void run_boot_script(const char *folder) {
     static const char form[] =
         "exec(__import__('pathlib').Path(__import__('os').fsdecode(bytes.fromhex('%s'))).read_text(),"
-        " {'__name__': 'anynpu_soft_boot', 'TABLE': %llu})";
+        " {'__name__': 'anynpu_soft_boot', 'TABLE': %llu, 'LIBRARY': '" ANYNPU_LIBRARY "'})";
     char path[PATH_SIZE + sizeof BOOT_SCRIPT + 1], hex[2 * sizeof path + 1];
     char code[sizeof hex + sizeof form + 32];
     snprintf(path, sizeof path, "%s/%s", folder, BOOT_SCRIPT);
@@ -232,9 +233,9 @@ static void leave(void) { __atomic_sub_fetch(&table.in_flight, 1, __ATOMIC_SEQ_C
     __attribute__((visibility("default"))) result name parameters {                     \
         if (!enter())                                                                   \
             return failure;                                                             \
-        result value = ((result(*) parameters)table.functions[INDEX_##name].address)arguments; \
+        result anynpu_value = ((result(*) parameters)table.functions[INDEX_##name].address)arguments; \
         leave();                                                                        \
-        return value;                                                                   \
+        return anynpu_value;                                                            \
     }
 #define ANYNPU_EXPORT_VOID(name, parameters, arguments)                                 \
     __attribute__((visibility("default"))) void name parameters {                       \

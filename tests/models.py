@@ -235,3 +235,26 @@ def repeated_convolution(size: int, filters: int, layers: int) -> bytes:
         [("y", FLOAT, (1, filters, size, size))],
         constants,
     )
+
+
+def classifier(classes: int = 20, size: int = 16) -> bytes:
+    """Two convolutions, the average over all pixels, and a score for each class."""
+    rng = np.random.default_rng(7)
+    shapes = {"w1": (16, 3, 3, 3), "w2": (32, 16, 3, 3), "w3": (32, classes), "b3": (classes,)}
+    spread = {"w1": 0.2, "w2": 0.08, "w3": 1.0, "b3": 0.25}
+    weights: dict[str, np.ndarray] = {
+        name: rng.normal(0, spread[name], shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c2"], ["r2"]),
+        helper.make_node("GlobalAveragePool", ["r2"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("Gemm", ["f", "w3", "b3"], ["scores"]),
+    ]
+    return save(
+        nodes, [("x", FLOAT, (1, 3, size, size))], [("scores", FLOAT, (1, classes))], weights
+    )

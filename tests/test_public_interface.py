@@ -72,10 +72,15 @@ def imports() -> list[tuple[str, str]]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level:
                 base = package[: len(package) - node.level + 1]
-                target = [*base, *([node.module] if node.module else [])]
-                names = [alias.name for alias in node.names] if not node.module else [""]
-                found += [(module, ".".join([*target, *filter(None, [n])])) for n in names]
+                target = ".".join([*base, *([node.module] if node.module else [])])
+                found += [(module, imported(target, alias.name)) for alias in node.names]
     return found
+
+
+def imported(package: str, name: str) -> str:
+    """The module that ``from package import name`` is about: one of the package's, or itself."""
+    path = PACKAGE.parent.joinpath(*package.split("."), name)
+    return f"{package}.{name}" if path.is_dir() or path.with_suffix(".py").is_file() else package
 
 
 def inside(module: str, package: str) -> bool:
@@ -83,43 +88,67 @@ def inside(module: str, package: str) -> bool:
 
 
 def test_nothing_above_the_c_abi_knows_the_soft_npu() -> None:
-    above = [
+    above = {
         (module, target)
         for module, target in imports()
         if inside(target, "anynpu.soft")
         and not inside(module, "anynpu.soft")
         and not inside(module, "anynpu.cli")
-    ]
-    assert above == [("anynpu.rknn.library", "anynpu.soft.rknn")]
+    }
+    assert above == {
+        ("anynpu.rknn.library", "anynpu.soft.rknn"),
+        ("anynpu.viplite.library", "anynpu.soft.viplite"),
+    }
 
 
 def test_the_soft_npu_imports_only_declarations_and_pure_functions() -> None:
     allowed = (
-        "anynpu.soft", "anynpu.rknn.abi", "anynpu.rknn.header", "anynpu.rknn.model_file",
-        "anynpu.rknn.matmul_product", "anynpu.rknn.matmul_rules", "anynpu.soc", "anynpu.tensor",
-        "anynpu.layouts", "anynpu.matmul_layouts", "anynpu.errors", "anynpu._version",
-        "anynpu.native",
+        "anynpu.soft", "anynpu.declarations", "anynpu.c_header",
+        "anynpu.rknn.abi", "anynpu.rknn.header", "anynpu.rknn.model_file",
+        "anynpu.rknn.matmul_product", "anynpu.rknn.matmul_rules",
+        "anynpu.viplite.abi", "anynpu.viplite.formats", "anynpu.viplite.header",
+        "anynpu.soc", "anynpu.tensor", "anynpu.layouts", "anynpu.matmul_layouts",
+        "anynpu.errors", "anynpu._version", "anynpu.native",
     )  # fmt: skip
     wrong = [
         (module, target)
         for module, target in imports()
-        if inside(module, "anynpu.soft")
-        and not any(inside(target, package) for package in allowed)
-        and (module, target) != ("anynpu.soft.cabi.exports", "anynpu.rknn")
+        if inside(module, "anynpu.soft") and not any(inside(target, package) for package in allowed)
     ]
     assert wrong == []
 
 
 def test_layers_import_downwards() -> None:
-    layers = ["anynpu.cli", "anynpu.session", "anynpu.model", "anynpu.backends", "anynpu.rknn"]
+    layers = [
+        ("anynpu.cli",),
+        ("anynpu.session", "anynpu.model"),
+        ("anynpu.backends",),
+        ("anynpu.rknn", "anynpu.viplite"),
+    ]
     for height, upper in enumerate(layers):
         for lower in layers[height + 1 :]:
-            upwards = [m for m, t in imports() if inside(m, lower) and inside(t, upper)]
+            upwards = [
+                (module, target)
+                for module, target in imports()
+                if any(inside(module, each) for each in lower)
+                and any(inside(target, each) for each in upper)
+            ]
             assert upwards == []
     siblings = [
         m for m, t in imports() if inside(m, "anynpu.model") and inside(t, "anynpu.session")
     ]
     assert siblings == []
+
+
+def test_vendors_do_not_know_each_other() -> None:
+    for one, other in (("rknn", "viplite"), ("viplite", "rknn")):
+        for place in ("anynpu", "anynpu.backends"):
+            known = [
+                (module, target)
+                for module, target in imports()
+                if inside(module, f"{place}.{one}") and inside(target, f"anynpu.{other}")
+            ]
+            assert known == []
 
 
 def test_every_module_says_what_it_is() -> None:

@@ -90,3 +90,25 @@ def test_a_chip_for_some_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
     assert soc.chosen() is soc.SOCS["rk3588"]
     assert seen == [soc.SOCS["rk3588"]]
+
+
+def test_allwinner_s_chips() -> None:
+    assert soc.find_vip("T527").target == 0x10000016
+    assert soc.find_any("a733").name == "a733"
+    assert soc.find_any("rk3588") is soc.find("rk3588")
+    assert {chip.npu_version for chip in soc.VIP_SOCS.values()} == {"v1", "v2", "v3"}
+
+
+def test_a_chip_of_the_other_vendor() -> None:
+    with pytest.raises(anynpu.OptionError, match=r"a733 is a chip of Allwinner's; .* rk3588"):
+        soc.find("a733")
+    with pytest.raises(anynpu.OptionError, match=r"rk3588 is a Rockchip; .* t527"):
+        soc.find_vip("rk3588")
+
+
+def test_the_environment_names_allwinner_s_chip(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert soc.chosen_vip() is None
+    monkeypatch.setenv("ANYNPU_SOC", "t527")
+    assert soc.chosen_vip() is soc.find_vip("t527")
+    with pytest.raises(anynpu.OptionError, match="Allwinner"):
+        soc.chosen()

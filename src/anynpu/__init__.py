@@ -2,7 +2,7 @@
 
     import anynpu
 
-    session = anynpu.InferenceSession("model.rknn")
+    session = anynpu.InferenceSession("model.rknn")     # or a .nb
     outputs = session.run(None, {"images": images})
 
     with anynpu.Model("model.rknn") as model:
@@ -23,8 +23,10 @@ from ._version import __version__
 if TYPE_CHECKING:
     from . import rknn
     from .backends.rknn.options import RknnProviderOptions, make_provider_options
+    from .backends.viplite.options import VipliteProviderOptions
     from .errors import (
         AnynpuError,
+        CallCancelledError,
         CallError,
         CallTimeoutError,
         ClosedError,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnynpuError",
+    "CallCancelledError",
     "CallError",
     "CallTimeoutError",
     "ClosedError",
@@ -97,6 +100,7 @@ __all__ = [
     "StateError",
     "TensorError",
     "TensorInfo",
+    "VipliteProviderOptions",
     "__version__",
     "dequantize_affine",
     "dequantize_nc1hwc2",
@@ -110,6 +114,7 @@ __all__ = [
 
 _HOMES = {
     "backends.rknn.options": ("RknnProviderOptions", "make_provider_options"),
+    "backends.viplite.options": ("VipliteProviderOptions",),
     "layouts": (
         "dequantize_affine",
         "dequantize_nc1hwc2",

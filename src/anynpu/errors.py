@@ -13,6 +13,7 @@
     ├── InUseError (BufferError)          an array still shares the memory to be destroyed
     └── CallError (RuntimeError)          a C call returned an error code
         ├── CallTimeoutError (TimeoutError)
+        ├── CallCancelledError            the device's work was cancelled
         ├── OutOfMemoryError (MemoryError)
         ├── DeviceError                   no device, a driver that doesn't match, or the wrong chip
         ├── InvalidArgumentError (ValueError)
@@ -97,6 +98,10 @@ class CallError(AnynpuError, RuntimeError):
 
 class CallTimeoutError(CallError, TimeoutError):
     """The device did not finish in time."""
+
+
+class CallCancelledError(CallError):
+    """The device's work was cancelled before it ended."""
 
 
 class OutOfMemoryError(CallError, MemoryError):

@@ -11,14 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import TensorError
 from .tensor import DType, TensorInfo
 
-FEEDABLE = tuple(dtype for dtype in DType if dtype.numpy_name)
+_WIDE = (DType.FLOAT64, DType.UINT64)
+FEEDABLE = tuple(dtype for dtype in DType if dtype.numpy_name and dtype not in _WIDE)
 """The element types that backends convert from by themselves."""
 
 Feed = Mapping[str, ArrayLike] | Sequence[ArrayLike] | ArrayLike
 
 
 _FLOAT = np.dtype(np.float32)
-_REAL = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+_HOSTED = {DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
+_REAL = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
 
 
 def is_real(info: TensorInfo) -> bool:
@@ -27,8 +29,11 @@ def is_real(info: TensorInfo) -> bool:
 
 
 def host_dtype(info: TensorInfo) -> DType:
-    """The dtype a person works with: float32 for real values, else the tensor's own."""
-    return DType.FLOAT32 if is_real(info) else info.dtype
+    """The dtype a person works with: float32 for real values, else the tensor's own.
+
+    NumPy has none for 4 bits: those take and give 8.
+    """
+    return DType.FLOAT32 if is_real(info) else _HOSTED.get(info.dtype, info.dtype)
 
 
 def match(infos: Sequence[TensorInfo], feed: Feed) -> list[ArrayLike]:
@@ -86,7 +91,7 @@ def as_array(value: ArrayLike, info: TensorInfo) -> NDArray[Any]:
 
 def _whole_numbers(array: NDArray[Any], info: TensorInfo) -> NDArray[Any]:
     """The array in the tensor's own dtype; `TensorError` for fractions and for what's too large."""
-    target = info.dtype.numpy
+    target = host_dtype(info).numpy
     if array.dtype == target:
         return array
     if array.dtype.kind not in "biu":

@@ -83,6 +83,14 @@ def paths(name: str, value: Any) -> tuple[str, ...]:
         raise OptionError(f"{name} is {value!r}; it takes a path or a sequence of paths") from None
 
 
+def path(name: str, value: Any) -> str:
+    """A path."""
+    try:
+        return os.fspath(value)  # type: ignore[no-any-return]
+    except TypeError:
+        raise OptionError(f"{name} is {value!r}; it takes a path") from None
+
+
 def anything(name: str, value: Any) -> Any:
     """A value that whoever uses it checks."""
     return value

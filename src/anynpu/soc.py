@@ -1,14 +1,15 @@
 """What each chip can do.
 
 Sources: the RKNN C API reference (sections 2 and 4.1), tables 5-1 and 5-2 of the RKNN SDK's user
-guide (channel blocks and row alignment), the chips' data sheets (cores).
+guide (channel blocks and row alignment), the chips' data sheets (cores); for Allwinner's chips the
+guide to its NPU RuntimeAPI (section 1.3) and the target fields of files for them.
 """
 
 from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -133,16 +134,60 @@ SOCS = {soc.name: soc for soc in _SOCS}
 DEFAULT = SOCS["rk3588"]
 
 
+@dataclass(frozen=True)
+class VipSoc:
+    """A chip of Allwinner's, whose NPU (a VIP) runs `.nb` files.
+
+    `npu_version` is how Allwinner's SDK calls the NPU, `target` the number that files for it carry
+    and that the NPU answers as its customer id.
+    """
+
+    name: str
+    npu_version: str
+    target: int
+    cores: int = 1
+
+
+_VIP_SOCS = (
+    *(VipSoc(name, "v1", 0xEE) for name in ("v853", "v851", "v851s", "r853")),
+    *(VipSoc(name, "v2", 0x10000016) for name in ("t527", "mr527", "ai985")),
+    *(VipSoc(name, "v3", 0x1000003B) for name in ("a733", "t536", "mr536", "t736")),
+)
+VIP_SOCS = {soc.name: soc for soc in _VIP_SOCS}
+VIP_DEFAULT = VIP_SOCS["a733"]
+
+
 def find(name: str) -> Soc:
-    """The chip of that name, in any case, with or without a package suffix (``RK3588S``).
+    """The Rockchip of that name, in any case, with or without a package suffix (``RK3588S``).
 
     Raises `OptionError`, which lists the known names.
     """
+    found = find_any(name)
+    if isinstance(found, VipSoc):
+        raise OptionError(f"{found.name} is a chip of Allwinner's; the RKNN API has {_names(SOCS)}")
+    return found
+
+
+def find_vip(name: str) -> VipSoc:
+    """Allwinner's chip of that name; raises `OptionError`, which lists the known names."""
+    found = find_any(name)
+    if isinstance(found, Soc):
+        raise OptionError(f"{found.name} is a Rockchip; VIPLite has {_names(VIP_SOCS)}")
+    return found
+
+
+def find_any(name: str) -> Soc | VipSoc:
+    """The chip of that name, whoever made it; raises `OptionError`, which lists the known names."""
     key = name.strip().lower()
-    for known in sorted(SOCS, key=len, reverse=True):
+    chips: dict[str, Soc | VipSoc] = {**SOCS, **VIP_SOCS}
+    for known in sorted(chips, key=len, reverse=True):
         if key == known or (key.startswith(known) and key[len(known) :].isalpha()):
-            return SOCS[known]
-    raise OptionError(f"unknown chip {name!r}; known are {', '.join(SOCS)}")
+            return chips[known]
+    raise OptionError(f"unknown chip {name!r}; known are {_names(chips)}")
+
+
+def _names(chips: Iterable[str]) -> str:
+    return ", ".join(chips)
 
 
 _used: ContextVar[Soc | None] = ContextVar("anynpu_soc", default=None)
@@ -159,11 +204,17 @@ def using(soc: Soc) -> Iterator[None]:
 
 
 def chosen() -> Soc | None:
-    """The chip of `using`, else the one that ``$ANYNPU_SOC`` names; None where it is unset."""
+    """The chip of `using`, else the Rockchip that ``$ANYNPU_SOC`` names; None where it is unset."""
     if used := _used.get():
         return used
     name = os.environ.get(ENVIRONMENT_VARIABLE)
     return find(name) if name else None
+
+
+def chosen_vip() -> VipSoc | None:
+    """Allwinner's chip that ``$ANYNPU_SOC`` names, None where it is unset or empty."""
+    name = os.environ.get(ENVIRONMENT_VARIABLE)
+    return find_vip(name) if name else None
 
 
 def detect() -> Soc | None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+@enum.unique
 class DType(enum.Enum):
     """An element type; `bits` is the size of one element."""
 
@@ -23,17 +24,21 @@ class DType(enum.Enum):
     INT32 = ("int32", 32)
     UINT32 = ("uint32", 32)
     INT64 = ("int64", 64)
+    UINT64 = ("uint64", 64)
+    FLOAT64 = ("float64", 64)
     BOOL = ("bool", 8)
-    INT4 = (None, 4)
+    INT4 = (None, 4, "signed")
+    UINT4 = (None, 4, "unsigned")
     BFLOAT16 = (None, 16)
 
-    def __init__(self, numpy_name: str | None, bits: int) -> None:
+    def __init__(self, numpy_name: str | None, bits: int, _kind: str = "") -> None:
+        # The kind tells apart those that NumPy doesn't have; members with one value would be one.
         self.numpy_name = numpy_name
         self.bits = bits
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype; TypeError for INT4 and BFLOAT16, which NumPy doesn't have."""
+        """The NumPy dtype; TypeError for INT4, UINT4 and BFLOAT16, which it doesn't have."""
         import numpy as np
 
         if self.numpy_name is None:
@@ -47,7 +52,7 @@ class DType(enum.Enum):
         return _by_numpy().get(dtype)
 
     def size_of(self, elements: int) -> int:
-        """Bytes that `elements` elements take; two INT4 share a byte."""
+        """Bytes that `elements` elements take; two of 4 bits share a byte."""
         return (elements * self.bits + 7) // 8
 
 
@@ -71,10 +76,20 @@ class Layout(enum.Enum):
 
 @dataclass(frozen=True)
 class Quantization:
-    """Affine quantisation of a whole tensor: real = (q - zero_point) * scale."""
+    """Affine quantisation of a whole tensor: real = (q - zero_point) * scale.
+
+    Dynamic fixed point is the case of ``scale = 2 ** -binary_point`` and zero point 0, where
+    `binary_point` says how many bits are behind the point; it is None for other scales.
+    """
 
     scale: float
     zero_point: int
+    binary_point: int | None = None
+
+    @classmethod
+    def fixed_point(cls, binary_point: int) -> Quantization:
+        """Dynamic fixed point: real = q / 2 ** binary_point."""
+        return cls(2.0**-binary_point, 0, binary_point)
 
 
 @dataclass(frozen=True)
@@ -109,6 +124,8 @@ class TensorInfo:
     def __str__(self) -> str:
         dims = "x".join(map(str, self.shape))
         text = f"{self.name}: {self.dtype.name} {dims} {self.layout.value}"
-        if self.quantization:
+        if self.quantization and self.quantization.binary_point is not None:
+            text += f" fixed point {self.quantization.binary_point}"
+        elif self.quantization:
             text += f" scale {self.scale:.6g} zero point {self.zero_point}"
         return text

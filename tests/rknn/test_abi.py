@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from anynpu.declarations import symbol_of
 from anynpu.rknn import abi, header
 from anynpu.soc import Family
 
@@ -83,7 +84,7 @@ def test_sizes_and_offsets_are_those_of_32_bit_arm() -> None:
 
 def test_enumerations_have_the_measured_names_and_values() -> None:
     declared = {
-        name: {abi.symbol_of(members, n): m.value for n, m in members.__members__.items()}
+        name: {symbol_of(members, n): m.value for n, m in members.__members__.items()}
         for name, members in abi.ENUMERATIONS.items()
     }
     limits = dict(abi.LIMITS)

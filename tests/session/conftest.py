@@ -11,15 +11,21 @@ from typing import Any
 import pytest
 
 from anynpu import InferenceSession
-from benchmarks.null_device import MODEL, build
+from benchmarks import null
 
 Open = Callable[..., InferenceSession]
 
 
 @pytest.fixture(scope="session")
-def null_device(tmp_path_factory: pytest.TempPathFactory, c_compiler: str) -> Path:
+def null_device(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The null device as a librknnrt.so: what comes in is what comes out."""
-    return build(tmp_path_factory.mktemp("null"))
+    return null.build("librknnrt.so", tmp_path_factory.mktemp("null"))
+
+
+@pytest.fixture(scope="session")
+def null_vip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as a libNBGlinker.so."""
+    return null.build("libNBGlinker.so", tmp_path_factory.mktemp("null_vip"))
 
 
 class NullDevice:
@@ -59,7 +65,7 @@ def on_cores(null_device: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ope
         monkeypatch.setenv("NULL_DEVICE_INPUT", "1,1,1,1")
         monkeypatch.setenv("NULL_DEVICE_OUTPUT", "1,1,1,1")
         session = InferenceSession(
-            MODEL, provider_options={"library": null_device, "layout": "nhwc", **options}
+            null.RKNN_MODEL, provider_options={"library": null_device, "layout": "nhwc", **options}
         )
         sessions.append(session)
         return session

@@ -15,7 +15,7 @@ import pytest
 
 import anynpu
 from anynpu import InferenceSession
-from benchmarks.null_device import MODEL
+from benchmarks.null import RKNN_MODEL
 
 from .. import models
 from .conftest import Open
@@ -55,7 +55,7 @@ future = session.submit(None, np.zeros(shape, np.float32))
 def test_leaving_python_with_a_hundred_tasks(null_device: Path, device: str, end: str) -> None:
     """All are finished, in order, and nothing is printed but by the callbacks."""
     options = {"library": str(null_device), "layout": "nhwc"} if device == "null" else {}
-    model = MODEL if device == "null" else models.add_one()
+    model = RKNN_MODEL if device == "null" else models.add_one()
     result = run_script(
         PENDING.format(model=model, options=options, end=end), NULL_DEVICE_CORES="500,500,500"
     )
@@ -66,7 +66,7 @@ def test_leaving_python_with_a_hundred_tasks(null_device: Path, device: str, end
 
 def test_leaving_python_by_an_exception(null_device: Path) -> None:
     options = {"library": str(null_device), "layout": "nhwc"}
-    text = PENDING.format(model=MODEL, options=options, end="raise SystemExit(3)")
+    text = PENDING.format(model=RKNN_MODEL, options=options, end="raise SystemExit(3)")
     result = run_script(text, NULL_DEVICE_CORES="500,500,500")
     assert (result.returncode, result.stderr) == (3, "")
 
@@ -79,7 +79,7 @@ import numpy as np
 from anynpu import InferenceSession
 
 session = InferenceSession(
-    {MODEL!r}, provider_options={{"library": {str(null_device)!r}, "layout": "nhwc"}}
+    {RKNN_MODEL!r}, provider_options={{"library": {str(null_device)!r}, "layout": "nhwc"}}
 )
 values = np.zeros((1, 4, 4, 3), np.float32)
 blocking = session.submit(None, values)

@@ -249,7 +249,7 @@ def test_what_is_no_model(tmp_path: Path) -> None:
         build(b"nonsense", BuildOptions())
     with pytest.raises(FileNotFoundError):
         build(tmp_path / "none.onnx", BuildOptions())
-    with pytest.raises(anynpu.OptionError, match=r"\.onnx or a \.rknn"):
+    with pytest.raises(anynpu.OptionError, match=r"\.onnx, a \.rknn or a \.nb"):
         build_file(models.add_one(), tmp_path / "x.bin", BuildOptions())
 
 

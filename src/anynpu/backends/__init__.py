@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..errors import ModelError
-from .base import Backend, Binding, DeviceBuffer, ModelSource, Network, Request
+from .base import Backend, Binding, DeviceBuffer, ModelSource, Network, Request, ZeroCopyModel
 from .rknn import RknnBackend
+from .viplite import VipliteBackend
 
 __all__ = [
     "Backend",
@@ -13,14 +14,14 @@ __all__ = [
     "ModelSource",
     "Network",
     "Request",
+    "ZeroCopyModel",
     "choose",
     "providers",
 ]
 
-_BACKENDS: tuple[Backend, ...] = (RknnBackend(),)
+_BACKENDS: tuple[Backend, ...] = (RknnBackend(), VipliteBackend())
 _LONGEST_MAGIC = 16
 _UNSUPPORTED_MAGICS = {
-    b"VPMN": "a network binary for VeriSilicon NPUs (.nb), which anynpu can't run yet",
     b"RKNX": "a file for RKNPU3, which anynpu can't run",
 }
 

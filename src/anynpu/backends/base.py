@@ -12,12 +12,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import AnynpuError
 from ..lifetime import Closeable
+from ..memory_size import MemorySize
 from ..native.pump import Job, Step
 from ..options import Options
+from ..perf import LayerTable
+from ..runtime_library import RuntimeLibrary
 from ..tensor import DType, TensorInfo
 
 ModelSource = str | os.PathLike[str] | bytes
@@ -138,6 +142,58 @@ class Network(Closeable):
         """A copy of the model for buffers."""
 
 
+class ZeroCopyModel(Closeable):
+    """One copy of a model whose tensors live in memory that the device sees; one thread.
+
+    `inputs` and `outputs` are in the model's own order, `raw_outputs` as the device has them.
+    """
+
+    library: RuntimeLibrary
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    raw_outputs: tuple[TensorInfo, ...]
+
+    @abstractmethod
+    def write(self, index: int, array: NDArray[Any]) -> None:
+        """Copy an input's values to the device, from an array of the shape of `inputs`."""
+
+    @abstractmethod
+    def run(self, timeout_ms: int) -> None:
+        """Compute; 0 waits as long as it takes."""
+
+    @abstractmethod
+    def raw(self, index: int) -> NDArray[Any]:
+        """An output in the device's own memory."""
+
+    @abstractmethod
+    def real(self, index: int) -> NDArray[np.float32]:
+        """An output as real values in the model's own order: a new array."""
+
+    @abstractmethod
+    def dup(self) -> ZeroCopyModel:
+        """A copy on the same weights."""
+
+    def dynamic_shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """For each input the shapes that it may have; empty where they are fixed."""
+        return ()
+
+    @abstractmethod
+    def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Take up other input shapes; `TensorError` for those that the model doesn't list."""
+
+    @abstractmethod
+    def memory(self) -> MemorySize:
+        """What the model takes on the device."""
+
+    @abstractmethod
+    def perf(self) -> LayerTable:
+        """The layers of the last run and their times."""
+
+    @abstractmethod
+    def run_microseconds(self) -> int:
+        """What the last run took."""
+
+
 class Backend(ABC):
     """A vendor's runtime.
 
@@ -154,3 +210,20 @@ class Backend(ABC):
     @abstractmethod
     def open(self, model: ModelSource, options: Options, weights: Network | None) -> Network:
         """Load a model; `weights` is the network whose weights it shares, if any."""
+
+    @abstractmethod
+    def open_zero_copy(
+        self,
+        model: ModelSource,
+        library: Any,
+        *,
+        profile: bool,
+        twin: str | None,
+        custom_ops: Sequence[Any],
+    ) -> ZeroCopyModel:
+        """Load a model once; `library` is what the vendor's `load` takes.
+
+        `profile` times layers, `twin` is an ONNX file that computes in a compiled model's place on
+        the soft NPU, `custom_ops` compute nodes that the runtime has no operator for. Raises
+        `OptionError` where the vendor has no use for them.
+        """

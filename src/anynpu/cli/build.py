@@ -17,6 +17,7 @@ examples:
   anynpu build yolo.onnx -o yolo.rknn --mean 0,0,0 --std 255,255,255
   anynpu build det.onnx -o det.onnx --shape x=1,3,640,640 --soc rk3566
   anynpu build net.onnx -o net_int8.rknn --quantize calibration/
+  anynpu build net.onnx -o net.nb --soc t527 --quantize calibration/
 """
 
 
@@ -25,15 +26,18 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "build",
         help="prepare an ONNX model for the soft NPU",
-        description="Write an ONNX file (or a soft .rknn file round it) that the soft NPU runs as "
-        "a compiled model: normalisation, chip and int8 quantisation included.",
+        description="Write an ONNX file (or a soft .rknn or .nb file round it) that the soft NPU "
+        "runs as a compiled model: normalisation, chip and quantisation included.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", help="the ONNX file")
-    parser.add_argument("-o", "--output", required=True, help="the .onnx or .rknn file to write")
     parser.add_argument(
-        "--soc", default=socs.DEFAULT.name, help=f"the chip (default: {socs.DEFAULT.name})"
+        "-o", "--output", required=True, help="the .onnx, .rknn or .nb file to write"
+    )
+    parser.add_argument(
+        "--soc",
+        help=f"the chip (default: {socs.DEFAULT.name}, for .nb files {socs.VIP_DEFAULT.name})",
     )
     parser.add_argument(
         "--mean",
@@ -56,8 +60,12 @@ def add_parser(commands: Any) -> None:
         metavar="INPUT=N,...[;INPUT=N,...]",
         help="fix the shapes of inputs; given several times, the model is dynamic",
     )
+    parser.add_argument("--quantize", metavar="FOLDER", help="quantise; images or .npy/.npz files")
     parser.add_argument(
-        "--quantize", metavar="FOLDER", help="quantise to int8; images or .npy/.npz files"
+        "--quantize-type",
+        default="int8",
+        choices=("int8", "int16"),
+        help="what to quantise to; int16 (dynamic fixed point at the edges) is for .nb files",
     )
     parser.add_argument("--bgr", action="store_true", help="read calibration images as BGR")
     parser.add_argument("--custom-string", default="", help="text for RKNN_QUERY_CUSTOM_STRING")
@@ -85,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
             bgr=options.bgr,
             custom_string=options.custom_string,
             remove_weights=options.remove_weights,
+            quantize_type=options.quantize_type,
         ),
     )
     _print(options.output, program)

@@ -1,4 +1,4 @@
-"""`anynpu soft`: the soft NPU's shared library for programs in other languages."""
+"""`anynpu soft`: the soft NPU's shared libraries for programs in other languages."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def add_parser(commands: Any) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     library = actions.add_parser(
         "lib",
-        help="print the folder that holds librknnrt.so",
-        description="Print the folder that holds the soft NPU under the vendor library's name; "
-        "it is made where it isn't there yet. The path stays valid for this environment.",
+        help="print the folder that holds librknnrt.so, or libVIPlite.so and its like",
+        description="Print the folder that holds the soft NPU under the names of the vendor's "
+        "libraries for the chip; it is made where it isn't there yet. The path stays valid for "
+        "this environment.",
     )
     _add_soc(library)
     library.set_defaults(run=_print_folder)
@@ -28,7 +29,7 @@ def add_parser(commands: Any) -> None:
         "run",
         help="run a program on the soft NPU",
         description="Run a program with the soft NPU's folder first in the loader's search path. "
-        "The program must load librknnrt.so by its name, not by an absolute path.",
+        "The program must load the vendor's library by its name, not by an absolute path.",
     )
     _add_soc(program)
     program.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGUMENTS")
@@ -36,13 +37,17 @@ def add_parser(commands: Any) -> None:
 
 
 def _add_soc(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--soc", help="the chip to simulate (default: the one a model is for)")
+    parser.add_argument(
+        "--soc",
+        help="the chip to simulate (default: the Rockchip that a model is for); one of "
+        f"Allwinner's is needed for VIPLite: {', '.join(socs.VIP_SOCS)}",
+    )
 
 
 def _folder(options: argparse.Namespace) -> str:
     from ..soft.cabi.build import library_folder
 
-    return str(library_folder(socs.find(options.soc) if options.soc else None))
+    return str(library_folder(socs.find_any(options.soc) if options.soc else None))
 
 
 def _print_folder(options: argparse.Namespace) -> int:

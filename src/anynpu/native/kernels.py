@@ -23,11 +23,20 @@ _SMALLEST = 512
 
 _FLOAT, _HALF = np.dtype(np.float32), np.dtype(np.float16)
 _QUANTIZED = [np.dtype(name) for name in ("int8", "uint8", "int16", "uint16")]
-_COPIES = {1: 0, 2: 1, 4: 2}
-_DEQUANTIZE = {dtype: 3 + place for place, dtype in enumerate(_QUANTIZED)}
-_QUANTIZE = {dtype: 8 + place for place, dtype in enumerate(_QUANTIZED)}
-_CONVERT = {(_HALF, _FLOAT): 7, (_FLOAT, _HALF): 12}
-"""The numbers of native/kernels.c's conversions."""
+CONVERSIONS: tuple[tuple[np.dtype[Any], np.dtype[Any]], ...] = (
+    *((np.dtype(f"u{size}"), np.dtype(f"u{size}")) for size in (1, 2, 4)),
+    *((dtype, _FLOAT) for dtype in _QUANTIZED),
+    (_HALF, _FLOAT),
+    *((_FLOAT, dtype) for dtype in _QUANTIZED),
+    (_FLOAT, _HALF),
+)
+"""From what to what each of native/kernels.c's conversions is, by its number; copies come first."""
+
+_NUMBERS = {pair: number for number, pair in enumerate(CONVERSIONS)}
+_COPIES = {size: _NUMBERS[np.dtype(f"u{size}"), np.dtype(f"u{size}")] for size in (1, 2, 4)}
+_DEQUANTIZE = {dtype: _NUMBERS[dtype, _FLOAT] for dtype in _QUANTIZED}
+_QUANTIZE = {dtype: _NUMBERS[_FLOAT, dtype] for dtype in _QUANTIZED}
+_CONVERT = {pair: _NUMBERS[pair] for pair in ((_HALF, _FLOAT), (_FLOAT, _HALF))}
 
 
 class Affine(ctypes.Structure):
@@ -190,6 +199,21 @@ def _conversion(source: np.dtype[Any], target: np.dtype[Any]) -> int | None:
     return _CONVERT.get((source, target))
 
 
+def conversion(
+    source: np.dtype[Any], target: np.dtype[Any], *, is_quantized: bool = False
+) -> int | None:
+    """The number by which a step of a program converts elements; None where no kernel does.
+
+    With `is_quantized` whole numbers and float32 are turned into each other by a scale and a zero
+    point, else values stay what they are.
+    """
+    if is_quantized and target == _FLOAT:
+        return _DEQUANTIZE.get(source)
+    if is_quantized and source == _FLOAT:
+        return _QUANTIZE.get(target)
+    return _conversion(source, target)
+
+
 def _unpack_with_numpy(
     blocks: NDArray[Any], target: NDArray[Any], scale: float | None, zero_point: int
 ) -> None:
@@ -230,8 +254,9 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "anynpu_pack": (_POINTER, _POINTER, _POINTER),
     "anynpu_to_channels_last": (_POINTER, _POINTER, _POINTER),
     "anynpu_copy": (_POINTER, _POINTER, ctypes.c_size_t),
-    "anynpu_copy_in": (_POINTER, ctypes.c_size_t, _POINTER),
-    "anynpu_copy_out": (_POINTER, ctypes.c_size_t, _POINTER),
+    "anynpu_send": (_POINTER, _POINTER, ctypes.c_size_t),
+    "anynpu_receive": (_POINTER, _POINTER, ctypes.c_size_t),
+    "anynpu_each": (_POINTER, _POINTER, ctypes.c_size_t, ctypes.c_int32),
 }
 
 

@@ -1,67 +1,122 @@
-"""Copies between a job's arrays and memory that stays, as a step of a program."""
+"""Steps of a program that move a job's arrays to a worker's memory and back, converted on the way.
+
+The C functions `anynpu_send`, `anynpu_receive` and `anynpu_each` of native/kernels.c; where they
+aren't built, the same in Python behind C callbacks.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import enum
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from . import kernels
-from .pump import Slot, Step
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels, numpy_kernels
+
+_POINTERS = ctypes.POINTER(ctypes.c_void_p)
 
 
-class Direction(enum.Enum):
-    """Which side is read."""
+class Transfer(ctypes.Structure):
+    """One array of a job's: how it is converted, where it is, and how many elements it has."""
 
-    FROM_JOB = "anynpu_copy_in"
-    TO_JOB = "anynpu_copy_out"
+    _fields_ = [
+        ("conversion", ctypes.c_uint64),
+        ("affine", kernels.Affine),
+        ("array", ctypes.c_uint64),
+        ("count", ctypes.c_uint64),
+    ]
 
 
-class _Place(ctypes.Structure):
-    _fields_ = [("address", ctypes.c_uint64), ("size", ctypes.c_uint64)]
+@dataclass(frozen=True)
+class Functions:
+    """Addresses, for steps.
 
-
-class Transfers:
-    """Copies to or from some places; who uses the step keeps this.
-
-    `places` are addresses and sizes in bytes. The job's slot `slot` holds the address of an array
-    with one address for each.
+    `send` and `receive` take (transfers, addresses of memory, how many); `each` takes (a function
+    of a handle and a number, handles, how many, the number).
     """
 
-    def __init__(self, places: Sequence[tuple[int, int]], direction: Direction, slot: int) -> None:
-        self._places = (_Place * len(places))(*(_Place(*place) for place in places))
-        self._callback: Any = None
-        if kernels.is_built():
-            function = getattr(kernels.functions(), direction.value)
-        else:
-            function = self._callback = _CALLBACK(_COPIES[direction])
-        address = ctypes.cast(function, ctypes.c_void_p).value
-        assert address, "a function has an address"
-        arguments = (ctypes.addressof(self._places), len(places), Slot(slot))
-        self.step = Step(_NAMES[direction], address, arguments)
+    send: int
+    receive: int
+    each: int
 
 
-def _copy_in(places: int, count: int, arrays: int) -> int:
-    for place, array in _pairs(places, count, arrays):
-        ctypes.memmove(place.address, array, place.size)
-    return 0
+@cache
+def functions() -> Functions:
+    """The functions' addresses, which stay valid."""
+    if kernels.is_built():
+        library = kernels.functions()
+        return Functions(
+            *(
+                ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+                for name in ("anynpu_send", "anynpu_receive", "anynpu_each")
+            )
+        )
+    return Functions(*(_address(callback) for callback in _callbacks()))
 
 
-def _copy_out(places: int, count: int, arrays: int) -> int:
-    for place, array in _pairs(places, count, arrays):
-        ctypes.memmove(array, place.address, place.size)
-    return 0
-
-
-def _pairs(places: int, count: int, arrays: int) -> zip[tuple[_Place, int]]:
-    return zip(
-        (_Place * count).from_address(places),
-        (ctypes.c_uint64 * count).from_address(arrays),
-        strict=True,
+@cache
+def _callbacks() -> tuple[Any, ...]:
+    transfer = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.POINTER(Transfer), _POINTERS, ctypes.c_size_t
     )
+    each = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, _POINTERS, ctypes.c_size_t, ctypes.c_int32
+    )
+    return transfer(_send), transfer(_receive), each(_each)
 
 
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
-_NAMES = {Direction.FROM_JOB: "copy inputs", Direction.TO_JOB: "copy outputs"}
-_COPIES = {Direction.FROM_JOB: _copy_in, Direction.TO_JOB: _copy_out}
+def _address(callback: Any) -> int:
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0
+
+
+def _send(transfers: Any, memories: Any, count: int) -> int:
+    pairs = zip(transfers[:count], memories[:count], strict=True)
+    return _convert_all((transfer, transfer.array, memory) for transfer, memory in pairs)
+
+
+def _receive(transfers: Any, memories: Any, count: int) -> int:
+    pairs = zip(transfers[:count], memories[:count], strict=True)
+    return _convert_all((transfer, memory, transfer.array) for transfer, memory in pairs)
+
+
+def _convert_all(moves: Iterable[tuple[Any, int, int]]) -> int:
+    """C is above: an exception would be taken for success there."""
+    try:
+        for transfer, source, target in moves:
+            _convert(transfer, source, target)
+    except Exception:
+        traceback.print_exc()
+        return -1
+    return 0
+
+
+def _each(function: int, handles: Any, count: int, argument: int) -> int:
+    call: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32)(
+        function
+    )
+    return next((code for handle in handles[:count] if (code := call(handle, argument))), 0)
+
+
+def _convert(transfer: Any, source: int, target: int) -> None:
+    """What anynpu_convert does, with NumPy."""
+    from_dtype, to_dtype = kernels.CONVERSIONS[transfer.conversion]
+    values = _array_at(source, from_dtype, transfer.count)
+    result = _array_at(target, to_dtype, transfer.count)
+    affine = transfer.affine
+    if from_dtype.kind in "iu" and to_dtype.kind == "f":
+        numpy_kernels.dequantize(values, affine.scale, int(affine.zero_point), result)
+    elif from_dtype.kind == "f" and to_dtype.kind in "iu":
+        numpy_kernels.quantize(values, affine.scale, int(affine.zero_point), result)
+    else:
+        numpy_kernels.convert(values, result)
+
+
+def _array_at(address: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    array: NDArray[Any] = np.frombuffer(memoryview(memory), dtype)
+    return array

@@ -15,7 +15,6 @@ import ctypes
 import enum
 import os
 import sys
-from collections.abc import Callable
 from ctypes import (
     POINTER,
     Structure,
@@ -33,9 +32,10 @@ from ctypes import (
     c_void_p,
 )
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
+from .. import declarations
+from ..declarations import Enumeration, Symbolic, symbols
 from ..soc import Family
 
 API_VERSION = "2.3.2"
@@ -46,42 +46,13 @@ Handle: Any = c_uint32 if IS_ARM32 else c_uint64
 
 # ------------------------------------------------------------------------------- enumerations
 
-_SYMBOLS: dict[type, tuple[str, dict[str, str]]] = {}
-_E = TypeVar("_E", bound=type)
 
-
-def _symbols(prefix: str, **exceptions: str) -> Callable[[_E], _E]:
-    """Say how C spells the members of an enumeration: a prefix, or the exception's own name."""
-
-    def remember(cls: _E) -> _E:
-        _SYMBOLS[cls] = (prefix, exceptions)
-        return cls
-
-    return remember
-
-
-def symbol_of(enumeration: type, name: str) -> str:
-    """The C name of an enumeration's member, aliases included."""
-    prefix, exceptions = _SYMBOLS[enumeration]
-    return exceptions.get(name, prefix + name)
-
-
-class _Symbolic:
-    """What an enumeration here adds to an int: the C name of a member."""
-
-    name: str
-
-    @property
-    def symbol(self) -> str:
-        return symbol_of(type(self), self.name)
-
-
-@_symbols(
+@symbols(
     "RKNN_ERR_",
     SUCC="RKNN_SUCC",
     SKIP_CUSTOM_OP_COMPUTE="RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE",
 )
-class ErrorCode(_Symbolic, enum.IntEnum):
+class ErrorCode(Symbolic, enum.IntEnum):
     """What functions return (section 5). The spelling INCOMPATILE is the API's own."""
 
     SUCC = 0
@@ -101,8 +72,8 @@ class ErrorCode(_Symbolic, enum.IntEnum):
     SKIP_CUSTOM_OP_COMPUTE = -14
 
 
-@_symbols("RKNN_FLAG_")
-class InitFlag(_Symbolic, enum.IntFlag):
+@symbols("RKNN_FLAG_")
+class InitFlag(Symbolic, enum.IntFlag):
     """`flag` of `rknn_init` (section 4.3.1)."""
 
     PRIOR_HIGH = 0
@@ -125,8 +96,8 @@ class InitFlag(_Symbolic, enum.IntFlag):
     MODEL_BUFFER_ZERO_COPY = 0x10000
 
 
-@_symbols("RKNN_QUERY_")
-class Query(_Symbolic, enum.IntEnum):
+@symbols("RKNN_QUERY_")
+class Query(Symbolic, enum.IntEnum):
     """`cmd` of `rknn_query` (section 4.3.6); members with the same number are aliases."""
 
     IN_OUT_NUM = 0
@@ -151,8 +122,8 @@ class Query(_Symbolic, enum.IntEnum):
     CURRENT_NATIVE_OUTPUT_ATTR = 17
 
 
-@_symbols("RKNN_TENSOR_")
-class TensorType(_Symbolic, enum.IntEnum):
+@symbols("RKNN_TENSOR_")
+class TensorType(Symbolic, enum.IntEnum):
     """`rknn_tensor_type`; the names are those of `anynpu.tensor.DType`."""
 
     FLOAT32 = 0
@@ -169,8 +140,8 @@ class TensorType(_Symbolic, enum.IntEnum):
     BFLOAT16 = 11
 
 
-@_symbols("RKNN_TENSOR_")
-class TensorFormat(_Symbolic, enum.IntEnum):
+@symbols("RKNN_TENSOR_")
+class TensorFormat(Symbolic, enum.IntEnum):
     """`rknn_tensor_format`; the names are those of `anynpu.tensor.Layout`."""
 
     NCHW = 0
@@ -179,8 +150,8 @@ class TensorFormat(_Symbolic, enum.IntEnum):
     UNDEFINED = 3
 
 
-@_symbols("RKNN_TENSOR_QNT_")
-class QuantizationType(_Symbolic, enum.IntEnum):
+@symbols("RKNN_TENSOR_QNT_")
+class QuantizationType(Symbolic, enum.IntEnum):
     """`rknn_tensor_qnt_type`."""
 
     NONE = 0
@@ -188,8 +159,8 @@ class QuantizationType(_Symbolic, enum.IntEnum):
     AFFINE_ASYMMETRIC = 2
 
 
-@_symbols("RKNN_TENSOR_MEMORY_FLAGS_")
-class MemoryOrigin(_Symbolic, enum.IntEnum):
+@symbols("RKNN_TENSOR_MEMORY_FLAGS_")
+class MemoryOrigin(Symbolic, enum.IntEnum):
     """`flags` of `rknn_tensor_mem` (section 4.2.8)."""
 
     ALLOC_INSIDE = 1
@@ -198,8 +169,8 @@ class MemoryOrigin(_Symbolic, enum.IntEnum):
     UNKNOWN = 4
 
 
-@_symbols("RKNN_FLAG_MEMORY_", ALLOC_NO_CONTEXT="RKNN_MEM_FLAG_ALLOC_NO_CONTEXT")
-class MemoryFlag(_Symbolic, enum.IntFlag):
+@symbols("RKNN_FLAG_MEMORY_", ALLOC_NO_CONTEXT="RKNN_MEM_FLAG_ALLOC_NO_CONTEXT")
+class MemoryFlag(Symbolic, enum.IntFlag):
     """`alloc_flags` of `rknn_create_mem2` (section 4.3.14)."""
 
     FLAGS_DEFAULT = 0
@@ -209,8 +180,8 @@ class MemoryFlag(_Symbolic, enum.IntFlag):
     ALLOC_NO_CONTEXT = 0x20000
 
 
-@_symbols("RKNN_MEMORY_SYNC_")
-class SyncMode(_Symbolic, enum.IntEnum):
+@symbols("RKNN_MEMORY_SYNC_")
+class SyncMode(Symbolic, enum.IntEnum):
     """`mode` of `rknn_mem_sync` (section 4.3.21)."""
 
     TO_DEVICE = 1
@@ -218,10 +189,10 @@ class SyncMode(_Symbolic, enum.IntEnum):
     BIDIRECTIONAL = 3
 
 
-@_symbols("RKNN_NPU_CORE_", CORE_0="RKNN_NPU_CORE_0", CORE_1="RKNN_NPU_CORE_1",
+@symbols("RKNN_NPU_CORE_", CORE_0="RKNN_NPU_CORE_0", CORE_1="RKNN_NPU_CORE_1",
           CORE_2="RKNN_NPU_CORE_2", CORE_0_1="RKNN_NPU_CORE_0_1",
           CORE_0_1_2="RKNN_NPU_CORE_0_1_2")  # fmt: skip
-class CoreMask(_Symbolic, enum.IntEnum):
+class CoreMask(Symbolic, enum.IntEnum):
     """`rknn_core_mask` (section 4.3.2)."""
 
     AUTO = 0
@@ -234,8 +205,8 @@ class CoreMask(_Symbolic, enum.IntEnum):
     UNDEFINED = 0x10000
 
 
-@_symbols("RKNN_")
-class MatmulType(_Symbolic, enum.IntEnum):
+@symbols("RKNN_")
+class MatmulType(Symbolic, enum.IntEnum):
     """`rknn_matmul_type` (section 4.4.1): A's type, B's type, C's type."""
 
     FLOAT16_MM_FLOAT16_TO_FLOAT32 = 1
@@ -253,8 +224,8 @@ class MatmulType(_Symbolic, enum.IntEnum):
     INT8_MM_INT4_TO_FLOAT16 = 15
 
 
-@_symbols("RKNN_QUANT_TYPE_")
-class MatmulQuantization(_Symbolic, enum.IntEnum):
+@symbols("RKNN_QUANT_TYPE_")
+class MatmulQuantization(Symbolic, enum.IntEnum):
     """`rknn_matmul_quant_type`."""
 
     PER_LAYER_SYM = 0
@@ -265,8 +236,8 @@ class MatmulQuantization(_Symbolic, enum.IntEnum):
     PER_GROUP_ASYM = 5
 
 
-@_symbols("RKNN_MM_LAYOUT_")
-class MatmulLayout(_Symbolic, enum.IntEnum):
+@symbols("RKNN_MM_LAYOUT_")
+class MatmulLayout(Symbolic, enum.IntEnum):
     """`rknn_matmul_layout`."""
 
     NORM = 0
@@ -274,15 +245,15 @@ class MatmulLayout(_Symbolic, enum.IntEnum):
     TP_NORM = 2
 
 
-@_symbols("RKNN_TARGET_TYPE_")
-class TargetType(_Symbolic, enum.IntEnum):
+@symbols("RKNN_TARGET_TYPE_")
+class TargetType(Symbolic, enum.IntEnum):
     """`rknn_target_type`: where a custom operator runs (section 4.6.2)."""
 
     CPU = 1
     GPU = 2
 
 
-ENUMERATIONS: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {
+ENUMERATIONS: dict[str, Enumeration] = {
     "rknn_query_cmd": Query,
     "rknn_tensor_type": TensorType,
     "rknn_tensor_format": TensorFormat,
@@ -647,37 +618,17 @@ _HANDLE_ARGUMENTS = ("context", "ctx", "context_in", "context_out")
 
 
 @dataclass(frozen=True)
-class Function:
+class Function(declarations.Function):
     """One exported function.
 
-    `arguments` are (C name, ctypes type) in order; `since` is the first SDK version that has the
-    function; `families` are the chips that support it (Table 4-1); `in_librknnmrt` says whether
-    the small runtime of RV1103/RV1106 exports it too. `header_arguments` is how many of them the
+    `families` are the chips that support it (Table 4-1); `in_librknnmrt` says whether the small
+    runtime of RV1103/RV1106 exports it too. `header_arguments` is how many of the arguments the
     vendor's header of today has, where an older form had more.
     """
 
-    name: str
-    result: Any
-    arguments: tuple[tuple[str, Any], ...]
-    since: str
     families: frozenset[Family]
     in_librknnmrt: bool = False
     header_arguments: int | None = None
-
-    @cached_property
-    def prototype(self) -> Any:
-        """The ctypes function type to call it with."""
-        return ctypes.CFUNCTYPE(self.result, *self.argument_types)
-
-    @cached_property
-    def callback(self) -> Any:
-        """The ctypes function type to implement it with: ctypes can't return typed pointers."""
-        is_pointer = self.result is not None and not issubclass(self.result, ctypes._SimpleCData)
-        return ctypes.CFUNCTYPE(c_void_p if is_pointer else self.result, *self.argument_types)
-
-    @property
-    def argument_types(self) -> tuple[Any, ...]:
-        return tuple(kind for _, kind in self.arguments)
 
     @property
     def with_narrow_handles(self) -> Function:

@@ -307,15 +307,17 @@ def _model_argument(model: str | os.PathLike[str] | bytes) -> tuple[bytes, int, 
     return os.fsencode(path), 0, path
 
 
-_TYPES = {dtype: abi.TensorType[dtype.name] for dtype in DType}
+_TYPES = {
+    dtype: abi.TensorType[dtype.name] for dtype in DType if dtype.name in abi.TensorType.__members__
+}
 
 
 def _tensor_type(array: NDArray[Any], info: TensorInfo) -> abi.TensorType:
     dtype = DType.from_numpy(array.dtype)
-    if dtype is None or not array.flags.c_contiguous:
+    if dtype not in _TYPES or not array.flags.c_contiguous:
         raise TensorError(
             f"input {info.name!r}: the library takes C-contiguous arrays of "
-            f"{', '.join(d.name.lower() for d in DType if d.numpy_name)}; found {array.dtype}"
+            f"{', '.join(d.name.lower() for d in _TYPES if d.numpy_name)}; found {array.dtype}"
             f"{'' if array.flags.c_contiguous else ', not contiguous'}"
         )
     return _TYPES[dtype]

@@ -6,28 +6,14 @@ vendor's library and on the soft NPU. It is anynpu's own text: names, numbers an
 
 from __future__ import annotations
 
-import ctypes
-import enum
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
+from ..c_header import Writer
 from . import abi, header_strings
 
-_SCALARS: dict[Any, str] = {
-    ctypes.c_char: "char",
-    ctypes.c_int8: "int8_t",
-    ctypes.c_uint8: "uint8_t",
-    ctypes.c_int16: "int16_t",
-    ctypes.c_int32: "int32_t",
-    ctypes.c_uint32: "uint32_t",
-    ctypes.c_int64: "int64_t",
-    ctypes.c_uint64: "uint64_t",
-    ctypes.c_float: "float",
-    ctypes.c_void_p: "void *",
-    ctypes.c_char_p: "const char *",
-}
-_STRUCTURE_NAMES = {structure: name for name, structure in abi.STRUCTURES.items()}
+_writer = Writer(abi.STRUCTURES, abi.ENUMERATED)
+declare, parameters = _writer.declare, _writer.parameters
 
 _GUARDS = ("_RKNN_API_H", "_RKNN_MATMUL_API_H", "_RKNN_CUSTOM_OP_H")
 """The vendor's headers have them too: clients carry copies, which then declare nothing twice."""
@@ -43,8 +29,8 @@ def text() -> str:
         "#ifdef __arm__\ntypedef uint32_t rknn_context;\n#else\ntypedef uint64_t rknn_context;\n"
         "#endif\ntypedef rknn_context rknn_matmul_ctx;",
         "\n".join(_defines()),
-        *(_enumeration(name, members) for name, members in abi.ENUMERATIONS.items()),
-        *(_structure(name, structure) for name, structure in abi.STRUCTURES.items()),
+        *(_writer.enumeration(name, members) for name, members in abi.ENUMERATIONS.items()),
+        *(_writer.structure(name, structure) for name, structure in abi.STRUCTURES.items()),
         "\n".join(_prototype(function) for function in abi.FUNCTIONS.values()),
         *header_strings.functions(),
         "#ifdef __cplusplus\n}\n#endif\n#endif",
@@ -60,51 +46,14 @@ def _defines() -> Iterator[str]:
             yield f"#define {member.symbol} ({member.value})"
 
 
-def _enumeration(name: str, members: type[enum.IntEnum] | type[enum.IntFlag]) -> str:
-    lines = [f"  {abi.symbol_of(members, n)} = {m.value}," for n, m in members.__members__.items()]
-    return "\n".join((f"typedef enum _{name} {{", *lines, f"}} {name};"))
-
-
-def _structure(name: str, structure: type[ctypes.Structure]) -> str:
-    fields = [_field(name, field, kind) for field, kind, *_ in structure._fields_]
-    return "\n".join((f"typedef struct _{name} {{", *fields, f"}} {name};"))
-
-
-def _field(structure: str, name: str, kind: Any) -> str:
-    enumeration = abi.ENUMERATED.get(f"{structure}.{name}")
-    return f"  {f'{enumeration} {name}' if enumeration else declare(kind, name)};"
-
-
 def _prototype(function: abi.Function) -> str:
-    whole = f"{declare(function.result, function.name)}({parameters(function)});"
+    whole = _writer.prototype(function)
     if function.header_arguments is None:
         return whole
     arguments = function.arguments[: function.header_arguments]
-    present = parameters(replace(function, arguments=arguments))
-    short = f"{declare(function.result, function.name)}({present});"
+    short = _writer.prototype(replace(function, arguments=arguments))
     # The library that is built with this header takes the older form as well.
     return f"#ifdef ANYNPU_EXPORTS\n{whole}\n#else\n{short}\n#endif"
-
-
-def parameters(function: abi.Function) -> str:
-    """A function's parameters as C declares them."""
-    return ", ".join(declare(kind, name) for name, kind in function.arguments)
-
-
-def declare(kind: Any, name: str) -> str:
-    """A C declaration of `name`, which may be empty, with a ctypes type."""
-    if kind is None:
-        return f"void {name}".rstrip()
-    if kind in _SCALARS:
-        return f"{_SCALARS[kind]} {name}".replace("* ", "*").rstrip()
-    if kind in _STRUCTURE_NAMES:
-        return f"{_STRUCTURE_NAMES[kind]} {name}".rstrip()
-    if issubclass(kind, ctypes.Array):
-        return declare(kind._type_, f"{name}[{kind._length_}]")
-    if issubclass(kind, ctypes._Pointer):
-        return declare(kind._type_, f"*{name}")
-    arguments = ", ".join(declare(argument, "") for argument in kind._argtypes_)
-    return f"{declare(kind._restype_, f'(*{name})')}({arguments})"
 
 
 if __name__ == "__main__":

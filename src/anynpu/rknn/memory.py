@@ -9,24 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..errors import ClosedError, InUseError, TensorError
+from ..errors import ClosedError, InUseError
 from ..lifetime import Closeable
+from ..shared_arrays import SharedArrays
 from . import abi
 from .handle import ContextHandle
 from .status import check
-
-
-class _Export:
-    """What an array is made of: it keeps the memory alive, and lives as long as the array."""
-
-    def __init__(self, memory: Memory, address: int, size: int) -> None:
-        self._memory = memory
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": "|u1",
-            "shape": (size,),
-            "data": (address, False),
-        }
 
 
 class Memory(Closeable):
@@ -41,7 +29,7 @@ class Memory(Closeable):
         self._handle = handle
         self._pointer = pointer
         handle.keep(pointer)
-        self._exports: list[weakref.ref[Any]] = []
+        self._arrays = SharedArrays()
         self._finalizer = weakref.finalize(self, handle.destroy_memory, pointer)
 
     @property
@@ -86,18 +74,7 @@ class Memory(Closeable):
         Without a shape it is flat and as long as fits. Raises `TensorError` for a shape that the
         memory is too small for.
         """
-        kind = np.dtype(dtype)
-        wanted = (self.size // kind.itemsize,) if shape is None else tuple(shape)
-        count = int(np.prod(wanted, dtype=np.int64))
-        if count * kind.itemsize > self.size:
-            raise TensorError(
-                f"{kind} {wanted} takes {count * kind.itemsize} bytes; the memory has {self.size}"
-            )
-        export = _Export(self, self.address, count * kind.itemsize)
-        self._exports = [reference for reference in self._exports if reference() is not None]
-        self._exports.append(weakref.ref(export))
-        shared: NDArray[Any] = np.asarray(export).view(kind).reshape(wanted)
-        return shared
+        return self._arrays.array(self, self.address, self.size, shape, dtype)
 
     def sync(self, mode: abi.SyncMode) -> None:
         """Bring the processor's cache and the memory together: `rknn_mem_sync`.
@@ -114,6 +91,6 @@ class Memory(Closeable):
         Memory that came from a descriptor or an address of the caller's stays theirs. Raises
         `InUseError` while an array still shares it.
         """
-        if self._finalizer.alive and any(reference() is not None for reference in self._exports):
+        if self._finalizer.alive and self._arrays.are_alive:
             raise InUseError("an array still shares this memory; delete the array first")
         self._finalizer()

@@ -192,7 +192,7 @@ def tensor_info(attr: abi.TensorAttr) -> TensorInfo:
     if dtype not in _FLOATS and method is abi.QuantizationType.AFFINE_ASYMMETRIC:
         quantization = Quantization(attr.scale, attr.zp)
     elif dtype not in _FLOATS and method is abi.QuantizationType.DFP:
-        quantization = Quantization(2.0**-attr.fl, 0)
+        quantization = Quantization.fixed_point(attr.fl)
     return TensorInfo(
         index=attr.index,
         name=name,

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .inference_session import InferenceSession
 
 
+_AXES = {(Layout.NCHW, Layout.NHWC): (0, 2, 3, 1), (Layout.NHWC, Layout.NCHW): (0, 3, 1, 2)}
+
+
 class SessionIOBinding(Closeable):
     """Inputs and outputs bound once, for many calls of `InferenceSession.run_with_iobinding`.
 
@@ -49,8 +52,7 @@ class SessionIOBinding(Closeable):
         if feeds.is_real(info) and array.dtype != np.uint8:
             array = array.astype(np.float32, copy=False)
         value = self._host_input(name, index, array.dtype)
-        is_planes = info.layout is Layout.NCHW
-        np.copyto(value.numpy(), array.transpose(0, 2, 3, 1) if is_planes else array)
+        np.copyto(value.numpy(), _arranged(array, info.layout, value))
         value.sync_to_device()
         self.bind_ortvalue_input(name, value)
 
@@ -185,6 +187,13 @@ class SessionIOBinding(Closeable):
                 io_kind="input",
             )
         return self._hosts[key]
+
+
+def _arranged(array: NDArray[Any], layout: Layout, value: OrtValue) -> NDArray[Any]:
+    """An image in the order of axes that the device's memory has, which is the vendor's own."""
+    there = value.buffer.info.layout if value.buffer is not None else layout
+    axes = _AXES.get((layout, there))
+    return array if axes is None else np.transpose(array, axes)
 
 
 def _check_place(value: OrtValue, kind: str, index: int, name: str) -> None:

@@ -64,8 +64,9 @@ class ModelMetadata:
 
     `producer_name` is what wrote the file. `custom_metadata_map` has ``rknn_custom_string`` (what
     the model's author stored), ``rknn_api_version``, ``rknn_driver_version``, ``library`` (what it
-    runs on), and for `.rknn` files ``target_platform`` and ``producer``. The other fields are
-    empty: compiled models don't keep them.
+    runs on), and for `.rknn` files ``target_platform`` and ``producer``; for a `.nb`
+    ``network_name`` (also `graph_name`), ``viplite_version``, ``library``, ``target_platform`` and
+    ``npu_version``. The other fields are empty: compiled models don't keep them.
     """
 
     custom_metadata_map: Mapping[str, str] = field(default_factory=dict)
@@ -79,4 +80,4 @@ class ModelMetadata:
     @classmethod
     def of(cls, metadata: Mapping[str, str]) -> ModelMetadata:
         """From a network's metadata."""
-        return cls(dict(metadata), metadata.get("producer", ""))
+        return cls(dict(metadata), metadata.get("producer", ""), metadata.get("network_name", ""))

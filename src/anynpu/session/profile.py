@@ -19,6 +19,9 @@ _LABELS = {
     "rknn_run": "run",
     "rknn_outputs_get": "get output",
     "rknn_outputs_release": "release",
+    "anynpu_send": "set input",
+    "vip_run_network": "run",
+    "anynpu_receive": "get output",
 }
 
 

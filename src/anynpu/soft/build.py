@@ -1,6 +1,7 @@
 """Prepare an ONNX model for the soft NPU: what a vendor's compiler would be told, and int8.
 
-`build` returns the model with its metadata as an ONNX file, or as a soft `.rknn` file.
+`build` returns the model with its metadata as an ONNX file; `build_file` writes that, or a soft
+`.rknn` or `.nb` file round it. Quantising is ONNX Runtime's own work.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import onnx
 from .. import soc as socs
 from .._version import __version__
 from ..errors import ModelError, OptionError
+from .calibration import CalibrationFolder
 from .engines import ModelSource, Program, load
 from .engines.onnx_boundary import fix_shapes
 from .engines.onnx_weights import remove_weights
@@ -29,16 +31,21 @@ PRODUCER = f"anynpu {__version__}"
 class BuildOptions:
     """What a vendor's compiler would be told.
 
-    `soc` is the chip's name. `mean` and `std` give, for an input's name, a number for each channel:
-    the runtime computes (x - mean) / std. `shapes` lists sets of input shapes: one fixes the
-    model's shapes, several make it dynamic, beginning with the largest. `quantize` is a folder
-    of images or arrays to calibrate int8 with (None leaves the model in float16), read as BGR
-    where `bgr` says so. `custom_string` is what RKNN_QUERY_CUSTOM_STRING answers. `remove_weights`
-    leaves the weights out: such a model runs on those of another one that differs from it in its
-    shapes alone (RKNN_FLAG_SHARE_WEIGHT_MEM).
+    `soc` is the chip's name (None: the vendor's usual one for the file's kind). `mean` and `std`
+    give, for an input's name, a number for each channel: (x - mean) / std is computed before the
+    model's own. `shapes` lists sets of input shapes: one fixes the model's shapes, several make it
+    dynamic, beginning with the largest. `quantize` is a folder of images or arrays to calibrate
+    with (None leaves the model in float16), read as BGR where `bgr` says so. `custom_string` is
+    what RKNN_QUERY_CUSTOM_STRING answers. `remove_weights` leaves the weights out: such a model
+    runs on those of another one that differs from it in its shapes alone
+    (RKNN_FLAG_SHARE_WEIGHT_MEM).
+
+    `quantize_type` says what calibrating makes of the tensors at the edges: "int8", which is uint8
+    for Allwinner's chips as their toolkit has it, or "int16", dynamic fixed point for these chips
+    with the arithmetic inside left in float.
     """
 
-    soc: str = socs.DEFAULT.name
+    soc: str | None = None
     mean: Mapping[str, Sequence[float]] = field(default_factory=dict)
     std: Mapping[str, Sequence[float]] = field(default_factory=dict)
     shapes: Sequence[Shapes] = ()
@@ -46,6 +53,7 @@ class BuildOptions:
     bgr: bool = False
     custom_string: str = ""
     remove_weights: bool = False
+    quantize_type: str = "int8"
 
 
 def build(source: str | os.PathLike[str] | bytes | onnx.ModelProto, options: BuildOptions) -> bytes:
@@ -62,19 +70,22 @@ def build_file(
     output: str | os.PathLike[str],
     options: BuildOptions,
 ) -> Program:
-    """Write what `build` returns to a `.onnx` file, or to a soft `.rknn` file; by the name's end.
+    """Write what `build` returns to a `.onnx` file, or a soft `.rknn` or `.nb`; by the name's end.
 
-    Returns the program that the soft NPU makes of it.
+    Returns the program that the soft NPU makes of it. Allwinner's chips take `.nb` files,
+    Rockchip's the others.
     """
     target = Path(output)
-    if target.suffix not in (".onnx", ".rknn"):
-        raise OptionError(f"{target.name}: the output is a .onnx or a .rknn file")
+    if target.suffix not in (".onnx", ".rknn", ".nb"):
+        raise OptionError(f"{target.name}: the output is a .onnx, a .rknn or a .nb file")
+    if target.suffix == ".nb":
+        return _build_nbg(source, target, options)
     data, program = _build(source, options)
     if target.suffix == ".rknn":
         shapes = program.variant(program.largest)
         data = write_soft(
             data,
-            target=socs.find(options.soc).name,
+            target=_rockchip(options),
             toolkit=PRODUCER,
             inputs=[(port.name, port.shape) for port in shapes.inputs],
             outputs=[(port.name, port.shape) for port in shapes.outputs],
@@ -83,17 +94,34 @@ def build_file(
     return program
 
 
+def _build_nbg(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto, target: Path, options: BuildOptions
+) -> Program:
+    """Write a soft `.nb` file; returns the program that the soft NPU makes of it."""
+    from .build_nbg import check_options, fixed_points, soft_file
+    from .engines import vip
+    from .formats.nbg import read
+
+    chip = socs.find_vip(options.soc or socs.VIP_DEFAULT.name)
+    check_options(options)
+    model = _prepare(source, options)
+    edges = {}
+    if options.quantize is not None and options.quantize_type == "int16":
+        normalization = _metadata(options).normalization
+        data = CalibrationFolder(Path(options.quantize), model, normalization, bgr=options.bgr)
+        edges = fixed_points(model, data)
+    target.write_bytes(soft_file(model.SerializeToString(), chip, edges))
+    return vip.load(read(target.read_bytes()))
+
+
 def _build(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto, options: BuildOptions
 ) -> tuple[bytes, Program]:
     """The file's bytes, and the program that the soft NPU makes of the whole model."""
-    metadata = _metadata(options)
-    model = _load(source)
-    if len(options.shapes) == 1:
-        fix_shapes(model, options.shapes[0])
-    if options.quantize is not None:
-        model = quantize(model, Path(options.quantize), metadata, bgr=options.bgr)
-    _store(model, metadata)
+    if options.quantize_type != "int8":
+        raise OptionError(f"the type {options.quantize_type} is for .nb files")
+    _rockchip(options)
+    model = _prepare(source, options)
     data: bytes = model.SerializeToString()
     program = load(ModelSource.of(data))
     program.variant(program.largest)
@@ -103,13 +131,31 @@ def _build(
     return data, program
 
 
+def _prepare(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto, options: BuildOptions
+) -> onnx.ModelProto:
+    """The model with its shapes fixed, quantised, and with its metadata."""
+    metadata = _metadata(options)
+    model = _load(source)
+    if len(options.shapes) == 1:
+        fix_shapes(model, options.shapes[0])
+    if options.quantize is not None and options.quantize_type == "int8":
+        model = quantize(model, Path(options.quantize), metadata, bgr=options.bgr)
+    _store(model, metadata)
+    return model
+
+
+def _rockchip(options: BuildOptions) -> str:
+    return socs.find(options.soc or socs.DEFAULT.name).name
+
+
 def _metadata(options: BuildOptions) -> Metadata:
     try:
         normalization = pair_normalizations(options.mean, options.std)
     except ModelError as error:
         raise OptionError(str(error)) from None
     return Metadata(
-        soc=socs.find(options.soc).name,
+        soc=socs.find_any(options.soc or socs.DEFAULT.name).name,
         custom_string=options.custom_string,
         normalization=normalization,
         shapes=tuple(options.shapes) if len(options.shapes) > 1 else (),

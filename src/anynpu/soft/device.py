@@ -1,6 +1,6 @@
 """The simulated chip: cores that run one job at a time, and on-chip memory.
 
-Thread-safe; a `Device` is shared by every context of its chip in the process.
+Thread-safe; they are shared by all that the process runs on a chip.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ class DeadlineError(Exception):
     """The cores did not become free in time."""
 
 
+class CancelledError(Exception):
+    """Whoever waited for cores was told not to."""
+
+
 @dataclass(frozen=True, order=True)
 class _Job:
     """A job that waits: the smaller comes first."""
@@ -37,30 +41,33 @@ class _Job:
         return self.wanted if self.wanted <= free else None
 
 
-class Device:
-    """The cores of one chip and its on-chip memory (SRAM).
+class CorePool:
+    """The cores of a chip.
 
     Jobs wait in order of priority (0 first), then of arrival. A job names the cores it wants, or
     how many of them, whichever are idle; it gets them all at once.
     """
 
-    def __init__(self, soc: Soc) -> None:
-        self.soc = soc
-        self._idle: Cores = frozenset(range(soc.cores))
+    def __init__(self, cores: int) -> None:
+        self._idle: Cores = frozenset(range(cores))
         self._changed = threading.Condition()
         self._tickets = itertools.count()
         self._waiting: list[_Job] = []
-        self._free_sram = soc.sram_bytes
 
     @contextmanager
     def occupy(
-        self, wanted: Cores | int, priority: int, deadline: float | None = None
+        self,
+        wanted: Cores | int,
+        priority: int,
+        deadline: float | None = None,
+        cancelled: threading.Event | None = None,
     ) -> Iterator[Cores]:
         """Wait for cores, hold them for the block, and give the block their numbers.
 
-        `deadline` is a `time.monotonic` time; `DeadlineError` when it passes before.
+        `deadline` is a `time.monotonic` time; `DeadlineError` when it passes before,
+        `CancelledError` when the event is set before (`wake` makes waiting jobs look at theirs).
         """
-        taken = self._take(_Job(priority, next(self._tickets), wanted), deadline)
+        taken = self._take(_Job(priority, next(self._tickets), wanted), deadline, cancelled)
         try:
             yield taken
         finally:
@@ -68,12 +75,22 @@ class Device:
                 self._idle |= taken
                 self._changed.notify_all()
 
-    def _take(self, job: _Job, deadline: float | None) -> Cores:
+    def wake(self) -> None:
+        """Make jobs that wait look whether they were cancelled."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _take(self, job: _Job, deadline: float | None, cancelled: threading.Event | None) -> Cores:
+        def is_cancelled() -> bool:
+            return cancelled is not None and cancelled.is_set()
+
         with self._changed:
             self._waiting.append(job)
             self._waiting.sort(key=lambda waiting: (waiting.priority, waiting.ticket))
             try:
-                self._wait(lambda: self._grant(job) is not None, deadline)
+                self._wait(lambda: is_cancelled() or self._grant(job) is not None, deadline)
+                if is_cancelled():
+                    raise CancelledError
                 taken = self._grant(job)
                 assert taken is not None, "granted under the lock a moment ago"
                 self._idle -= taken
@@ -105,6 +122,15 @@ class Device:
             else:
                 free -= earlier.wanted
         return None
+
+
+class Device(CorePool):
+    """The cores of one chip and its on-chip memory (SRAM)."""
+
+    def __init__(self, soc: Soc) -> None:
+        super().__init__(soc.cores)
+        self.soc = soc
+        self._free_sram = soc.sram_bytes
 
     @property
     def free_sram(self) -> int:

@@ -10,6 +10,7 @@ import itertools
 import mmap
 import os
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ _PAGE = mmap.PAGESIZE
 _physical_addresses = itertools.count(0x1000_0000, 0x1_0000_0000)
 
 Bytes = NDArray[np.uint8]
+_alive: weakref.WeakSet[DeviceMemory] = weakref.WeakSet()
+_alive_lock = threading.Lock()
 
 
 def strict() -> bool:
@@ -68,7 +71,7 @@ class DeviceMemory:
             raise
         return cls(
             host, fd=fd, owns_fd=True, physical=next(_physical_addresses), cacheable=cacheable
-        )
+        )._known()
 
     @classmethod
     def from_descriptor(cls, fd: int, size: int, offset: int) -> DeviceMemory:
@@ -80,7 +83,7 @@ class DeviceMemory:
             owns_fd=False,
             physical=next(_physical_addresses),
             cacheable=True,
-        )
+        )._known()
 
     @classmethod
     def from_address(
@@ -91,6 +94,12 @@ class DeviceMemory:
         memory = cls(host, fd=-1, owns_fd=False, physical=physical, cacheable=True)
         memory._kept = keeps.host if keeps else None
         return memory
+
+    def _known(self) -> DeviceMemory:
+        """Let the buffer be found by its physical address."""
+        with _alive_lock:
+            _alive.add(self)
+        return self
 
     def contains(self, physical: int, size: int) -> bool:
         """Whether a range of physical addresses lies inside this buffer."""
@@ -131,3 +140,10 @@ class DeviceMemory:
         empty: NDArray[Any] = np.empty(0, np.uint8)
         self.host = self.device = empty
         self._kept = None
+
+
+def by_physical_address(physical: int, size: int) -> DeviceMemory | None:
+    """The buffer that a range of physical addresses lies in, None where there is none."""
+    with _alive_lock:
+        buffers = list(_alive)
+    return next((b for b in buffers if not b.closed and b.contains(physical, size)), None)

@@ -16,8 +16,10 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from ..errors import ModelError
 from .calibration import CalibrationFolder
 from .engines.onnx_boundary import fed_inputs, fix_shapes
+from .engines.onnx_custom import node_keys
 from .metadata import Metadata, Shapes
 
 _OLDEST_QUANTIZABLE_OPSET = 13
@@ -28,8 +30,14 @@ def quantize(model: ModelProto, folder: Path, metadata: Metadata, *, bgr: bool) 
     """The model with int8 QuantizeLinear/DequantizeLinear pairs, weights quantised by channel.
 
     It is calibrated with a folder's images or arrays, a dynamic model under its largest shapes.
-    Raises `OptionError` for data that doesn't fit the model.
+    Raises `OptionError` for data that doesn't fit the model, `ModelError` for custom operators.
     """
+    custom = sorted({key.op_type for key in node_keys(model) if key.is_foreign})
+    if custom:
+        raise ModelError(
+            f"a model with the custom operators {custom} can't be quantised: calibrating runs it, "
+            f"and nobody computes them; quantise it before they are put in"
+        )
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if opset < _OLDEST_QUANTIZABLE_OPSET:
         model = onnx.version_converter.convert_version(model, _OLDEST_QUANTIZABLE_OPSET)

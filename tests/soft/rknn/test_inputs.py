@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from onnx import TensorProto
 
+from anynpu.feeds import FEEDABLE
 from anynpu.rknn import abi
 from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.abi import TensorFormat as Fmt
@@ -25,7 +26,7 @@ MEAN_STD = {
     "anynpu.mean": '{"x": [10, 20, 30]}',
     "anynpu.std": '{"x": [2, 4, 0.5]}',
 }
-TYPES = [dtype for dtype in DType if dtype.numpy_name]
+TYPES = list(FEEDABLE)
 
 
 def picture(shape: tuple[int, ...] = SHAPE, dtype: str = "uint8") -> np.ndarray:

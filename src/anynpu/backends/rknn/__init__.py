@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ...errors import OptionError
 from ...options import Options
-from ..base import Backend, ModelSource, Network
+from ...rknn.abi import InitFlag
+from ...rknn.context import Context
+from ...rknn.custom_ops import CustomOp
+from ..base import Backend, ModelSource, Network, ZeroCopyModel
 from .contexts import WorkerContexts
 from .general import GeneralNetwork
 from .network import RknnNetwork
 from .options import RknnOptions
-from .zero_copy import ZeroCopyNetwork, is_needed
+from .zero_copy import RknnZeroCopyModel
+from .zero_copy_network import ZeroCopyNetwork, is_needed
 
 __all__ = ["RknnBackend"]
 
@@ -35,3 +42,17 @@ class RknnBackend(Backend):
         except BaseException:
             contexts.close()
             raise
+
+    def open_zero_copy(
+        self,
+        model: ModelSource,
+        library: Any,
+        *,
+        profile: bool,
+        twin: str | None,
+        custom_ops: Sequence[CustomOp],
+    ) -> ZeroCopyModel:
+        if twin is not None:
+            raise OptionError("twin is for .nb files; a .rknn is computed by what it holds")
+        flags = InitFlag.COLLECT_PERF_MASK if profile else InitFlag.PRIOR_HIGH
+        return RknnZeroCopyModel(Context(model, library=library, flags=flags), custom_ops)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import feeds
 from ...native import kernels
 from ...native.memory import address_of
 from ...native.pump import Job
 from ...rknn import abi
-from ...tensor import DType, Layout, TensorInfo
+from ...tensor import Layout, TensorInfo
 from ..base import Request
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 INPUTS, OUTPUTS = 0, 1
 """The job's slots: the arrays of `rknn_input` and of `rknn_output`."""
 
-_TYPES = {np.dtype(d.numpy_name): abi.TensorType[d.name] for d in DType if d.numpy_name}
+_TYPES = {dtype.numpy: abi.TensorType[dtype.name] for dtype in feeds.FEEDABLE}
 _NOTHING = np.empty(0)
 _FORMATS = {layout: abi.TensorFormat[layout.name] for layout in Layout}
 

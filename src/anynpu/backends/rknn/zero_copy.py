@@ -1,158 +1,134 @@
-"""A network by the zero-copy API: tensors live in memory that the NPU reads and writes."""
+"""A `.rknn` model for `Model`: inputs and outputs in memory that the NPU reads and writes."""
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ... import feeds
-from ...errors import OptionError, TensorError
-from ...native.pump import MAX_STEPS, Step
-from ...native.transfers import Direction, Transfers
+from ...memory_size import MemorySize
+from ...native import kernels
+from ...perf import LayerTable, parse_perf_detail
 from ...rknn.abi import Query
 from ...rknn.context import Context
-from ...rknn.device_tensor import DeviceTensor, input_tensor, output_tensor
-from ...soc import Family
+from ...rknn.custom_ops import CustomOp
+from ...rknn.device_tensor import DeviceTensor, input_tensor, output_tensor, real_values
 from ...tensor import DType, Layout, TensorInfo
-from ..base import Request
-from .contexts import WorkerContexts
-from .network import RknnNetwork
-from .options import RknnOptions
-from .zero_copy_request import INPUTS, OUTPUTS, ZeroCopyRequest
-
-Dtypes = tuple[DType, ...]
+from ..base import ZeroCopyModel
 
 
-def is_needed(contexts: WorkerContexts) -> bool:
-    """Whether the runtime has no general API: that of RV1103 and RV1106."""
-    if contexts.chip is not None:
-        return contexts.chip.family is Family.RV1106
-    return not contexts.all[0].knows_dynamic_shapes()
+class RknnZeroCopyModel(ZeroCopyModel):
+    """A context whose outputs have their memory from the beginning, inputs by the first array.
 
-
-class ZeroCopyNetwork(RknnNetwork):
-    """Layouts and element types are converted here, on the threads that submit and deliver.
-
-    Each worker has memory of its own, bound once. A job copies its inputs there, runs, and copies
-    the raw outputs out. A variant is a choice of the inputs' dtypes in memory.
+    Real values are given to the runtime as uint8 or float32, which normalises and quantises them.
     """
 
-    def __init__(self, contexts: WorkerContexts, options: RknnOptions) -> None:
-        super().__init__(contexts, options)
-        first = contexts.all[0]
-        if any(first.dynamic_shapes()):
-            raise OptionError("output_layout 'native' needs a model with one set of input shapes")
-        self._is_small = is_needed(contexts)
-        self._variants: dict[Dtypes, int] = {}
-        self._workers = [_WorkerTensors(context, self._input_dtypes) for context in contexts.all]
-        self.native_outputs = [tensor.info for tensor in self._workers[0].outputs]
-        self.logical_outputs = first.logical_outputs()
-        if options.output_layout == "native":
-            self.outputs = tuple(self.native_outputs)
+    def __init__(self, context: Context, custom_ops: Sequence[CustomOp]) -> None:
+        self._context = context
+        self._custom_ops = tuple(custom_ops)
+        self.library = context.library
+        try:
+            context.register_custom_ops(self._custom_ops)
+            self._bind(context.image_inputs(), context.logical_outputs(), dynamic=False)
+        except BaseException:
+            context.close()
+            raise
 
-    @cached_property
-    def _input_dtypes(self) -> list[Dtypes]:
-        """For each input the element types that its memory may have."""
-        return [self._dtypes(info) for info in self.runtime_inputs]
+    def _bind(
+        self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], *, dynamic: bool
+    ) -> None:
+        """Give every output its memory; inputs get theirs with the first array of a dtype."""
+        query = Query.CURRENT_NATIVE_OUTPUT_ATTR if dynamic else Query.NATIVE_OUTPUT_ATTR
+        self._inputs = tuple(_Input(self._context, info) for info in inputs)
+        self._outputs = tuple(_Output(self._context, info, query) for info in outputs)
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.raw_outputs = tuple(tensor.native for tensor in self._outputs)
 
-    def _dtypes(self, info: TensorInfo) -> Dtypes:
-        if not feeds.is_real(info):
-            return (info.dtype,)
-        if not self._is_small:
-            return (DType.FLOAT32, DType.UINT8)
-        return (DType.UINT8,) if info.layout is Layout.NHWC else (info.dtype,)
+    def write(self, index: int, array: NDArray[Any]) -> None:
+        self._inputs[index].write(array)
 
-    def dtype_for(self, index: int, given: np.dtype[np.generic]) -> DType:
-        """What an array of that dtype becomes in the memory of an input.
+    def run(self, timeout_ms: int) -> None:
+        self._context.run(timeout_ms=timeout_ms)
 
-        Raises `TensorError` for what this chip's runtime doesn't convert.
-        """
-        known = self._input_dtypes[index]
-        if given == np.uint8 and DType.UINT8 in known:
-            return DType.UINT8
-        if known == (DType.UINT8,):
-            info = self.runtime_inputs[index]
-            raise TensorError(
-                f"input {info.name!r} is an image, and this chip's runtime normalises images of "
-                f"uint8 only; found {given}"
-            )
-        return known[0]
+    def raw(self, index: int) -> NDArray[Any]:
+        return self._outputs[index].raw
 
-    def staging_shape(self, index: int, dtype: DType) -> tuple[int, ...]:
-        """The shape of an input's memory, with the pixels that pad rows."""
-        tensor = self._workers[0].inputs[index][dtype]
-        return tensor.memory_shape
+    def real(self, index: int) -> NDArray[np.float32]:
+        return self._outputs[index].real()
 
-    def variant(self, dtypes: Dtypes) -> int:
-        """The number of a choice of dtypes, one for each input."""
-        # Two threads may number one choice twice, which costs a program more.
-        return self._variants.setdefault(dtypes, len(self._variants))
+    def dup(self) -> RknnZeroCopyModel:
+        return RknnZeroCopyModel(self._context.dup(), self._custom_ops)
 
-    def steps(self, worker: int, variant: int) -> Sequence[Step]:
-        dtypes = next(key for key, number in self._variants.items() if number == variant)
-        context, tensors = self.contexts.all[worker], self._workers[worker]
-        handle = context.handle
-        steps = []
-        for index, dtype in enumerate(dtypes):
-            pointer, attr = tensors.inputs[index][dtype].addresses
-            step = self.call("rknn_set_io_mem", handle, pointer, attr)
-            steps.append(replace(step, is_entry=True))
-        steps.append(tensors.copy_in(dtypes))
-        steps.append(self.call("rknn_run", handle, 0))
-        steps.append(tensors.copy_out.step)
-        if len(steps) > MAX_STEPS:
-            raise OptionError(f"output_layout 'native' takes at most {MAX_STEPS - 3} inputs")
-        return steps
+    def dynamic_shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        return self._context.dynamic_shapes()
 
-    def new_request(self) -> Request:
-        return ZeroCopyRequest(self)
+    def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        context = self._context
+        context.set_input_shapes(shapes)
+        self._bind(context.current_inputs(), context.current_outputs(), dynamic=True)
+
+    def memory(self) -> MemorySize:
+        return MemorySize(**dataclasses.asdict(self._context.memory_size()))
+
+    def perf(self) -> LayerTable:
+        return parse_perf_detail(self._context.perf_detail())
+
+    def run_microseconds(self) -> int:
+        return self._context.run_duration()
 
     def close(self) -> None:
-        self._workers.clear()
-        super().close()
+        self._inputs, self._outputs = (), ()
+        self._context.close()
 
 
-class _WorkerTensors:
-    """A worker's tensors, and the steps that copy to and from them."""
+class _Output:
+    """An output in memory that the NPU writes."""
 
-    def __init__(self, context: Context, input_dtypes: Sequence[Dtypes]) -> None:
-        self.inputs = [
-            _input_tensors(context, info, dtypes)
-            for info, dtypes in zip(context.image_inputs(), input_dtypes, strict=True)
-        ]
-        self.outputs = [
-            output_tensor(context, context.attribute(Query.NATIVE_OUTPUT_ATTR, index))
-            for index in range(len(context.outputs))
-        ]
-        for tensor in self.outputs:
-            tensor.bind(context)
-        self.copy_out = Transfers(_places(self.outputs), Direction.TO_JOB, OUTPUTS)
-        self._copies_in: dict[Dtypes, Transfers] = {}
+    def __init__(self, context: Context, info: TensorInfo, query: Query) -> None:
+        self.info = info
+        tensor = output_tensor(context, context.attribute(query, info.index))
+        tensor.bind(context)
+        self.native = tensor.info
+        self.raw: NDArray[Any] = tensor.array
 
-    def copy_in(self, dtypes: Dtypes) -> Step:
-        """The step that fills the inputs' memory."""
-        if dtypes not in self._copies_in:
-            chosen = [each[dtype] for each, dtype in zip(self.inputs, dtypes, strict=True)]
-            self._copies_in[dtypes] = Transfers(_places(chosen), Direction.FROM_JOB, INPUTS)
-        return self._copies_in[dtypes].step
+    def real(self) -> NDArray[np.float32]:
+        """The values as float32 in the model's order of axes."""
+        return real_values(self.raw, self.native, self.info.shape)
 
 
-def _input_tensors(context: Context, info: TensorInfo, dtypes: Dtypes) -> dict[DType, DeviceTensor]:
-    """An input as each dtype, in one memory."""
-    tensors: dict[DType, DeviceTensor] = {}
-    # The largest comes first, so its memory is enough for the others.
-    for dtype in sorted(dtypes, key=lambda each: -each.bits):
-        memory = next(iter(tensors.values())).memory if tensors else None
-        tensors[dtype] = input_tensor(context, info, dtype, memory)
-    return tensors
+class _Input:
+    """An input in memory that the NPU reads, one for each dtype that was given."""
 
+    def __init__(self, context: Context, info: TensorInfo) -> None:
+        self.info = info
+        self._context = context
+        self._tensors: dict[DType, DeviceTensor] = {}
+        self._bound: DType | None = None
 
-def _places(tensors: Sequence[DeviceTensor]) -> list[tuple[int, int]]:
-    return [
-        (tensor.memory.address, math.prod(tensor.memory_shape) * tensor.array.itemsize)
-        for tensor in tensors
-    ]
+    def write(self, array: NDArray[Any]) -> None:
+        """Copy an array's values into the memory of its dtype."""
+        dtype = self._dtype(array)
+        if dtype is not self._bound:
+            self._bind(dtype)
+        target = self._tensors[dtype].array
+        if self.info.layout is Layout.NHWC:
+            kernels.copy_channels_last(array, target)
+        else:
+            np.copyto(target, array, casting="unsafe")
+
+    def _dtype(self, array: NDArray[Any]) -> DType:
+        """What the values are given as: the device's own dtype would mean quantised values."""
+        if feeds.host_dtype(self.info) is not DType.FLOAT32:
+            return self.info.dtype
+        return DType.UINT8 if array.dtype == np.uint8 else DType.FLOAT32
+
+    def _bind(self, dtype: DType) -> None:
+        if dtype not in self._tensors:
+            self._tensors[dtype] = input_tensor(self._context, self.info, dtype)
+        self._tensors[dtype].bind(self._context)
+        self._bound = dtype

@@ -13,15 +13,19 @@ from ...layouts import nc1hwc2_to_nchw
 from ...native import kernels
 from ...native.memory import address_of
 from ...native.pump import Job
+from ...native.transfers import Transfer
 from ...rknn.device_tensor import dequantized, real_values
 from ...tensor import DType, Layout, TensorInfo
 from ..base import Request
 
 if TYPE_CHECKING:
-    from .zero_copy import ZeroCopyNetwork
+    from .zero_copy_network import ZeroCopyNetwork
 
 INPUTS, OUTPUTS = 0, 1
-"""The job's slots: arrays with the address of each input's and each output's array."""
+"""The job's slots: arrays of transfers, one for each input and for each output."""
+
+_BYTES = np.dtype(np.uint8)
+_COPY = kernels.conversion(_BYTES, _BYTES)
 
 
 class ZeroCopyRequest(Request):
@@ -33,8 +37,8 @@ class ZeroCopyRequest(Request):
     def __init__(self, network: ZeroCopyNetwork) -> None:
         self.job = Job()
         self._network = network
-        self._inputs = (ctypes.c_uint64 * len(network.inputs))()
-        self._outputs = (ctypes.c_uint64 * len(network.outputs))()
+        self._inputs = (Transfer * len(network.inputs))()
+        self._outputs = (Transfer * len(network.outputs))()
         self.job.slots[INPUTS] = ctypes.addressof(self._inputs)
         self.job.slots[OUTPUTS] = ctypes.addressof(self._outputs)
         self._staged: dict[tuple[int, DType], NDArray[Any]] = {}
@@ -54,7 +58,7 @@ class ZeroCopyRequest(Request):
                 np.empty(info.shape, info.dtype.numpy) for info in self._network.native_outputs
             ]
             for index, raw in enumerate(self._raw):
-                self._outputs[index] = address_of(raw)
+                _point(self._outputs[index], raw)
 
     def take_results(self) -> list[NDArray[Any]]:
         network, options = self._network, self._network.options
@@ -100,19 +104,24 @@ class ZeroCopyRequest(Request):
         shape = self._network.staging_shape(index, dtype)
         if not copy and _lies_as(array, shape, dtype):
             self._given.append(array)
-            self._inputs[index] = address_of(array)
+            _point(self._inputs[index], array)
             return
         staged = self._staged.get((index, dtype))
         if staged is None:
             # Zeros, since the pixels that pad rows are the device's to see too.
             staged = self._staged[index, dtype] = np.zeros(shape, dtype.numpy)
-        self._inputs[index] = address_of(staged)
+        _point(self._inputs[index], staged)
         if is_image:
             kernels.copy_channels_last(array, staged[:, :, : info.shape[2]])
         elif info.quantization is not None and dtype is info.dtype:
             kernels.quantize(array, info.scale, info.zero_point, staged)
         else:
             kernels.convert(array, staged)
+
+
+def _point(transfer: Transfer, array: NDArray[Any]) -> None:
+    """Let a transfer copy an array's bytes as they are."""
+    transfer.conversion, transfer.array, transfer.count = _COPY, address_of(array), array.nbytes
 
 
 def _lies_as(array: NDArray[Any], shape: tuple[int, ...], dtype: DType) -> bool:

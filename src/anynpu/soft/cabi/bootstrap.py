@@ -6,7 +6,7 @@ import atexit
 import ctypes
 import time
 
-from ..rknn import function_table
+from ..libraries import find
 
 _DRAIN_SECONDS = 10.0
 _POLL_SECONDS = 0.005
@@ -27,10 +27,10 @@ class _Table(ctypes.Structure):
 
 
 def fill(address: int, library: str) -> None:
-    """Write the addresses of a runtime's functions into the table at `address`."""
+    """Write the addresses of a library's functions into the table at `address`."""
     table = _Table.from_address(address)
     entries = (_Entry * table.count).from_address(address + ctypes.sizeof(_Table))
-    addresses = function_table(library)
+    addresses = find(library).package.function_table(library)
     for entry in entries:
         entry.address = addresses[entry.name.decode()]
     atexit.register(_close, table)

@@ -1,6 +1,6 @@
-"""Make the folder that holds the soft NPU's shared library, for programs that load it.
+"""Make the folder that holds the soft NPU's shared libraries, for programs that load them.
 
-A folder has the shim under the vendor library's name, and the two files that tell it which Python
+A folder has the shim under the vendor libraries' names, and the files that tell it which Python
 environment to use. Folders live in the user's cache, one for each environment, chip and version.
 """
 
@@ -12,6 +12,7 @@ import site
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Mapping
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from ... import native
 from ..._version import __version__
 from ...native.cache import cache_folder
 from ...native.compiler import SOURCES, compile_shared
-from ...soc import DEFAULT, ENVIRONMENT_VARIABLE, Soc
+from ...soc import DEFAULT, ENVIRONMENT_VARIABLE, Soc, VipSoc
+from ..libraries import Library, of_chip
 from . import exports
 
 CONFIGURATION = "anynpu-soft.conf"
 BOOT_SCRIPT = "anynpu_soft_boot.py"
+"""It gets the shim's table as TABLE, and the library's name as LIBRARY."""
 
 _BOOT_TEXT = """\
 # Written by `anynpu soft lib`: gives the soft NPU's functions to the shim in this folder.
@@ -50,7 +53,7 @@ def main():
     try:
         from anynpu.soft.cabi.bootstrap import fill
 
-        fill(TABLE, {library!r})
+        fill(TABLE, LIBRARY)
     except Exception as error:
         sys.stderr.write(
             "anynpu: the soft NPU can't start: %s: %s; is anynpu[soft] still installed in one of "
@@ -62,32 +65,35 @@ main()
 """
 
 
-def library_folder(soc: Soc | None = None) -> Path:
-    """The folder with the soft NPU's library for a chip (None: whatever a model is for).
+def library_folder(soc: Soc | VipSoc | None = None) -> Path:
+    """The folder with the libraries for a chip (None: Rockchip's, whatever a model is for).
 
     Builds it where it isn't there yet; raises `LibraryError` when it has to be compiled and can't
     be.
     """
-    library = (soc or DEFAULT).library
-    text = exports.source(library)
+    texts = {library: exports.source(library.name) for library in of_chip(soc or DEFAULT)}
     configuration = _configuration()
     boot = _boot_script(soc)
-    identity = "\0".join((__version__, text, _shim_text(), configuration, boot))
+    identity = "\0".join((__version__, *texts.values(), _shim_text(), configuration, boot))
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder = cache_folder("soft") / f"{soc.name if soc else 'any'}-{digest}"
     if not folder.is_dir():
-        _make(folder, library, text, configuration, boot)
+        _make(folder, texts, configuration, boot)
     return folder
 
 
-def _make(folder: Path, library: str, text: str, configuration: str, boot: str) -> None:
+def _make(folder: Path, texts: Mapping[Library, str], configuration: str, boot: str) -> None:
     """Fill a folder of its own and move it into place, so that nobody sees half of it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         (work / CONFIGURATION).write_text(configuration)
         (work / BOOT_SCRIPT).write_text(boot)
-        _place_shim(work / f"{library}.so", text)
+        for library, text in texts.items():
+            _place_shim(work / library.file, library.name, text)
+            for other in library.also:
+                # The loader knows the same file again, so that a process has it once.
+                (work / other).symlink_to(library.file)
         work.chmod(0o755)
         work.rename(folder)
     except OSError:
@@ -98,10 +104,10 @@ def _make(folder: Path, library: str, text: str, configuration: str, boot: str) 
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _place_shim(target: Path, text: str) -> None:
+def _place_shim(target: Path, library: str, text: str) -> None:
     """Copy the shim that came with the installation if it has these exports, or compile it."""
     for parent in native.__path__:
-        built = Path(parent) / "lib" / target.name
+        built = Path(parent) / "lib" / f"{library}.so"
         exported = built.with_suffix(".h")
         if exported.is_file() and exported.read_text() == text:
             shutil.copyfile(built, target)
@@ -111,7 +117,11 @@ def _place_shim(target: Path, text: str) -> None:
     compile_shared(
         SOURCES / "shim.c",
         target,
-        (f'-DANYNPU_EXPORTS="{header}"', f"-Wl,-soname,{target.name}"),
+        (
+            f'-DANYNPU_EXPORTS="{header}"',
+            f'-DANYNPU_LIBRARY="{library}"',
+            f"-Wl,-soname,{target.name}",
+        ),
     )
     header.unlink()
 
@@ -138,10 +148,9 @@ def _libpython() -> str | None:
     return find_library("python{}.{}{}".format(*sys.version_info[:2], sys.abiflags))
 
 
-def _boot_script(soc: Soc | None) -> str:
+def _boot_script(soc: Soc | VipSoc | None) -> str:
     return _BOOT_TEXT.format(
         cache_tag=sys.implementation.cache_tag,
-        library=(soc or DEFAULT).library,
         version="{}.{}".format(*sys.version_info[:2]),
         folders=_module_folders(),
         environment={ENVIRONMENT_VARIABLE: soc.name} if soc else {},

@@ -11,20 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from ...rknn.abi import ErrorCode, Function
+from ...declarations import Function, ctype
 from .. import faults
-from ..rknn import log
-from ..rknn.failure import Failure
+from ..failure import Conventions, Failure
 
 _REDELIVERY_DELAY = 0.001
 
 
 def make_table(
-    functions: Mapping[str, Function], implementations: Mapping[str, Callable[..., Any]]
+    functions: Mapping[str, Function],
+    implementations: Mapping[str, Callable[..., Any]],
+    conventions: Conventions,
 ) -> tuple[dict[str, int], list[Any]]:
     """(address by name, objects that must live as long as the addresses are used)."""
     callbacks = {
-        name: functions[name].callback(_guard(functions[name], implementation))
+        name: functions[name].callback(_guard(functions[name], implementation, conventions))
         for name, implementation in implementations.items()
     }
     addresses = {
@@ -34,12 +35,24 @@ def make_table(
     return addresses, list(callbacks.values())
 
 
-def _guard(function: Function, implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an implementation: its `Failure` becomes a code, any other exception RKNN_ERR_FAIL.
+def no_result(function: Function) -> int | None:
+    """What a function that failed returns, where that is no code: 0, or NULL."""
+    result = ctype(function.result)
+    is_number = result is not None and issubclass(result, ctypes.c_uint32)
+    return 0 if is_number else None
 
-    A function with another result than a code gets NULL instead.
+
+def _guard(
+    function: Function, implementation: Callable[..., Any], conventions: Conventions
+) -> Callable[..., Any]:
+    """Wrap an implementation: its `Failure` becomes a code, any other exception the internal one.
+
+    A function with another result than a code gets 0 or NULL instead.
     """
-    returns_code = function.result is ctypes.c_int
+    log, nothing, returns_code = conventions.log, no_result(function), function.returns_code
+
+    def fail(code: int) -> int | None:
+        return int(code) if returns_code else nothing
 
     def call(*arguments: Any) -> Any:
         try:
@@ -51,15 +64,15 @@ def _guard(function: Function, implementation: Callable[..., Any]) -> Callable[.
         except Failure as failure:
             write = log.warning if failure.is_warning else log.error
             write(f"{function.name}, {failure.message}")
-            return int(failure.code) if returns_code else None
+            return fail(failure.code)
         except MemoryError:
             log.error(f"{function.name}, out of memory")
-            return int(ErrorCode.MALLOC_FAIL) if returns_code else None
+            return fail(conventions.out_of_memory)
         except KeyboardInterrupt:
             # C is between us and the program that Ctrl-C is meant for.
             threading.Timer(_REDELIVERY_DELAY, _thread.interrupt_main).start()
         except BaseException:
             log.error(f"{function.name}, internal error:\n{traceback.format_exc()}")
-        return int(ErrorCode.FAIL) if returns_code else None
+        return fail(conventions.internal)
 
     return call

@@ -6,31 +6,45 @@ nothing but the standard library, so a build can run it before anything is insta
 
 from __future__ import annotations
 
-import ctypes
 import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
-from ...errors import OptionError
-from ...rknn import header
-from ...rknn.abi import FUNCTIONS, ErrorCode, Function
-from ..rknn import LIBRARIES, functions
+from ...declarations import Function
+from ..libraries import find
+
+
+@dataclass(frozen=True)
+class Exports:
+    """What a library exports, as C has it.
+
+    `header` declares the types and the functions; `declare` and `parameters` write C as it does.
+    `unavailable` is the code of functions that return one while the soft NPU can't start.
+    """
+
+    header: str
+    functions: Iterable[Function]
+    declare: Callable[[Any, str], str]
+    parameters: Callable[[Function], str]
+    unavailable: int
 
 
 def source(library: str) -> str:
     """The text of the file that native/shim.c includes as ANYNPU_EXPORTS."""
-    if library not in LIBRARIES:
-        raise OptionError(f"no soft library is called {library!r}; there is {', '.join(LIBRARIES)}")
-    # C declares handles as wide as they are; narrow ones are a matter of who fills the table.
-    lines = [_export(FUNCTIONS[name]) for name in functions(library)]
-    return header.text() + "\n".join(("#ifdef ANYNPU_EXPORT", *lines, "#endif\n"))
+    exports: Exports = find(library).package.exports(library)
+    lines = [_export(function, exports) for function in exports.functions]
+    return exports.header + "\n".join(("#ifdef ANYNPU_EXPORT", *lines, "#endif\n"))
 
 
-def _export(function: Function) -> str:
-    parameters = header.parameters(function)
+def _export(function: Function, exports: Exports) -> str:
+    parameters = exports.parameters(function)
     arguments = ", ".join(name for name, _ in function.arguments)
     if function.result is None:
         return f"ANYNPU_EXPORT_VOID({function.name}, ({parameters}), ({arguments}))"
-    failure = int(ErrorCode.DEVICE_UNAVAILABLE) if function.result is ctypes.c_int else "NULL"
-    result = header.declare(function.result, "")
+    # Zero is NULL for a function that returns a pointer.
+    failure = exports.unavailable if function.returns_code else 0
+    result = exports.declare(function.result, "")
     return f"ANYNPU_EXPORT({result}, {function.name}, ({parameters}), ({arguments}), {failure})"
 
 

@@ -62,7 +62,7 @@ class OnnxProgram(Program):
         self.producer = f"{model.producer_name} {model.producer_version}".strip() or "unknown"
         self.input_shapes = shape_sets(model, metadata)
         self._input_names = [info.name for info in fed_inputs(model.graph)]
-        self._boundary = cut(model, metadata)
+        self._boundary = self._boundary_of(model, metadata)
         self._keys = node_keys(model)
         self._as_it_is = Cut(frozenset(key.index for key in self._keys if key.is_foreign))
         self._variants: dict[int, tuple[Boundary, Variant]] = {}
@@ -113,6 +113,10 @@ class OnnxProgram(Program):
                 layers += profiled_run(partial(_open_session, step), _options(), feeds)
         return tuple(layers)
 
+    def _boundary_of(self, model: onnx.ModelProto, metadata: Metadata) -> Boundary:
+        """Where the device begins and ends; may rewrite the model."""
+        return cut(model, metadata)
+
     def _model(self) -> onnx.ModelProto:
         """The model as it is in the file, with removed weights filled in."""
         model = _parse(onnx_bytes(self._source))
@@ -122,7 +126,8 @@ class OnnxProgram(Program):
 
     def _cut_model(self) -> onnx.ModelProto:
         model = self._model()
-        cut(model, Metadata.parse({entry.key: entry.value for entry in model.metadata_props}))
+        metadata = Metadata.parse({entry.key: entry.value for entry in model.metadata_props})
+        self._boundary_of(model, metadata)
         return model
 
     def _shapes(self, number: int) -> dict[str, tuple[int, ...]]:

@@ -4,6 +4,9 @@ A vendor's compiler keeps the quantised tensors inside and makes them the model'
 outputs; float tensors become float16. `cut` rewrites a model to that: the QuantizeLinear after an
 input and the DequantizeLinear before an output go, so that the boundary is the quantised tensor;
 other float tensors get a pair of casts that rounds their values to float16.
+
+`fit` is for whoever quantises outside of the model: it leaves real tensors real, but for those that
+the model quantises in the very way that is wanted.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 import onnx
@@ -83,13 +87,41 @@ def cut(model: ModelProto, metadata: Metadata) -> Boundary:
     """
     if len(metadata.shapes) == 1:
         fix_shapes(model, metadata.shapes[0])
-    unknown = set(metadata.normalization) - {info.name for info in fed_inputs(model.graph)}
-    if unknown:
-        raise ModelError(f"anynpu.mean or anynpu.std names {sorted(unknown)}, which are no inputs")
-    cutter = _Cutter(model.graph, metadata.normalization)
+    cutter = _cutter(model, metadata)
     inputs = tuple(cutter.cut_input(info) for info in fed_inputs(model.graph))
     outputs = tuple(cutter.cut_output(info) for info in list(model.graph.output))
     return Boundary(inputs, outputs)
+
+
+def fit(
+    model: ModelProto, metadata: Metadata, inputs: Sequence[Port], outputs: Sequence[Port]
+) -> Boundary:
+    """Rewrite `model` (changed in place) to have edges like the ports that are wanted.
+
+    A real tensor becomes the quantised one inside where that has the dtype, scale and zero point
+    of the port in its place; else it is float32 (casts are put in for other floats). The ports'
+    shapes are empty and `ModelError` is raised as by `cut`.
+    """
+    cutter = _cutter(model, metadata)
+    return Boundary(
+        tuple(
+            cutter.fit_input(info, port)
+            for info, port in zip_longest(fed_inputs(model.graph), inputs)
+            if info is not None
+        ),
+        tuple(
+            cutter.fit_output(info, port)
+            for info, port in zip_longest(list(model.graph.output), outputs)
+            if info is not None
+        ),
+    )
+
+
+def _cutter(model: ModelProto, metadata: Metadata) -> _Cutter:
+    unknown = set(metadata.normalization) - {info.name for info in fed_inputs(model.graph)}
+    if unknown:
+        raise ModelError(f"anynpu.mean or anynpu.std names {sorted(unknown)}, which are no inputs")
+    return _Cutter(model.graph, metadata.normalization)
 
 
 # ------------------------------------------------------------------------------------- shapes
@@ -177,8 +209,7 @@ class _Cutter:
         if info.type.tensor_type.elem_type not in _FLOAT_TYPES:
             return Terminal(info.name, port)
         quantizers = self._quantizers_of(info.name)
-        parameters = {self._parameters(node) for node in quantizers}
-        if len(parameters) == 1 and (found := parameters.pop()) is not None:
+        if (found := self._common_parameters(quantizers)) is not None:
             return self._quantized_input(info, port, quantizers, *found)
         return self._rounded_input(info, port)
 
@@ -193,6 +224,62 @@ class _Cutter:
             if found is not None:
                 return self._quantized_output(info, port, maker, *found)
         return self._rounded_output(info, port)
+
+    def fit_input(self, info: ValueInfoProto, wanted: Port | None) -> Terminal:
+        """Make an input the quantised tensor that is wanted, or float32."""
+        quantizers = self._quantizers_of(info.name)
+        found = self._common_parameters(quantizers)
+        is_wanted = wanted is not None and found is not None and _is_as_wanted(*found, wanted)
+        # What is to be normalised has to be real.
+        if not is_wanted or info.name in self._normalizations:
+            return self._real_input(info)
+        assert wanted is not None, "it is as wanted"
+        assert found is not None, "it is as wanted"
+        port = Port(info.name, (), _dtype(info))
+        terminal = self._quantized_input(info, port, quantizers, *found)
+        return _without_shift(terminal, wanted)
+
+    def fit_output(self, info: ValueInfoProto, wanted: Port | None) -> Terminal:
+        """Make an output the quantised tensor that is wanted, or float32."""
+        maker = self._maker_of(info.name)
+        if wanted is not None and maker is not None and maker.op_type == "DequantizeLinear":
+            found = self._parameters(maker)
+            if found is not None and _is_as_wanted(*found, wanted):
+                port = Port(info.name, (), _dtype(info))
+                return _without_shift(self._quantized_output(info, port, maker, *found), wanted)
+        return self._real_output(info)
+
+    def _common_parameters(
+        self, quantizers: Sequence[NodeProto]
+    ) -> tuple[int, Quantization] | None:
+        """What all of an input's quantisers agree on."""
+        parameters = {self._parameters(node) for node in quantizers}
+        return parameters.pop() if len(parameters) == 1 else None
+
+    def _real_input(self, info: ValueInfoProto) -> Terminal:
+        """Make a real input float32."""
+        port = Port(info.name, (), _dtype(info), normalization=self._normalization(info))
+        original = info.type.tensor_type.elem_type
+        if original not in _FLOAT_TYPES:
+            return Terminal(info.name, port)
+        if original != TensorProto.FLOAT:
+            info.name = next(self._names)
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
+            self._prepend(helper.make_node("Cast", [info.name], [port.name], to=original))
+        return Terminal(info.name, replace(port, dtype=DType.FLOAT32))
+
+    def _real_output(self, info: ValueInfoProto) -> Terminal:
+        """Make a real output float32."""
+        port = Port(info.name, (), _dtype(info))
+        original = info.type.tensor_type.elem_type
+        if original not in _FLOAT_TYPES:
+            return Terminal(info.name, port)
+        if original != TensorProto.FLOAT:
+            info.name = next(self._names)
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
+            node = helper.make_node("Cast", [port.name], [info.name], to=TensorProto.FLOAT)
+            self._graph.node.append(node)
+        return Terminal(info.name, replace(port, dtype=DType.FLOAT32))
 
     def _normalization(self, info: ValueInfoProto) -> Normalization | None:
         """What the runtime does to an input first; it takes a float image of as many channels."""
@@ -313,6 +400,20 @@ class _Cutter:
 
     def _prepend(self, node: NodeProto) -> None:
         self._graph.node.insert(0, node)
+
+
+def _is_as_wanted(kind: int, quantization: Quantization, wanted: Port) -> bool:
+    """Whether a port has the dtype, scale and zero point of a tensor inside a model."""
+    dtype, offset = DType.INT8, quantization.zero_point
+    if kind == TensorProto.UINT8:
+        dtype, offset = DType.UINT8, offset + _UNSIGNED_OFFSET
+    return wanted.dtype is dtype and wanted.quantization == Quantization(quantization.scale, offset)
+
+
+def _without_shift(terminal: Terminal, wanted: Port) -> Terminal:
+    """A terminal whose port has what the model has, unsigned where that is."""
+    port = replace(terminal.port, dtype=wanted.dtype, quantization=wanted.quantization)
+    return Terminal(terminal.name, port)
 
 
 def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:

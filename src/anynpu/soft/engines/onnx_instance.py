@@ -33,6 +33,9 @@ class OnnxInstance(Instance):
         self.cut = cut
         self._nodes = resolved.nodes
         self._options = onnxruntime.RunOptions()
+        # The default, said aloud: ONNX Runtime 1.32 asks for it at each run, and throws and
+        # catches an exception where it isn't there.
+        self._options.add_run_config_entry("gpu_graph_id", "0")
         self._is_cancelled = False
         self._microseconds: dict[int, int] = {}
         self._arrays: dict[str, NDArray[Any]] = {}

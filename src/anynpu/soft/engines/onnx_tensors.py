@@ -100,7 +100,8 @@ class Tensors:
             is_bias = self.is_constant(root) and len(self.shape(root) or ()) <= 1
             return DType.INT32 if is_bias else DType.INT8
         try:
-            return DType.from_numpy(helper.tensor_dtype_to_np_dtype(kind)) or DType.FLOAT16
+            found = DType.from_numpy(helper.tensor_dtype_to_np_dtype(kind))
+            return DType.FLOAT16 if found is None or found is DType.FLOAT64 else found
         except KeyError:
             return DType.FLOAT16
 

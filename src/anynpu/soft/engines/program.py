@@ -251,13 +251,14 @@ class Program(ABC):
     def lowered(self, number: int) -> LoweredModel:
         """The layers as an NPU would run them under a set of shapes, and what memory they take."""
 
-    @abstractmethod
     def custom_nodes(self, number: int, op_types: Collection[str] = ()) -> tuple[CustomNode, ...]:
         """The nodes for operators from outside under a set of shapes, in the order of execution.
 
         These are the nodes that the engine has no operator for, and all nodes of `op_types`.
-        Raises `ModelError` where the model can't be cut at them.
+        Raises `ModelError` where the model can't be cut at them. None, where the engine knows of
+        no operators from outside.
         """
+        return ()
 
     @abstractmethod
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> Instance:

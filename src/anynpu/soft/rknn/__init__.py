@@ -10,7 +10,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ...rknn.abi import FUNCTIONS, Function
+from ...rknn import header
+from ...rknn.abi import FUNCTIONS, ErrorCode, Function
+from ..cabi.exports import Exports
 
 IMPLEMENTED: dict[str, str] = {
     "rknn_init": "lifecycle",
@@ -53,10 +55,6 @@ IMPLEMENTED: dict[str, str] = {
 """C function -> the module that implements it. What isn't here isn't exported."""
 
 
-LIBRARIES = ("librknnrt", "librknnmrt")
-"""The vendor's runtimes that the soft NPU stands in for; the second is that of RV1103/RV1106."""
-
-
 def functions(library: str) -> dict[str, Function]:
     """What a runtime exports of the table of functions, as far as it is implemented."""
     exported = {name: FUNCTIONS[name] for name in FUNCTIONS if name in IMPLEMENTED}
@@ -65,24 +63,33 @@ def functions(library: str) -> dict[str, Function]:
     return {n: f.with_narrow_handles for n, f in exported.items() if f.in_librknnmrt}
 
 
+def exports(library: str) -> Exports:
+    """What a runtime exports, as C has it."""
+    # C declares handles as wide as they are; narrow ones are a matter of who fills the table.
+    declared = [FUNCTIONS[name] for name in functions(library)]
+    unavailable = int(ErrorCode.DEVICE_UNAVAILABLE)
+    return Exports(header.text(), declared, header.declare, header.parameters, unavailable)
+
+
 @cache
 def _callbacks(library: str) -> tuple[dict[str, int], list[Any]]:
     from ..cabi.callbacks import make_table
+    from .failure import CONVENTIONS
 
     declared = functions(library)
     implementations = {
         name: getattr(import_module(f".{IMPLEMENTED[name]}", __name__), name) for name in declared
     }
-    return make_table(declared, implementations)
+    return make_table(declared, implementations, CONVENTIONS)
 
 
-def shared_library(library: str = LIBRARIES[0]) -> str:
+def shared_library(library: str = "librknnrt") -> str:
     """The path of the shared library that exports a runtime's functions, built where needed."""
     from ..cabi.build import library_folder
 
     return str(library_folder() / f"{library}.so")
 
 
-def function_table(library: str = LIBRARIES[0]) -> dict[str, int]:
+def function_table(library: str = "librknnrt") -> dict[str, int]:
     """The address of each function of a runtime; they stay valid until the process ends."""
     return _callbacks(library)[0]

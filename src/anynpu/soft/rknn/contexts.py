@@ -18,8 +18,8 @@ from ..memory import DeviceMemory
 from .failure import Failure
 
 if TYPE_CHECKING:
+    from ..job import Job
     from .custom_ops import CustomOperators
-    from .job import Job
     from .zero_copy import Binding
 
 _PRIORITY_BITS = 0b11

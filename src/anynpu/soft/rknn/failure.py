@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...rknn.abi import ErrorCode
+from ..failure import Conventions, Failure
+from .log import LOG
 
+__all__ = ["CONVENTIONS", "Failure", "check_array"]
 
-class Failure(Exception):
-    """Ends a call: the caller gets `code`, the log `message`, as an error or as a warning."""
-
-    def __init__(self, code: ErrorCode, message: str, *, is_warning: bool = False) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.is_warning = is_warning
+CONVENTIONS = Conventions(ErrorCode.FAIL, ErrorCode.MALLOC_FAIL, LOG)
 
 
 def check_array(pointer: Any, count: int, limit: int, what: str) -> None:

@@ -14,10 +14,10 @@ from ...soc import Soc
 from ...tensor import DType
 from ..cabi.memory import readable
 from ..engines import Port
+from ..values import store_real
 from .attributes import native_input_format, native_input_shape
 from .contexts import Context, on_context
 from .failure import Failure, check_array
-from .values import store_real
 
 
 @on_context

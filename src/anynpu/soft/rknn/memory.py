@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...rknn.abi import ErrorCode, MemoryFlag, MemoryOrigin, SyncMode, TensorMem
-from ..memory import DeviceMemory
+from ..memory import DeviceMemory, by_physical_address
 from . import log
 from .contexts import Context, DeviceContext, is_alive, on_any_context, on_context
 from .failure import Failure
@@ -119,7 +119,7 @@ def rknn_create_mem_from_phys(
     """Memory by its physical address: of another buffer here, else the caller's mapping of it."""
     if size == 0 or not (phys_addr or virt_addr):
         raise Failure(ErrorCode.PARAM_INVALID, "neither an address nor a size may be zero")
-    base = _by_physical_address(phys_addr, size)
+    base = by_physical_address(phys_addr, size)
     if base is not None:
         address = base.address + phys_addr - base.physical
     elif virt_addr:
@@ -267,12 +267,6 @@ def _free(record: _Record) -> None:
     record.memory.close()
     with _lock:
         _slots.give_back(record.structure)
-
-
-def _by_physical_address(physical: int, size: int) -> DeviceMemory | None:
-    with _lock:
-        memories = [record.memory for record in _records.values()]
-    return next((memory for memory in memories if memory.contains(physical, size)), None)
 
 
 def _unknown() -> Failure:

@@ -12,11 +12,11 @@ from ...errors import ModelError
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
 from ..device import Cores, DeadlineError, Device
 from ..engines import MissingOperatorError
+from ..job import Job
 from ..memory import strict
 from . import log
 from .contexts import Context, borrow, on_context, refuse_in_callback
-from .failure import Failure
-from .job import Job
+from .failure import CONVENTIONS, Failure
 from .timing import clock
 
 
@@ -89,7 +89,7 @@ def _begin(ctx: Context, seconds: float | None) -> Job:
             if not ctx.closed:
                 _compute(ctx, deadline)
 
-    ctx.job = Job(work, instance.cancel)
+    ctx.job = Job(work, instance.cancel, CONVENTIONS)
     return ctx.job
 
 

@@ -15,11 +15,11 @@ from ...soc import Family, Soc
 from ...tensor import DType
 from ..engines import Port
 from ..memory import DeviceMemory
+from ..values import store_real, store_whole_numbers
 from . import memory as memories
 from .attributes import is_feature
 from .contexts import Context, on_context
 from .failure import Failure
-from .values import store_real, store_whole_numbers
 
 
 @dataclass(frozen=True)

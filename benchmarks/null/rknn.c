@@ -9,18 +9,13 @@
  * The input is int8, so rknn_inputs_set copies uint8 and float32 as real values; the output is
  * given as float32, written in full. RKNN_NPU_CORE_AUTO takes an idle core, as a chip does.
  */
-#include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "cores.h"
 #include "rknn_api.h"
 
-#define EXPORT __attribute__((visibility("default")))
 #define MAX_CONTEXTS 256
-#define MAX_CORES 3
 
 struct context {
     int is_alive;
@@ -30,25 +25,10 @@ struct context {
 };
 
 static struct context contexts[MAX_CONTEXTS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static long core_times[MAX_CORES];
-static int core_count, busy[MAX_CORES], busy_count, busy_peak, is_held;
 static rknn_tensor_attr input_attr, output_attr;
 
 static struct context *find(rknn_context handle) {
     return handle && handle < MAX_CONTEXTS && contexts[handle].is_alive ? &contexts[handle] : NULL;
-}
-
-static int read_numbers(const char *name, const char *otherwise, long *numbers, int limit) {
-    const char *text = getenv(name);
-    int count = 0;
-    for (text = text ? text : otherwise; *text && count < limit; count++) {
-        char *end;
-        numbers[count] = strtol(text, &end, 10);
-        text = *end ? end + 1 : end;
-    }
-    return count;
 }
 
 static void describe(rknn_tensor_attr *attr, const char *variable, const char *otherwise,
@@ -159,54 +139,13 @@ EXPORT int rknn_inputs_set(rknn_context handle, uint32_t count, rknn_input input
     return RKNN_SUCC;
 }
 
-static int take_core(int mask) {
-    for (;;) {
-        for (int core = 0; core < core_count; core++)
-            if (!busy[core] && (!mask || mask >> core & 1))
-                return core;
-        pthread_cond_wait(&changed, &lock);
-    }
-}
-
 EXPORT int rknn_run(rknn_context handle, rknn_run_extend *extend) {
     struct context *context = find(handle);
     (void)extend;
     if (!context)
         return RKNN_ERR_CTX_INVALID;
-    pthread_mutex_lock(&lock);
-    int core = take_core(context->mask);
-    busy[core] = 1;
-    if (++busy_count > busy_peak)
-        busy_peak = busy_count;
-    pthread_mutex_unlock(&lock);
-    struct timespec time = {core_times[core] / 1000000, core_times[core] % 1000000 * 1000};
-    while (core_times[core] && nanosleep(&time, &time) && errno == EINTR)
-        ;
-    pthread_mutex_lock(&lock);
-    while (is_held)
-        pthread_cond_wait(&changed, &lock);
-    busy[core] = 0;
-    busy_count--;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
+    run_on_core(context->mask);
     return RKNN_SUCC;
-}
-
-/* Let no run end until it is called with 0. */
-EXPORT void null_device_hold(int holds) {
-    pthread_mutex_lock(&lock);
-    is_held = holds;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-}
-
-/* The most cores that were busy at once since the last call. */
-EXPORT int null_device_peak(void) {
-    pthread_mutex_lock(&lock);
-    int peak = busy_peak;
-    busy_peak = busy_count;
-    pthread_mutex_unlock(&lock);
-    return peak;
 }
 
 EXPORT int rknn_wait(rknn_context handle, rknn_run_extend *extend) {

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layouts import quantize_affine
-from ...native import kernels
-from ..engines import Port
+from ..layouts import quantize_affine
+from ..native import kernels
+from .engines import Port
 
 
 def store_real(source: NDArray[Any], port: Port, target: NDArray[Any]) -> None:

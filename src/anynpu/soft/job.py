@@ -1,4 +1,4 @@
-"""A run on a thread of its own: for rknn_run calls that return at once or only wait so long."""
+"""A run on a thread of its own: for calls that return at once or only wait so long."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from ...rknn.abi import ErrorCode
-from . import log
-from .failure import Failure
+from .failure import Conventions, Failure
 
 
 class Job:
     """Work that is under way from the moment it is made; any thread may wait for it.
 
-    `cancel` is called by whoever gives up waiting, and makes the work end soon.
+    `cancel` is called by whoever gives up waiting, and makes the work end soon. An exception that
+    is no `Failure` becomes one as the API's conventions have it.
     """
 
-    def __init__(self, work: Callable[[], None], cancel: Callable[[], None]) -> None:
+    def __init__(
+        self, work: Callable[[], None], cancel: Callable[[], None], conventions: Conventions
+    ) -> None:
         self.cancel = cancel
+        self._conventions = conventions
         self._failure: Failure | None = None
         self._done = threading.Event()
         # A daemon: the end of the program doesn't wait for a simulated device.
-        threading.Thread(target=self._run, args=(work,), daemon=True, name="rknn_run").start()
+        threading.Thread(target=self._run, args=(work,), daemon=True, name="anynpu run").start()
 
     @property
     def is_done(self) -> bool:
@@ -43,7 +45,7 @@ class Job:
         except Failure as failure:
             self._failure = failure
         except BaseException:
-            log.error(f"rknn_run, internal error:\n{traceback.format_exc()}")
-            self._failure = Failure(ErrorCode.FAIL, "the run failed")
+            self._conventions.log.error(f"the run, internal error:\n{traceback.format_exc()}")
+            self._failure = Failure(self._conventions.internal, "the run failed")
         finally:
             self._done.set()

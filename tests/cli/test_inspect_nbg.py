@@ -1,0 +1,83 @@
+"""`anynpu inspect` of `.nb` files, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from anynpu.cli import main
+from anynpu.soft.formats import nbg, nbg_writer
+
+from ..conftest import SHARED
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "net.nb"
+    path.write_bytes(
+        nbg_writer.write_soft(
+            b"the model", name="net[1]", target=0xEE, cores=1,
+            inputs=(nbg.Tensor("x[0]", (5, 4, 3, 1), 2, 2, scale=0.5, zero_point=7),),
+            outputs=(nbg.Tensor("y", (10, 1), 5, 1, fixed_point_pos=12),
+                     nbg.Tensor("z", (3,), 1, 0)),
+            layers=("first", "second"), memory_pool_size=4096,
+        )
+    )  # fmt: skip
+    return path
+
+
+def test_tables(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(file), "--layers"]) == 0
+    printed = capsys.readouterr().out
+    for text in (
+        "soft: an ONNX file for the soft NPU",
+        "net[1]",
+        "0xee (v853, v851, v851s, r853)",
+        "pool 4096, on chip 0 bytes",
+        "x[0]",
+        "1x3x4x5",
+        "scale 0.5, zero point 7",
+        "fixed point 12",
+        "second",
+        "1 soft",
+    ):
+        assert text in printed, text
+
+
+def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(file), "--json"]) == 0
+    described = json.loads(capsys.readouterr().out)
+    assert described["inputs"][0] == {
+        "name": "x[0]",
+        "sizes": [5, 4, 3, 1],
+        "shape": [1, 3, 4, 5],
+        "format": "UINT8",
+        "quantization": {"scale": 0.5, "zero_point": 7},
+        "size": 60,
+    }
+    assert described["outputs"][1]["quantization"] is None
+    assert described["onnx"] == {"size": len(b"the model")}
+    assert "layers" not in described
+
+
+def test_a_compiled_file(capsys: pytest.CaptureFixture[str]) -> None:
+    sample = SHARED / "samples" / "nbg" / "lenet.t527.nb"
+    if not sample.is_file():
+        pytest.skip(f"{sample} is not there")
+    assert main(["inspect", str(sample), "--json", "--layers"]) == 0
+    described = json.loads(capsys.readouterr().out)
+    assert described["kind"] == "compiled"
+    assert described["chips"][0] == "t527"
+    assert sum(len(layer["operations"]) for layer in described["layers"]) == 9
+
+
+def test_what_is_no_nb_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "net.nb"
+    path.write_bytes(b"nonsense")
+    assert main(["inspect", str(path)]) == 1
+    assert "is no .nb file" in capsys.readouterr().err
+    path.write_bytes(nbg.MAGIC + bytes(100))
+    assert main(["inspect", str(path)]) == 1
+    assert "has the version 0x0 at offset 4" in capsys.readouterr().err
