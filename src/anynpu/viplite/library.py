@@ -118,8 +118,14 @@ class _VipliteSearch(Search[VipliteLibrary]):
         name = f"{Path(interface.libraries[-1]).stem}-{interface.npu_version}"
 
         def make() -> VipliteLibrary:
-            table = from_table(function_table(name))
-            return VipliteLibrary("the soft NPU", table, is_soft=True)
+            try:
+                table = function_table(name)
+            except ImportError as error:
+                raise LibraryError(
+                    f"the soft NPU needs packages that aren't there ({error}): "
+                    f"pip install 'anynpu[soft]'"
+                ) from error
+            return VipliteLibrary("the soft NPU", from_table(table), is_soft=True)
 
         return name, make
 

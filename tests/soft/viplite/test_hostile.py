@@ -8,6 +8,7 @@ import inspect
 import os
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,17 @@ from anynpu.viplite.library import VipliteLibrary, load
 
 from ... import models
 from ...soft.test_nbg import SOFT
-from .client import OK, bind_all, create, infer, network_file, plain, prepared, relu
+from .client import (
+    OK,
+    bind_all,
+    create,
+    infer,
+    make_buffer,
+    network_file,
+    plain,
+    prepared,
+    relu,
+)
 
 KNOWN_CODES = set(Status)
 
@@ -355,6 +366,73 @@ def test_very_many_random_calls(
     for part in range(10):
         Fuzzer(vip, 10 * seed + part).go(10_000)
         assert "internal error" not in capfd.readouterr().err
+
+
+class Crowd:
+    """Threads that use the same networks, buffers and groups, and destroy them under each other."""
+
+    def __init__(self, vip: VipliteLibrary) -> None:
+        self.vip = vip
+        self.networks = [self.network() for _ in range(4)]
+        self.buffers = [make_buffer(vip, plain(60)) for _ in range(6)]
+        self.group = ctypes.c_void_p()
+        assert vip.vip_create_group(3, ctypes.byref(self.group)) == OK
+
+    def network(self) -> int:
+        _, network = create(self.vip, relu())
+        milliseconds = ctypes.c_uint32(random.choice([0, 1, 5000]))
+        address = ctypes.addressof(milliseconds)
+        self.vip.vip_set_network(network, abi.NetworkProperty.SET_TIME_OUT, address)
+        assert self.vip.vip_prepare_network(network) == OK
+        made: int = network
+        return made
+
+    def replace(self, chosen: random.Random) -> int:
+        if chosen.random() < 0.5:
+            index = chosen.randrange(len(self.buffers))
+            code = self.vip.vip_destroy_buffer(self.buffers[index])
+            self.buffers[index] = make_buffer(self.vip, plain(60))
+        else:
+            index = chosen.randrange(len(self.networks))
+            code = self.vip.vip_destroy_network(self.networks[index])
+            self.networks[index] = self.network()
+        return code
+
+    def step(self, chosen: random.Random) -> int:
+        vip, group = self.vip, self.group
+        network, buffer = chosen.choice(self.networks), chosen.choice(self.buffers)
+        calls: list[Callable[[], int]] = [
+            lambda: vip.vip_run_network(network),
+            lambda: vip.vip_trigger_network(network),
+            lambda: vip.vip_wait_network(network),
+            lambda: vip.vip_cancel_network(network),
+            lambda: vip.vip_set_input(network, 0, buffer),
+            lambda: vip.vip_set_output(network, 0, buffer),
+            lambda: vip.vip_add_network(group, network),
+            lambda: vip.vip_run_group(group, chosen.randint(1, 3)),
+            lambda: vip.vip_trigger_group(group, 1),
+            lambda: vip.vip_wait_group(group),
+            lambda: self.replace(chosen),
+        ]
+        weights = [2, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1]
+        (call,) = chosen.choices(calls, weights)
+        return call()
+
+    def work(self, seed: int, steps: int) -> set[int]:
+        chosen = random.Random(seed)
+        return {self.step(chosen) for _ in range(steps)}
+
+
+@pytest.mark.parametrize("steps", [150, pytest.param(5000, marks=pytest.mark.nightly)])
+def test_threads_that_destroy_what_others_use(
+    vip: VipliteLibrary, capfd: pytest.CaptureFixture[str], steps: int
+) -> None:
+    crowd = Crowd(vip)
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda seed: crowd.work(seed, steps), range(8)))
+    assert set().union(*found) <= KNOWN_CODES
+    assert OK in set().union(*found)
+    assert "internal error" not in capfd.readouterr().err
 
 
 def resources() -> tuple[int, int]:

@@ -17,7 +17,7 @@ from ...tensor import DType, Layout, TensorInfo
 from ...viplite import abi
 from ...viplite.model_file import read_frame
 from ...viplite.status import error_for
-from ..base import Binding, DeviceBuffer, ModelSource, Network, Request
+from ..base import Binding, DeviceBuffer, ModelSource, Network, Request, Shapes
 from .binding import VipliteBinding, allocate, import_buffer
 from .conversion import Conversion, ResultPlan
 from .options import VipliteOptions
@@ -47,6 +47,7 @@ class VipliteNetwork(Network):
         self.memory_outputs = first.outputs
         self.inputs = tuple(_shown(info, options.layout) for info in first.inputs)
         self.outputs = tuple(_shown(info, options.output_layout) for info in first.outputs)
+        self._shape_sets: tuple[Shapes, ...] = (tuple(info.shape for info in self.inputs),)
         self.result_plans = [
             ResultPlan.of(
                 info,
@@ -57,6 +58,10 @@ class VipliteNetwork(Network):
         ]
         self._conversions: dict[tuple[int, np.dtype[Any], bool], Conversion | None] = {}
         self._lock = threading.Lock()
+
+    @property
+    def shape_sets(self) -> tuple[Shapes, ...]:
+        return self._shape_sets
 
     # ------------------------------------------------------------------------------------ jobs
 
