@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ModelError
-from ...rknn.model_file import HEADER, MAGIC, read_frame, write_frame
+from ....errors import ModelError
+from ....rknn.model_file import HEADER, MAGIC, read_frame, write_frame
 
 SOFT_IDENTIFIER = b"ANPU"
 _SOFT_BODY = struct.Struct("<I4sQ")
