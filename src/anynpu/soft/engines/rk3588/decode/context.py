@@ -1,0 +1,60 @@
+"""What decoding needs besides a task's registers."""
+
+from __future__ import annotations
+
+from ..generations import Generation
+from ..layout import feature_views, target_views
+from ..memory import MemoryMap, Strided
+from ..tasks import (
+    Address,
+    Features,
+    Operand,
+    OperandBlock,
+    StoredOperand,
+    WeightLayout,
+    Weights,
+    Writer,
+)
+from ..weights import unpack_operands, unpack_weights
+
+
+class Context:
+    """The chip, the memory, and what was unpacked already: tasks of a node often share weights."""
+
+    def __init__(self, generation: Generation, memory: MemoryMap) -> None:
+        self.generation = generation
+        self.memory = memory
+        self._weights: dict[tuple[Address, WeightLayout], Weights] = {}
+
+    def weights(self, address: Address, layout: WeightLayout) -> Weights:
+        """Unpacked weights, or a note to read them at run time if another task computes them."""
+        known = self._weights.get((address, layout))
+        if known is None:
+            values = None
+            if self.memory.is_constant(address.section):
+                values = unpack_weights(self.memory.constant(address, layout.bytes), layout)
+                values.flags.writeable = False
+            else:
+                self.memory.check(Strided(address, (layout.bytes,), (1,)))
+            known = self._weights[address, layout] = Weights(values, address, layout)
+        return known
+
+    def operands(self, address: Address, block: OperandBlock) -> dict[str, Operand]:
+        """The parts of an operand block, by name."""
+        if self.memory.is_constant(address.section):
+            values = unpack_operands(self.memory.constant(address, block.bytes), block)
+            return dict(values)
+        self.memory.check(Strided(address, (block.bytes,), (1,)))
+        return {name: StoredOperand(address, block, name) for name, _ in block.parts}
+
+    def check_features(self, features: Features) -> Features:
+        """The features, when all their bytes lie in memory."""
+        for view in feature_views(features):
+            self.memory.check(view)
+        return features
+
+    def check_writer(self, writer: Writer, shape: tuple[int, int, int, int]) -> Writer:
+        """The writer, when all bytes that it fills for atoms of this shape lie in memory."""
+        for view in target_views(writer, shape):
+            self.memory.check(view, writes=True)
+        return writer

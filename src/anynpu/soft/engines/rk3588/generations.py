@@ -1,0 +1,69 @@
+"""What differs between the chips: atoms, groups, and the notation of some registers.
+
+A generation turns its registers into RK3588's notation; decoding is written once, for that. The
+differences are those of `facts` about RK3566/RK3568 ("RKNPU lite") and RV1103/RV1106 ("t3").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .registers import CnaConv1, CnaDma1, CnaDma2
+from .tasks import Element
+from .view import TaskRegisters
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How many kernels and channels lie side by side in weights, by the size of an element."""
+
+    kernels: Mapping[int, int]
+    channels: Mapping[int, int]
+    depthwise: Mapping[int, int]
+
+
+class Generation:
+    """RK3588, and RK3576 as far as its files decode."""
+
+    atom = 16
+    """Bytes of a pixel in one channel block."""
+
+    wide_atom = 16
+    """The same for elements of four bytes."""
+
+    operand_group = 8
+    """Channels whose biases, offsets and factors lie together."""
+
+    groups = Groups(kernels={1: 32, 2: 16}, channels={1: 32, 2: 32}, depthwise={1: 64, 2: 32})
+
+    has_weight_zero_points = False
+    """Whether depthwise weights are pairs of weight and zero point."""
+
+    valid_channels_in_last_group = True
+    """Whether the count of valid channels is that of the last 64 channels, or of all."""
+
+    converts_inputs = True
+    """Whether the CNA's input conversion does something."""
+
+    writes_surface_groups = True
+    """Whether the surfaces that a writer fills go in groups with a stride of their own."""
+
+    def atom_of(self, element: Element) -> int:
+        """Bytes of a pixel in one channel block."""
+        return self.wide_atom if element.size == 4 else self.atom
+
+    def translate(self, words: dict[int, int], enable_mask: int) -> dict[int, int]:
+        """The registers in RK3588's notation."""
+        return words
+
+    def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
+        """Bytes between rows, and between surfaces, of a convolution's input."""
+        line, surface = task[CnaDma1.LINE_STRIDE], task.signed(CnaDma2.SURF_STRIDE)
+        if task[CnaConv1.GROUP_LINE_OFF]:
+            return line * self.atom, (surface + width) * self.atom
+        return line * 4, (surface + line) * self.atom
+
+    def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
+        """Bytes between rows of a packed picture."""
+        return task[CnaDma1.LINE_STRIDE] * channels * element.size

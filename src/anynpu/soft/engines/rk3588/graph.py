@@ -1,0 +1,155 @@
+"""From a compiled file's graph to what runs: decode once, share between contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ...formats.rknn.model import CompiledModel, Graph
+from ...formats.rknn.model import Generation as FileGeneration
+from ...formats.rknn.model import Task as CommandTask
+from .decode import decode_task
+from .decode.context import Context
+from .generations import Generation
+from .machine import TaskState, run_commands
+from .memory import INTERNAL, Buffer, Memory, MemoryMap
+from .reference import run_task
+from .registers import DpuDestination, PpuDestination
+from .tasks import Address, Task
+from .view import TaskRegisters
+
+_GENERATIONS = {FileGeneration.V2: Generation()}
+
+
+class PreparedGraph:
+    """One graph's tasks, resolved; immutable, shared between contexts and threads.
+
+    `memory_bytes` is what internal memory needs: the file's size, and what the hardware touches
+    behind it. `tasks` are by the node's index.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[int, tuple[Task, ...]],
+        memory_bytes: int,
+        sections: Mapping[int, NDArray[np.uint8]],
+        written: frozenset[int],
+    ) -> None:
+        self.tasks = tasks
+        self.memory_bytes = memory_bytes
+        self._sections = sections
+        self._written = written
+
+    def has_tasks(self, node: int) -> bool:
+        """Whether a node has something to compute on the NPU."""
+        return node in self.tasks
+
+    def executor(self, memory: NDArray[np.uint8]) -> Executor:
+        """What runs nodes in `memory`, an array of at least `memory_bytes` bytes."""
+        if memory.dtype != np.uint8 or memory.ndim != 1 or memory.size < self.memory_bytes:
+            raise ValueError(
+                f"internal memory is a vector of {self.memory_bytes} uint8 or more, not "
+                f"{memory.dtype} {memory.shape}"
+            )
+        return Executor(self, Memory(memory, self._sections, self._written))
+
+
+class Executor:
+    """Runs the nodes of a graph in one context's memory. One thread at a time."""
+
+    def __init__(self, graph: PreparedGraph, memory: Memory) -> None:
+        self._graph = graph
+        self._memory = memory
+
+    def run_node(self, node: int) -> None:
+        """Compute one node; those before it have run."""
+        for task in self._graph.tasks.get(node, ()):
+            run_task(self._memory, task)
+
+
+def prepare(model: CompiledModel, graph: Graph, cores: int = 1) -> PreparedGraph:
+    """Decode one graph's task list for 1, 2 or 3 cores.
+
+    A node's tasks on several cores run one core after another. Raises `ModelError`, which names
+    node, task, register and value, for what isn't known.
+    """
+    sections = {
+        number: np.frombuffer(data, np.uint8)
+        for number, data in enumerate(model.sections)
+        if number != INTERNAL
+    }
+    commands = np.frombuffer(graph.commands, "<u8")
+    states = [
+        state
+        for queue in _queues(graph, cores)
+        for state in run_commands(commands, queue, graph.relocations)
+    ]
+    buffers = _buffers(graph)
+    memory = MemoryMap(model.memory.internal, sections, buffers, _written(states, buffers))
+    generation = _GENERATIONS.get(model.generation)
+    if generation is None:
+        raise ModelError(f"files for {model.target} ({model.generation.value}) can't be executed")
+    context = Context(generation, memory)
+    tasks: dict[int, list[Task]] = {}
+    for state in states:
+        task = _decode(state, graph, context)
+        if task:
+            tasks.setdefault(state.node, []).append(task)
+    return PreparedGraph(
+        {node: tuple(items) for node, items in tasks.items()},
+        memory.needed_bytes,
+        memory.sections,
+        memory.written,
+    )
+
+
+def _buffers(graph: Graph) -> dict[str, Buffer]:
+    """Where the buffers lie that relocations name."""
+    return {
+        tensor.name: Buffer(Address(tensor.section, tensor.offset), tensor.size)
+        for tensor in graph.tensors
+        if tensor.section or tensor.kind.is_internal
+    }
+
+
+def _written(states: list[TaskState], buffers: Mapping[str, Buffer]) -> frozenset[int]:
+    """The data sections that some task writes."""
+    names = {
+        state.relocations[register.number].buffer
+        for state in states
+        for register in (DpuDestination, PpuDestination)
+        if register.number in state.relocations and not state.loads_tables
+    }
+    sections = {buffers[name].address.section for name in names if name in buffers}
+    return frozenset(sections - {INTERNAL})
+
+
+def _queues(graph: Graph, cores: int) -> Iterator[tuple[CommandTask, ...]]:
+    """Each core's tasks."""
+    tasks = graph.tasks_for(cores)
+    first = (0, 1, 3)[cores - 1]
+    place = 0
+    for core in range(cores):
+        count = sum(node.task_counts[first + core] for node in graph.nodes if node.task_counts)
+        count = count if cores > 1 else len(tasks)
+        yield tasks[place : place + count]
+        place += count
+
+
+def _decode(state: TaskState, graph: Graph, context: Context) -> Task | None:
+    if state.loads_tables:
+        # Besides the tables, such a task copies one atom that nothing reads.
+        return None
+    if state.node >= len(graph.nodes):
+        raise ModelError(f"task {state.index} belongs to node {state.node}, which isn't there")
+    words = context.generation.translate(state.words, state.enable_mask)
+    view = TaskRegisters(state, graph.nodes[state.node].name, words, context.memory.buffers)
+    try:
+        return decode_task(view, context)
+    except ModelError as error:
+        if str(error).startswith("node "):
+            raise
+        raise view.failure(str(error)) from error

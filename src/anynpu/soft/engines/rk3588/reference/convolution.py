@@ -1,0 +1,146 @@
+"""The convolution: an exact integer sum, or one in float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory import Memory
+from ..rounding import ROUNDING
+from ..tasks import Convolution, Image, InputConversion
+from ..weights import unpack_weights, widen
+from .dpu import operand_values
+from .features import read_features, read_image
+
+_EXACT = 1 << 24
+"""Whole numbers up to here are exact in float32, and so are sums that stay below."""
+
+_LARGEST_INPUT = 128
+
+
+def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
+    """The accumulators (K, H, W): int64, or float32 for float elements."""
+    padded = _padded_input(memory, convolution)
+    weights = _effective_weights(memory, convolution)
+    is_float = convolution.source.element.is_float
+    kind = np.float32 if is_float or _is_exact(weights, convolution) else np.float64
+    padded, weights = padded.astype(kind, copy=False), weights.astype(kind, copy=False)
+    if convolution.weights.layout.is_depthwise:
+        sums = _depthwise(padded, weights, convolution)
+    else:
+        sums = _dense(padded, weights, convolution)
+    return sums if is_float else sums.astype(np.int64)
+
+
+def _effective_weights(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:
+    """The weights of the channels that are there, with their offset."""
+    stored = convolution.weights
+    layout = stored.layout
+    values = stored.values
+    if values is None:
+        values = unpack_weights(memory.bytes(stored.address, layout.bytes), layout)
+    channels = convolution.source.channels
+    values = values[:channels] if layout.is_depthwise else values[:, :channels]
+    offset = convolution.weight_offset
+    if offset is None:
+        return values
+    offsets = operand_values(memory, offset, is_float=False)
+    if np.ndim(offsets) and not layout.is_depthwise:
+        offsets = offsets[..., None]
+    shifted: NDArray[np.float32] = (values + offsets).astype(np.float32)
+    return shifted
+
+
+def _is_exact(weights: NDArray[np.float32], convolution: Convolution) -> bool:
+    """Whether no sum of products, in any order, leaves the whole numbers of float32."""
+    axes = (1, 2) if convolution.weights.layout.is_depthwise else (1, 2, 3)
+    largest = max(_LARGEST_INPUT, abs(convolution.padding_value))
+    return bool(np.abs(weights).sum(axes, dtype=np.float64).max() * largest < _EXACT)
+
+
+def _padded_input(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:
+    """The input as float32 (C, H, W), with zeros between pixels and padding on all sides."""
+    source = convolution.source
+    if isinstance(source, Image):
+        values = widen(read_image(memory, source), source.element)
+    else:
+        values = widen(read_features(memory, source), source.element)
+    # What lies behind the valid channels is arbitrary, and may be NaN.
+    values[convolution.valid_channels :] = 0
+    if convolution.conversion:
+        values = _converted(values, convolution.conversion)
+    values = _spread(values, convolution)
+    channels, height, width = values.shape
+    top, left = convolution.padding
+    layout = convolution.weights.layout
+    rows = _reach(convolution.height, layout.height, convolution.stride[0], convolution.dilation[0])
+    columns = _reach(
+        convolution.width, layout.width, convolution.stride[1], convolution.dilation[1]
+    )
+    shape = (channels, max(rows, height + top), max(columns, width + left))
+    padded = np.full(shape, convolution.padding_value, np.float32)
+    padded[:, top : top + height, left : left + width] = values
+    return padded
+
+
+def _reach(outputs: int, kernel: int, stride: int, dilation: int) -> int:
+    """How many inputs a row of outputs looks at."""
+    return (outputs - 1) * stride + (kernel - 1) * dilation + 1
+
+
+def _converted(values: NDArray[np.float32], how: InputConversion) -> NDArray[np.float32]:
+    result = np.empty_like(values)
+    for lane in range(4):
+        channel = values[lane::4].astype(np.int64)
+        if how.add_first:
+            channel = (channel + how.offsets[lane]) * how.scales[lane]
+        else:
+            channel = channel * how.scales[lane] + how.offsets[lane]
+        result[lane::4] = np.clip(ROUNDING.shift(channel, how.shifts[lane]), -128, 127)
+    return result
+
+
+def _spread(values: NDArray[np.float32], convolution: Convolution) -> NDArray[np.float32]:
+    """Rows and columns of the padding value between those of the input."""
+    rows, columns = convolution.inserted
+    if not (rows or columns):
+        return values
+    channels, height, width = values.shape
+    shape = (channels, (height - 1) * (rows + 1) + 1, (width - 1) * (columns + 1) + 1)
+    spread = np.full(shape, convolution.padding_value, np.float32)
+    spread[:, :: rows + 1, :: columns + 1] = values
+    return spread
+
+
+def _window(padded: NDArray[Any], convolution: Convolution, row: int, column: int) -> NDArray[Any]:
+    """What one weight of the kernels sees: (C, H, W) of the output's size."""
+    (step_y, step_x), (apart_y, apart_x) = convolution.stride, convolution.dilation
+    top, left = row * apart_y, column * apart_x
+    bottom = top + (convolution.height - 1) * step_y + 1
+    right = left + (convolution.width - 1) * step_x + 1
+    return padded[:, top:bottom:step_y, left:right:step_x]
+
+
+def _depthwise(
+    padded: NDArray[Any], weights: NDArray[Any], convolution: Convolution
+) -> NDArray[Any]:
+    sums = np.zeros((convolution.channels, convolution.height, convolution.width), padded.dtype)
+    for row in range(weights.shape[1]):
+        for column in range(weights.shape[2]):
+            window = _window(padded, convolution, row, column)
+            sums += window * weights[:, row, column, None, None]
+    return sums
+
+
+def _dense(padded: NDArray[Any], weights: NDArray[Any], convolution: Convolution) -> NDArray[Any]:
+    kernels, channels, height, width = weights.shape
+    pixels = convolution.height * convolution.width
+    columns = np.empty((channels, height * width, pixels), padded.dtype)
+    for row in range(height):
+        for column in range(width):
+            window = _window(padded, convolution, row, column)
+            columns[:, row * width + column] = window.reshape(channels, pixels)
+    sums = weights.reshape(kernels, -1) @ columns.reshape(-1, pixels)
+    return sums.reshape(kernels, convolution.height, convolution.width)

@@ -1,0 +1,114 @@
+"""A task's registers, asked by field: what is unknown raises an error that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from ....errors import ModelError
+from .machine import TaskState
+from .memory import Buffer
+from .registers import ALWAYS_ZERO, NAMES, REGISTERS, Field, Register, sign_extend
+from .tasks import Address
+
+
+class TaskRegisters:
+    """The registers of one task, in RK3588's notation, and where its addresses point."""
+
+    def __init__(
+        self,
+        state: TaskState,
+        node_name: str,
+        words: Mapping[int, int],
+        buffers: Mapping[str, Buffer],
+    ) -> None:
+        self.state = state
+        self._node_name = node_name
+        self._words = words
+        self._buffers = buffers
+        self._check()
+
+    def __getitem__(self, field: Field) -> int:
+        return field.of(self._words.get(field.register.number, 0))
+
+    def signed(self, field: Field) -> int:
+        """A field's value as a two's complement number."""
+        return field.signed(self._words.get(field.register.number, 0))
+
+    def word(self, register: type[Register]) -> int:
+        """A whole register."""
+        return self._words.get(register.number, 0)
+
+    def stride(self, register: type[Register]) -> int:
+        """A whole register as a signed number of bytes."""
+        return sign_extend(self.word(register), 32)
+
+    def single(self, register: type[Register]) -> float:
+        """A whole register as a float32."""
+        return float(np.uint32(self.word(register)).view(np.float32))
+
+    def has_address(self, register: type[Register]) -> bool:
+        """Whether the file says which buffer the register points to."""
+        return register.number in self.state.relocations
+
+    def address(self, register: type[Register]) -> Address:
+        """The place that an address register points to."""
+        relocation = self.state.relocations.get(register.number)
+        if relocation is None:
+            raise self.error(register, "no relocation says which buffer the address belongs to")
+        buffer = self._buffers.get(relocation.buffer)
+        if buffer is None:
+            raise self.error(
+                register,
+                f"it points to the buffer {relocation.buffer!r}, which the file doesn't describe",
+            )
+        base = buffer.address
+        return Address(base.section, base.offset + relocation.addend)
+
+    def error(self, where: Field | type[Register], problem: str) -> ModelError:
+        """An exception that names node, task, register and value."""
+        register = where.register if isinstance(where, Field) else where
+        field = f" ({where.name} = {self[where]})" if isinstance(where, Field) else ""
+        return self.failure(
+            f"register {register.title} ({register.number:#06x}) = {self.word(register):#x}"
+            f"{field}: {problem}"
+        )
+
+    def failure(self, problem: str) -> ModelError:
+        """An exception that names node and task."""
+        return ModelError(f"node {self._node_name!r}, task {self.state.index}: {problem}")
+
+    def _check(self) -> None:
+        for number, word in self._words.items():
+            if problem := _problem(number, word):
+                raise self.failure(
+                    f"register {NAMES[number]} ({number:#06x}) = {word:#x}: {problem}"
+                )
+
+
+@lru_cache(maxsize=1 << 16)
+def _problem(number: int, word: int) -> str:
+    """Why a register's value isn't understood, or nothing."""
+    if number in ALWAYS_ZERO:
+        return "only 0 is known" if word else ""
+    register = REGISTERS.get(number)
+    if register is None:
+        return ""
+    if unknown := word & ~register.known_bits:
+        return f"the bits {unknown:#x} have no known meaning"
+    for field in register.fields:
+        if field.values is not None and field.of(word) not in field.values:
+            return f"{field.name} = {field.of(word)} is not known"
+    return ""
+
+
+def half(word: int) -> float:
+    """The float16 in the lowest 16 bits."""
+    return float(np.uint16(word & 0xFFFF).view(np.float16))
+
+
+def bfloat(word: int) -> float:
+    """The bfloat16 in the lowest 16 bits."""
+    return float(np.uint32((word & 0xFFFF) << 16).view(np.float32))
