@@ -73,6 +73,18 @@ class Soc:
     pairs_blocks: bool = False
     sram_bytes: int = 0
 
+    def runs_files_of(self, other: Soc) -> bool:
+        """Whether a file compiled for another chip is for this one's NPU too.
+
+        RK3566 and RK3568 have the same NPU, as have RV1103 and RV1106: the vendor's examples ship
+        one file for each pair.
+        """
+        return (self.driver_target, self.cores, self.atom_bytes) == (
+            other.driver_target,
+            other.cores,
+            other.atom_bytes,
+        )
+
     def channel_block(self, dtype: DType) -> int:
         """C2 of the NC1HWC2 layout for an element type."""
         return self.atom_bytes * 8 // dtype.bits

@@ -134,7 +134,7 @@ def _chip_for(program: Program) -> Soc:
         wanted = socs.find(program.soc) if program.soc else None
     except OptionError as error:
         raise Failure(ErrorCode.TARGET_PLATFORM_UNMATCH, str(error)) from error
-    if chosen and wanted and chosen is not wanted:
+    if chosen and wanted and not chosen.runs_files_of(wanted):
         raise Failure(
             ErrorCode.TARGET_PLATFORM_UNMATCH,
             f"the model is for {wanted.name}, this device is {chosen.name} "

@@ -6,6 +6,6 @@ compiled file to a `model.CompiledModel`; that needs the packages of ``anynpu[fo
 
 from __future__ import annotations
 
-from .soft_file import SOFT_IDENTIFIER, Container, is_rknn, read, write_soft
+from .soft_file import SOFT_IDENTIFIER, Container, is_compiled, is_rknn, read, write_soft
 
-__all__ = ["SOFT_IDENTIFIER", "Container", "is_rknn", "read", "write_soft"]
+__all__ = ["SOFT_IDENTIFIER", "Container", "is_compiled", "is_rknn", "read", "write_soft"]

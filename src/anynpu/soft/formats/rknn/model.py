@@ -15,10 +15,13 @@ from ....tensor import DType, Quantization
 
 
 class Generation(enum.Enum):
-    """The family of NPUs that a file's commands are for; the value is the file's own word."""
+    """The NPU that a file's commands are for; the value is the file's own word."""
 
-    LITE = "RKNPU lite"  # RK3562, RK3566, RK3568
-    V2 = "RKNPU v2"  # RK3576, RK3588
+    LITE = "RKNPU lite"  # RK3566, RK3568
+    V2 = "RKNPU v2"  # RK3588
+    F2 = "RKNPU f2"  # RK3576
+    F3 = "RKNPU f3"  # RV1126B
+    T4 = "RKNPU t4"  # RK3562
     MICRO = "RKNPU t3"  # RV1103, RV1106
 
 

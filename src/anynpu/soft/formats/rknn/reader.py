@@ -18,10 +18,9 @@ from ....rknn.model_file import HEADER, read_frame
 from .flatbuffer import Buffer, TableReader
 from .model import CompiledModel, Generation, Graph, MemorySizes, TensorKind
 from .slots import MICRO, STANDARD, Slots
-from .soft_file import SOFT_IDENTIFIER
+from .soft_file import ENCRYPTED_MAGIC, SOFT_IDENTIFIER
 from .tables import Placement, read_graph
 
-ENCRYPTED_MAGIC = b"CYPTRKNN"
 STANDARD_CONTAINER = 6
 MICRO_CONTAINER = 0x1004
 _FORMAT = 6

@@ -1,0 +1,144 @@
+"""Tensors in a compiled graph's internal memory, in the layout that the file gives them.
+
+Channels come in blocks (N, C1, H, W, C2); surfaces of several blocks begin at multiples of four
+pixels (13 x 13 pixels take 172). Images of 1, 3 or 4 channels have one block without padding, whose
+rows may be padded. Samples of a batch follow one another.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ....native import kernels
+from ...formats.rknn.model import Tensor, TensorLayout
+
+_SURFACE_PIXELS = 4
+_ROW_BYTES = 16
+
+
+class TensorBuffer:
+    """One tensor's place in an internal memory, bound once.
+
+    `memory` is a one-dimensional uint8 array, which is shared, not copied. One thread at a time.
+    Raises `ModelError` for a tensor that doesn't lie in it, or has elements NumPy doesn't have.
+    """
+
+    def __init__(self, memory: NDArray[np.uint8], tensor: Tensor) -> None:
+        self.tensor = tensor
+        dtype = element_dtype(tensor)
+        shape, strides = _geometry(tensor, dtype.itemsize)
+        reach = sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True))
+        end = tensor.offset + reach + dtype.itemsize
+        if end > memory.size or 0 in shape:
+            raise ModelError(
+                f"tensor {tensor.name!r} {shape} ends at byte {end} of an internal memory of "
+                f"{memory.size} bytes"
+            )
+        self.array: NDArray[Any] = np.ndarray(shape, dtype, memory, tensor.offset, strides)
+        self._is_blocked = len(shape) == 5
+        self._channels = math.prod(tensor.shape) // math.prod(
+            np.take(shape, (0, 2, 3)) if self._is_blocked else shape
+        )
+
+    def read(self, out: NDArray[Any]) -> None:
+        """Copy the tensor to an array of its logical shape, cast to that one's dtype."""
+        if self._is_blocked:
+            self._unpack(out.reshape(self._image_shape))
+        else:
+            kernels.convert(self.array, out.reshape(self.array.shape))
+
+    def write(self, values: NDArray[Any]) -> None:
+        """Copy values of the logical shape in, cast to the tensor's dtype; padding becomes 0."""
+        if self._is_blocked:
+            self._pack(values.reshape(self._image_shape))
+        else:
+            kernels.convert(values.reshape(self.array.shape), self.array)
+
+    @property
+    def _image_shape(self) -> tuple[int, int, int, int]:
+        n, _, h, w, _ = self.array.shape
+        return n, self._channels, h, w
+
+    def _unpack(self, image: NDArray[Any]) -> None:
+        if self.array.flags.c_contiguous:
+            kernels.unpack(self.array, image)
+        elif self.array.shape[1] == 1:
+            kernels.convert(self.array[:, 0, :, :, : self._channels].transpose(0, 3, 1, 2), image)
+        else:
+            n, channels, h, w = image.shape
+            surfaces = self._surfaces()
+            whole = np.empty((n, channels, 1, surfaces.shape[3]), image.dtype)
+            kernels.unpack(surfaces, whole)
+            np.copyto(image, whole[:, :, 0, : h * w].reshape(image.shape))
+
+    def _pack(self, image: NDArray[Any]) -> None:
+        if self.array.flags.c_contiguous:
+            kernels.pack(image, self.array)
+        elif self.array.shape[1] == 1:
+            kernels.convert(image.transpose(0, 2, 3, 1), self.array[:, 0, :, :, : self._channels])
+        else:
+            n, channels, h, w = image.shape
+            surfaces = self._surfaces()
+            whole = np.zeros((n, channels, 1, surfaces.shape[3]), image.dtype)
+            whole[:, :, 0, : h * w] = image.reshape(n, channels, h * w)
+            kernels.pack(whole, surfaces)
+
+    def _surfaces(self) -> NDArray[Any]:
+        """The blocks with the pixels that pad them, as one contiguous row: (N, C1, 1, S, C2)."""
+        n, c1, _, _, c2 = self.array.shape
+        pixels = self.array.strides[1] // (c2 * self.array.itemsize)
+        return np.ndarray(
+            (n, c1, 1, pixels, c2), self.array.dtype, self.array.base, self.tensor.offset
+        )
+
+
+def element_dtype(tensor: Tensor) -> np.dtype[Any]:
+    """NumPy's dtype for a tensor's elements; `ModelError` where it has none."""
+    dtype = tensor.element.dtype
+    if dtype is None or dtype.numpy_name is None:
+        raise ModelError(f"tensor {tensor.name!r} has elements of type {tensor.element.name}")
+    return dtype.numpy
+
+
+def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape in memory and the strides in bytes."""
+    shape = tensor.native_shape or (1,)
+    if tensor.layout is not TensorLayout.BLOCKED or len(shape) != 5:
+        if math.prod(shape) != math.prod(tensor.shape):
+            raise ModelError(
+                f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
+            )
+        return shape, _contiguous(shape, itemsize)
+    n, c1, h, w, c2 = shape
+    pixel = c2 * itemsize
+    row = w * pixel
+    if c1 == 1:
+        padded = _round_up(row, _ROW_BYTES * c2) if tensor.size > n * h * row else row
+        row = padded if tensor.size == n * h * padded else row
+        surface = h * row
+    else:
+        surface = (_round_up(h * w, _SURFACE_PIXELS) if h * w > 1 else 1) * pixel
+    _check_channels(tensor, shape)
+    return shape, (c1 * surface, surface, row, pixel, itemsize)
+
+
+def _check_channels(tensor: Tensor, shape: tuple[int, ...]) -> None:
+    n, c1, h, w, c2 = shape
+    channels, rest = divmod(math.prod(tensor.shape), max(1, n * h * w))
+    if rest or not 0 < channels <= c1 * c2:
+        raise ModelError(
+            f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
+        )
+
+
+def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

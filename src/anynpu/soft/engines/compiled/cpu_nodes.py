@@ -1,0 +1,251 @@
+"""Nodes that the vendor's runtime leaves to the CPU: dequantise, ONNX Runtime, quantise.
+
+The compiler keeps ONNX's operators and attributes for them, so each becomes a model of one node,
+built when the file is loaded and shared by all contexts. The vendor's own code for these nodes
+isn't public; rounding to the output's type may differ from it by one step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ....layouts import dequantize_affine, quantize_affine
+from ....tensor import Quantization
+from ...formats.rknn.model import CompiledModel, Graph, Node, Tensor
+from .buffers import TensorBuffer, element_dtype
+
+_RENAMES = {"exSoftmax13": "Softmax"}
+_RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_OPSETS = (21, 18, 13, 11, 9)
+_PLACEHOLDER = "empty_placeholder"
+_SCRATCH = "_exSecondary"
+
+Compute = Callable[[Sequence[NDArray[Any]]], Sequence[NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class CpuNode:
+    """One node, ready to run: any thread, any number at a time.
+
+    `inputs` are the tensors that it reads from memory, in the order in which `compute` takes them
+    as real values of their logical shapes; `outputs` those that it writes.
+    """
+
+    node: Node
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    compute: Compute
+
+    def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
+        """What computes the node in an internal memory; one thread at a time."""
+        sources = [TensorBuffer(memory, tensor) for tensor in self.inputs]
+        targets = [TensorBuffer(memory, tensor) for tensor in self.outputs]
+
+        def run() -> None:
+            results = self.compute([_real_values(source) for source in sources])
+            for target, values in zip(targets, results, strict=True):
+                _store(self.node, target, values)
+
+        return run
+
+
+@dataclass(frozen=True)
+class Move:
+    """A node that only gives its input's elements another shape."""
+
+    node: Node
+    source: Tensor
+    target: Tensor
+
+    def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
+        """What computes the node in an internal memory; one thread at a time."""
+        source, target = TensorBuffer(memory, self.source), TensorBuffer(memory, self.target)
+        between: NDArray[Any] = np.empty(self.source.shape, element_dtype(self.source))
+
+        def run() -> None:
+            source.read(between)
+            target.write(between)
+
+        return run
+
+
+def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode | Move:
+    """A CPU node of a graph; raises `ModelError` that names the node where it can't be computed."""
+    operands = [graph.tensors[index] if index >= 0 else None for index in node.inputs]
+    outputs = tuple(graph.tensors[index] for index in node.outputs if index >= 0)
+    if not outputs:
+        raise ModelError(f"CPU node {node.index} {node.name!r} has no output")
+    first = operands[0] if operands else None
+    if node.op_type in _RESHAPES and first is not None and _holds_the_same(first, outputs[0]):
+        return Move(node, first, outputs[0])
+    wanted = [tensor for tensor in operands if tensor is None or _SCRATCH not in tensor.name]
+    names, constants, sources = _name_operands(model, node, wanted)
+    compute = _build(node, names, constants, sources, outputs)
+    return CpuNode(node, tuple(sources), outputs, compute)
+
+
+def _holds_the_same(source: Tensor, target: Tensor) -> bool:
+    """Whether an element's bytes mean the same value in both."""
+    return (
+        source.kind.is_internal
+        and source.element is target.element
+        and source.quantization == target.quantization
+        and math.prod(source.shape) == math.prod(target.shape)
+    )
+
+
+def _name_operands(
+    model: CompiledModel, node: Node, operands: Sequence[Tensor | None]
+) -> tuple[list[str], dict[str, NDArray[Any]], list[Tensor]]:
+    """ONNX's names of the operands, the constants' values by name, and the other tensors."""
+    names: list[str] = []
+    constants: dict[str, NDArray[Any]] = {}
+    sources: list[Tensor] = []
+    for tensor in operands:
+        if tensor is None or tensor.name.startswith(_PLACEHOLDER):
+            names.append("")
+        elif tensor.section:
+            names.append(f"constant{len(constants)}")
+            constants[names[-1]] = _constant(model, node, tensor)
+        else:
+            names.append(f"input{len(sources)}")
+            sources.append(tensor)
+    while names and not names[-1]:
+        names.pop()
+    return names, constants, sources
+
+
+def _constant(model: CompiledModel, node: Node, tensor: Tensor) -> NDArray[Any]:
+    dtype = element_dtype(tensor)
+    data = model.data(tensor)
+    needed = math.prod(tensor.shape) * dtype.itemsize
+    if len(data) < needed:
+        raise ModelError(
+            f"CPU node {node.index} {node.name!r}: constant {tensor.name!r} of shape "
+            f"{tensor.shape} has {len(data)} bytes, {needed} are needed"
+        )
+    return _as_real(np.frombuffer(data[:needed], dtype).reshape(tensor.shape), tensor.quantization)
+
+
+def _build(
+    node: Node,
+    names: Sequence[str],
+    constants: Mapping[str, NDArray[Any]],
+    sources: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+) -> Compute:
+    """The node as an ONNX Runtime session of the newest set of operators that takes its form."""
+    import onnxruntime
+
+    op_type = _RENAMES.get(node.op_type, node.op_type)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    problem: Exception | None = None
+    for opset in _OPSETS:
+        try:
+            model = _one_node_model(op_type, node, names, constants, sources, len(outputs), opset)
+            session = onnxruntime.InferenceSession(
+                model, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # ONNX Runtime's errors have no base of their own
+            problem = problem or error
+            continue
+        return _running(node, session)
+    raise ModelError(
+        f"CPU node {node.index} {node.name!r} of type {node.op_type} can't be computed: {problem}"
+    )
+
+
+def _one_node_model(
+    op_type: str,
+    node: Node,
+    names: Sequence[str],
+    constants: Mapping[str, NDArray[Any]],
+    sources: Sequence[Tensor],
+    outputs: int,
+    opset: int,
+) -> bytes:
+    import onnx
+    from onnx import helper, numpy_helper
+
+    schema = onnx.defs.get_schema(op_type, opset)
+    given = {**node.options, **node.attributes}
+    attributes = {name: value for name, value in given.items() if name in schema.attributes}
+    results = [f"output{number}" for number in range(outputs)]
+    graph = helper.make_graph(
+        [helper.make_node(op_type, names[: schema.max_input], results, **attributes)],
+        node.op_type,
+        [
+            helper.make_tensor_value_info(
+                f"input{number}", helper.np_dtype_to_tensor_dtype(_real_dtype(tensor)), tensor.shape
+            )
+            for number, tensor in enumerate(sources)
+        ],
+        [onnx.ValueInfoProto(name=name) for name in results],
+        [numpy_helper.from_array(values, name) for name, values in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8
+    return bytes(model.SerializeToString())
+
+
+def _running(node: Node, session: Any) -> Compute:
+    names = [entry.name for entry in session.get_inputs()]
+
+    def compute(values: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        try:
+            results: Sequence[NDArray[Any]] = session.run(
+                None, dict(zip(names, values, strict=False))
+            )
+        except Exception as error:  # ONNX Runtime's errors have no base of their own
+            raise ModelError(f"CPU node {node.index} {node.name!r}: {error}") from error
+        return results
+
+    return compute
+
+
+def _real_dtype(tensor: Tensor) -> np.dtype[Any]:
+    dtype = element_dtype(tensor)
+    is_real = tensor.quantization is not None or dtype.kind == "f"
+    return np.dtype(np.float32) if is_real else dtype
+
+
+def _real_values(buffer: TensorBuffer) -> NDArray[Any]:
+    tensor = buffer.tensor
+    if tensor.quantization is None:
+        values: NDArray[Any] = np.empty(tensor.shape, _real_dtype(tensor))
+        buffer.read(values)
+        return values
+    held: NDArray[Any] = np.empty(tensor.shape, element_dtype(tensor))
+    buffer.read(held)
+    return _as_real(held, tensor.quantization)
+
+
+def _as_real(values: NDArray[Any], quantization: Quantization | None) -> NDArray[Any]:
+    if quantization is not None:
+        return dequantize_affine(values, quantization.scale, quantization.zero_point)
+    return values.astype(np.float32) if values.dtype.kind == "f" else values
+
+
+def _store(node: Node, target: TensorBuffer, values: NDArray[Any]) -> None:
+    tensor = target.tensor
+    if values.size != math.prod(tensor.shape):
+        raise ModelError(
+            f"CPU node {node.index} {node.name!r} gives the shape {values.shape} for "
+            f"{tensor.name!r} of {tensor.shape}"
+        )
+    values = values.reshape(tensor.shape)
+    if tensor.quantization is not None:
+        dtype = element_dtype(tensor)
+        real = np.ascontiguousarray(values, np.float32)
+        scale, zero_point = tensor.quantization.scale, tensor.quantization.zero_point
+        values = quantize_affine(real, scale, zero_point, dtype)
+    target.write(values)
