@@ -1,8 +1,12 @@
 """Tensors in a compiled graph's internal memory, in the layout that the file gives them.
 
 Channels come in blocks (N, C1, H, W, C2); surfaces of several blocks begin at multiples of four
-pixels (13 x 13 pixels take 172). Images of 1, 3 or 4 channels have one block without padding, whose
-rows may be padded. Samples of a batch follow one another.
+pixels (13 x 13 pixels take 172). Images of 1, 3 or 4 channels have one block without padding.
+Samples of a batch follow one another.
+
+A board's rows of such an image are padded to 16 bytes a channel, and where their width needs it, the
+graph's first task fills the padding. The tasks that read the image say its true width, so here rows
+are not padded, and that task is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +22,6 @@ from ....native import kernels
 from ...formats.rknn.model import Tensor, TensorLayout
 
 _SURFACE_PIXELS = 4
-_ROW_BYTES = 16
 
 
 class TensorBuffer:
@@ -67,8 +70,6 @@ class TensorBuffer:
     def _unpack(self, image: NDArray[Any]) -> None:
         if self.array.flags.c_contiguous:
             kernels.unpack(self.array, image)
-        elif self.array.shape[1] == 1:
-            kernels.convert(self.array[:, 0, :, :, : self._channels].transpose(0, 3, 1, 2), image)
         else:
             n, channels, h, w = image.shape
             surfaces = self._surfaces()
@@ -79,8 +80,6 @@ class TensorBuffer:
     def _pack(self, image: NDArray[Any]) -> None:
         if self.array.flags.c_contiguous:
             kernels.pack(image, self.array)
-        elif self.array.shape[1] == 1:
-            kernels.convert(image.transpose(0, 2, 3, 1), self.array[:, 0, :, :, : self._channels])
         else:
             n, channels, h, w = image.shape
             surfaces = self._surfaces()
@@ -117,12 +116,8 @@ def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int
     n, c1, h, w, c2 = shape
     pixel = c2 * itemsize
     row = w * pixel
-    if c1 == 1:
-        padded = _round_up(row, _ROW_BYTES * c2) if tensor.size > n * h * row else row
-        row = padded if tensor.size == n * h * padded else row
-        surface = h * row
-    else:
-        surface = (_round_up(h * w, _SURFACE_PIXELS) if h * w > 1 else 1) * pixel
+    is_aligned = c1 > 1 and h * w > 1
+    surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
     _check_channels(tensor, shape)
     return shape, (c1 * surface, surface, row, pixel, itemsize)
 
