@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +12,20 @@ from ....errors import ModelError
 from ...formats.rknn.model import CompiledModel, Graph
 from ...formats.rknn.model import Generation as FileGeneration
 from ...formats.rknn.model import Task as CommandTask
+from .addresses import AbsoluteAddresses, AddressSpace, RelocatedAddresses
 from .decode import decode_task
 from .decode.context import Context
-from .generations import Generation
+from .generations import GENERATIONS
 from .machine import TaskState, run_commands
-from .memory import INTERNAL, Buffer, Memory, MemoryMap
+from .memory import INTERNAL, Memory, MemoryMap
 from .reference import run_task
-from .registers import DpuDestination, PpuDestination
+from .registers import NAMES, DpuDestination, PpuDestination
 from .tasks import Address, Task
 from .view import TaskRegisters
 
-_GENERATIONS = {FileGeneration.V2: Generation()}
+_OUTPUT = "OutputOperator"
+_MICRO_COMMANDS = 2
+"""The section from which RV1106's addresses count."""
 
 
 class PreparedGraph:
@@ -76,26 +80,27 @@ def prepare(model: CompiledModel, graph: Graph, cores: int = 1) -> PreparedGraph
     A node's tasks on several cores run one core after another. Raises `ModelError`, which names
     node, task, register and value, for what isn't known.
     """
+    generation = GENERATIONS.get(model.generation)
+    if generation is None:
+        raise ModelError(f"files for {model.target} ({model.generation.value}) can't be executed")
     sections = {
         number: np.frombuffer(data, np.uint8)
         for number, data in enumerate(model.sections)
         if number != INTERNAL
     }
     commands = np.frombuffer(graph.commands, "<u8")
+    known, inert = {*NAMES, *generation.own}, generation.own_inert
     states = [
         state
         for queue in _queues(graph, cores)
-        for state in run_commands(commands, queue, graph.relocations)
+        for state in run_commands(commands, queue, graph.relocations, known, inert)
     ]
-    buffers = _buffers(graph)
-    memory = MemoryMap(model.memory.internal, sections, buffers, _written(states, buffers))
-    generation = _GENERATIONS.get(model.generation)
-    if generation is None:
-        raise ModelError(f"files for {model.target} ({model.generation.value}) can't be executed")
+    addresses = _address_space(model, graph)
+    memory = MemoryMap(model.memory.internal, sections, _written(states, addresses))
     context = Context(generation, memory)
     tasks: dict[int, list[Task]] = {}
     for state in states:
-        task = _decode(state, graph, context)
+        task = _decode(state, graph, context, addresses)
         if task:
             tasks.setdefault(state.node, []).append(task)
     return PreparedGraph(
@@ -106,24 +111,28 @@ def prepare(model: CompiledModel, graph: Graph, cores: int = 1) -> PreparedGraph
     )
 
 
-def _buffers(graph: Graph) -> dict[str, Buffer]:
-    """Where the buffers lie that relocations name."""
-    return {
-        tensor.name: Buffer(Address(tensor.section, tensor.offset), tensor.size)
-        for tensor in graph.tensors
-        if tensor.section or tensor.kind.is_internal
-    }
+def _address_space(model: CompiledModel, graph: Graph) -> AddressSpace:
+    if model.generation is FileGeneration.MICRO:
+        sizes = [len(section) for section in model.sections]
+        numbers = range(_MICRO_COMMANDS, len(sizes))
+        return AbsoluteAddresses([*((number, sizes[number]) for number in numbers), (INTERNAL, 0)])
+    return RelocatedAddresses(
+        {
+            tensor.name: Address(tensor.section, tensor.offset)
+            for tensor in graph.tensors
+            if tensor.section or tensor.kind.is_internal
+        }
+    )
 
 
-def _written(states: list[TaskState], buffers: Mapping[str, Buffer]) -> frozenset[int]:
+def _written(states: Iterable[TaskState], addresses: AddressSpace) -> frozenset[int]:
     """The data sections that some task writes."""
-    names = {
-        state.relocations[register.number].buffer
-        for state in states
-        for register in (DpuDestination, PpuDestination)
-        if register.number in state.relocations and not state.loads_tables
-    }
-    sections = {buffers[name].address.section for name in names if name in buffers}
+    sections = set()
+    for state in states:
+        for register in (DpuDestination, PpuDestination):
+            if register.number in state.words and not state.loads_tables:
+                with suppress(LookupError):
+                    sections.add(addresses.find(register.number, state).section)
     return frozenset(sections - {INTERNAL})
 
 
@@ -139,14 +148,19 @@ def _queues(graph: Graph, cores: int) -> Iterator[tuple[CommandTask, ...]]:
         place += count
 
 
-def _decode(state: TaskState, graph: Graph, context: Context) -> Task | None:
+def _decode(
+    state: TaskState, graph: Graph, context: Context, addresses: AddressSpace
+) -> Task | None:
     if state.loads_tables:
         # Besides the tables, such a task copies one atom that nothing reads.
         return None
     if state.node >= len(graph.nodes):
         raise ModelError(f"task {state.index} belongs to node {state.node}, which isn't there")
-    words = context.generation.translate(state.words, state.enable_mask)
-    view = TaskRegisters(state, graph.nodes[state.node].name, words, context.memory.buffers)
+    node = graph.nodes[state.node]
+    if node.op_type == _OUTPUT:
+        # Converts an output to rows in scratch memory; it is read as it is instead.
+        return None
+    view = TaskRegisters(state, node.name, context.generation.translate(state), addresses)
     try:
         return decode_task(view, context)
     except ModelError as error:

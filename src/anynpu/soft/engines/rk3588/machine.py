@@ -10,7 +10,7 @@ Nothing depends on data, so this runs once, when a model is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,6 @@ from .registers import (
     CORE,
     LUT_ACCESS_CFG,
     LUT_ACCESS_DATA,
-    NAMES,
     POINTER,
     sign_extend,
 )
@@ -107,10 +106,13 @@ def run_commands(
     commands: NDArray[np.uint64],
     tasks: Sequence[Task],
     relocations: Mapping[int, Relocation],
+    known: Collection[int],
+    inert: Collection[int],
 ) -> Iterator[TaskState]:
     """The register state of each task of one core's list, in order.
 
     `commands` are the file's 64-bit command words, `relocations` goes by the number of the word.
+    Registers in `known` are kept, those in `inert` dropped.
     Raises `ModelError` for a task beyond the
     commands, and for a register that no known block has.
     """
@@ -124,7 +126,7 @@ def run_commands(
                 f"task {task.index} of node {task.node} has commands {task.first_command} to "
                 f"{end}, but the file has {commands.size}"
             )
-        loads = _execute(commands, task, relocations, blocks, tables)
+        loads = _execute(commands, task, relocations, blocks, tables, known, inert)
         yield _start(task, blocks, tables, loads)
 
 
@@ -134,6 +136,8 @@ def _execute(
     relocations: Mapping[int, Relocation],
     blocks: dict[int, _Block],
     tables: _Tables,
+    known: Collection[int],
+    inert: Collection[int],
 ) -> bool:
     """Run one task's commands; whether they write the tables."""
     loads = tables.writes = False
@@ -146,11 +150,11 @@ def _execute(
             loads = loads or tables.writes
         elif register == LUT_ACCESS_CFG:
             tables.access(value)
-        elif register in NAMES:
+        elif register in known:
             blocks[register >> 12].write(register, value, relocations.get(place))
         elif register & 0xFFF == POINTER and register >> 12 in BLOCKS:
             blocks[register >> 12].set_pointer(value)
-        elif register >> 12:
+        elif register >> 12 and register not in inert:
             # Registers of the program controller (0x0xxx) only chain tasks.
             raise ModelError(
                 f"task {task.index} of node {task.node} writes {value:#x} to the register "

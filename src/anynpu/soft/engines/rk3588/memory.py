@@ -40,14 +40,6 @@ class Strided:
         return low, high + 1
 
 
-@dataclass(frozen=True)
-class Buffer:
-    """A named buffer of the file: where it begins, and its size in bytes."""
-
-    address: Address
-    size: int
-
-
 class MemoryMap:
     """What addresses a model's tasks may use; finds out how much internal memory they need.
 
@@ -59,13 +51,11 @@ class MemoryMap:
         self,
         internal_bytes: int,
         sections: Mapping[int, NDArray[np.uint8]],
-        buffers: Mapping[str, Buffer],
         written: frozenset[int] = frozenset(),
     ) -> None:
         self._internal_bytes = internal_bytes
         self.written = written
         self.needed_bytes = internal_bytes
-        self.buffers = buffers
         self._sections = dict(sections)
 
     @property

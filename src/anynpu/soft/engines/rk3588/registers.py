@@ -2,8 +2,8 @@
 
 Names are those of the open rocket driver (Mesa, `registers.xml`, MIT) and of the RK3588 TRM,
 part 1, section 36.4. Registers are told apart by their number alone: its top four bits are the
-block. `NAMES` also holds those that only steer buffers, clocks and bursts, which change when a
-result is there and not what it is. Strides that the manual counts in atoms of 16 bytes from bit 4
+block. `INERT` are those that only steer buffers, clocks and bursts, which change when a result is
+there and not what it is. Strides that the manual counts in atoms of 16 bytes from bit 4
 on are byte counts as a whole, and are declared as such.
 """
 
@@ -636,41 +636,38 @@ class PpuSourceSurface(Register, number=0x7028, title="PPU_RDMA_SRC_SURF_STRIDE"
 ALWAYS_ZERO = frozenset({0x1060, 0x1064, 0x1074, 0x3030, 0x40C4, *range(0x1140, 0x1180, 4)})
 """Registers without a known effect: any other value than 0 is refused."""
 
-NAMES.update(
-    {
-        0x1008: "CNA_OPERATION_ENABLE",
-        0x1010: "CNA_CONV_CON2",
-        0x1028: "CNA_DATA_SIZE2",
-        0x102C: "CNA_DATA_SIZE3",
-        0x1040: "CNA_CBUF_CON0",
-        0x1044: "CNA_CBUF_CON1",
-        0x1060: "CNA_FC_CON0",
-        0x1064: "CNA_FC_CON1",
-        0x1074: "CNA_FC_CON2",
-        0x1078: "CNA_DMA_CON0",
-        0x1084: "CNA_FC_DATA_SIZE0",
-        0x1088: "CNA_FC_DATA_SIZE1",
-        0x1090: "CNA_CLK_GATE",
-        **{0x1140 + 4 * place: f"CNA_DCOMP_AMOUNT{place}" for place in range(16)},
-        0x1180: "CNA_CVT_CON5",
-        0x3008: "CORE_OPERATION_ENABLE",
-        0x300C: "CORE_MAC_GATING",
-        0x3030: "CORE_3030",
-        0x4008: "DPU_OPERATION_ENABLE",
-        **{0x4090 + 4 * place: f"DPU_EW_OP_VALUE_{place}" for place in range(1, 8)},
-        0x40C4: "DPU_40C4",
-        LUT_ACCESS_CFG: "DPU_LUT_ACCESS_CFG",
-        LUT_ACCESS_DATA: "DPU_LUT_ACCESS_DATA",
-        0x5008: "RDMA_OPERATION_ENABLE",
-        0x5068: "RDMA_WEIGHT",
-        0x6008: "PPU_OPERATION_ENABLE",
-        0x6020: "PPU_DATA_CUBE_OUT_CHANNEL",
-        0x6048: "PPU_PADDING_VALUE_2_CFG",
-        0x60DC: "PPU_MISC_CTRL",
-        0x7008: "PPU_RDMA_OPERATION_ENABLE",
-        0x700C: "PPU_RDMA_CUBE_IN_WIDTH",
-        0x7010: "PPU_RDMA_CUBE_IN_HEIGHT",
-        0x7014: "PPU_RDMA_CUBE_IN_CHANNEL",
-        0x7030: "PPU_RDMA_DATA_FORMAT",
-    }
-)
+INERT: dict[int, str] = {
+    0x1008: "CNA_OPERATION_ENABLE",
+    0x1010: "CNA_CONV_CON2",
+    0x1028: "CNA_DATA_SIZE2",
+    0x102C: "CNA_DATA_SIZE3",
+    0x1040: "CNA_CBUF_CON0",
+    0x1044: "CNA_CBUF_CON1",
+    0x1060: "CNA_FC_CON0",
+    0x1064: "CNA_FC_CON1",
+    0x1074: "CNA_FC_CON2",
+    0x1078: "CNA_DMA_CON0",
+    0x1084: "CNA_FC_DATA_SIZE0",
+    0x1088: "CNA_FC_DATA_SIZE1",
+    0x1090: "CNA_CLK_GATE",
+    **{0x1140 + 4 * place: f"CNA_DCOMP_AMOUNT{place}" for place in range(16)},
+    0x1180: "CNA_CVT_CON5",
+    0x3008: "CORE_OPERATION_ENABLE",
+    0x300C: "CORE_MAC_GATING",
+    0x3030: "CORE_3030",
+    0x4008: "DPU_OPERATION_ENABLE",
+    **{0x4090 + 4 * place: f"DPU_EW_OP_VALUE_{place}" for place in range(1, 8)},
+    0x40C4: "DPU_40C4",
+    0x5008: "RDMA_OPERATION_ENABLE",
+    0x5068: "RDMA_WEIGHT",
+    0x6008: "PPU_OPERATION_ENABLE",
+    0x6020: "PPU_DATA_CUBE_OUT_CHANNEL",
+    0x6048: "PPU_PADDING_VALUE_2_CFG",
+    0x60DC: "PPU_MISC_CTRL",
+    0x7008: "PPU_RDMA_OPERATION_ENABLE",
+    0x700C: "PPU_RDMA_CUBE_IN_WIDTH",
+    0x7010: "PPU_RDMA_CUBE_IN_HEIGHT",
+    0x7014: "PPU_RDMA_CUBE_IN_CHANNEL",
+    0x7030: "PPU_RDMA_DATA_FORMAT",
+}
+NAMES.update(INERT)

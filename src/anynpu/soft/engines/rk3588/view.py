@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from ....errors import ModelError
+from .addresses import AddressSpace
 from .machine import TaskState
-from .memory import Buffer
-from .registers import ALWAYS_ZERO, NAMES, REGISTERS, Field, Register, sign_extend
+from .registers import ALWAYS_ZERO, INERT, NAMES, REGISTERS, Field, Register, sign_extend
 from .tasks import Address
 
 
@@ -22,12 +22,12 @@ class TaskRegisters:
         state: TaskState,
         node_name: str,
         words: Mapping[int, int],
-        buffers: Mapping[str, Buffer],
+        addresses: AddressSpace,
     ) -> None:
         self.state = state
         self._node_name = node_name
         self._words = words
-        self._buffers = buffers
+        self._addresses = addresses
         self._check()
 
     def __getitem__(self, field: Field) -> int:
@@ -49,23 +49,12 @@ class TaskRegisters:
         """A whole register as a float32."""
         return float(np.uint32(self.word(register)).view(np.float32))
 
-    def has_address(self, register: type[Register]) -> bool:
-        """Whether the file says which buffer the register points to."""
-        return register.number in self.state.relocations
-
     def address(self, register: type[Register]) -> Address:
         """The place that an address register points to."""
-        relocation = self.state.relocations.get(register.number)
-        if relocation is None:
-            raise self.error(register, "no relocation says which buffer the address belongs to")
-        buffer = self._buffers.get(relocation.buffer)
-        if buffer is None:
-            raise self.error(
-                register,
-                f"it points to the buffer {relocation.buffer!r}, which the file doesn't describe",
-            )
-        base = buffer.address
-        return Address(base.section, base.offset + relocation.addend)
+        try:
+            return self._addresses.find(register.number, self.state)
+        except LookupError as error:
+            raise self.error(register, str(error)) from None
 
     def error(self, where: Field | type[Register], problem: str) -> ModelError:
         """An exception that names node, task, register and value."""
@@ -84,7 +73,7 @@ class TaskRegisters:
         for number, word in self._words.items():
             if problem := _problem(number, word):
                 raise self.failure(
-                    f"register {NAMES[number]} ({number:#06x}) = {word:#x}: {problem}"
+                    f"register {NAMES.get(number, '?')} ({number:#06x}) = {word:#x}: {problem}"
                 )
 
 
@@ -93,9 +82,11 @@ def _problem(number: int, word: int) -> str:
     """Why a register's value isn't understood, or nothing."""
     if number in ALWAYS_ZERO:
         return "only 0 is known" if word else ""
+    if number in INERT:
+        return ""
     register = REGISTERS.get(number)
     if register is None:
-        return ""
+        return "the register has no known meaning"
     if unknown := word & ~register.known_bits:
         return f"the bits {unknown:#x} have no known meaning"
     for field in register.fields:

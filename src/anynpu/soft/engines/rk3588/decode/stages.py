@@ -109,7 +109,7 @@ def decode_dpu(
 def bs_operands(task: TaskRegisters, context: Context, channels: int, is_float: bool) -> _Parts:
     """The per-channel operands of BS that memory holds, by name."""
     use = task[RdmaBs.DATA_USE] if task.state.enable_mask & RDMA_ENABLED else 0
-    if not use or task[DpuBs.BYPASS] or not task.has_address(RdmaBsAddress):
+    if not use or task[DpuBs.BYPASS]:
         return {}
     block = OperandBlock(use, channels, is_float, context.generation.operand_group)
     return context.operands(task.address(RdmaBsAddress), block)
@@ -129,7 +129,7 @@ def decode_weight_offset(task: TaskRegisters, is_float: bool, parts: _Parts) -> 
 
 def _bn_operands(task: TaskRegisters, context: Context, channels: int, is_float: bool) -> _Parts:
     use = task[RdmaBn.DATA_USE] if task.state.enable_mask & RDMA_ENABLED else 0
-    if not use or task[DpuBn.BYPASS] or not task.has_address(RdmaBnAddress):
+    if not use or task[DpuBn.BYPASS]:
         return {}
     block = OperandBlock(use, channels, is_float, context.generation.operand_group)
     return context.operands(task.address(RdmaBnAddress), block)

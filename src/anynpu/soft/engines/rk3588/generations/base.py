@@ -1,7 +1,6 @@
-"""What differs between the chips: atoms, groups, and the notation of some registers.
+"""What may differ between the chips: atoms, groups, and the notation of some registers.
 
-A generation turns its registers into RK3588's notation; decoding is written once, for that. The
-differences are those of `facts` about RK3566/RK3568 ("RKNPU lite") and RV1103/RV1106 ("t3").
+A generation turns its registers into RK3588's notation; decoding is written once, for that.
 """
 
 from __future__ import annotations
@@ -9,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .registers import CnaConv1, CnaDma1, CnaDma2
-from .tasks import Element
-from .view import TaskRegisters
+from ..machine import TaskState
+from ..registers import CnaConv1, CnaDma1, CnaDma2
+from ..tasks import Element
+from ..view import TaskRegisters
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,15 @@ class Generation:
         """Bytes of a pixel in one channel block."""
         return self.wide_atom if element.size == 4 else self.atom
 
-    def translate(self, words: dict[int, int], enable_mask: int) -> dict[int, int]:
-        """The registers in RK3588's notation."""
-        return words
+    own: frozenset[int] = frozenset()
+    """Registers that only this generation has; `translate` uses them up."""
+
+    own_inert: frozenset[int] = frozenset()
+    """Registers that only this generation has, without an effect on results."""
+
+    def translate(self, state: TaskState) -> dict[int, int]:
+        """A task's registers in RK3588's notation."""
+        return state.words
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         """Bytes between rows, and between surfaces, of a convolution's input."""
