@@ -160,10 +160,8 @@ def _decode(
     if node.op_type == _OUTPUT:
         # Converts an output to rows in scratch memory; it is read as it is instead.
         return None
-    view = TaskRegisters(state, node.name, context.generation.translate(state), addresses)
     try:
-        return decode_task(view, context)
+        words = context.generation.translate(state)
+        return decode_task(TaskRegisters(state, words, addresses), context)
     except ModelError as error:
-        if str(error).startswith("node "):
-            raise
-        raise view.failure(str(error)) from error
+        raise ModelError(f"node {node.name!r}, task {state.index}: {error}") from None

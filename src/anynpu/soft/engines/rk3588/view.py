@@ -20,12 +20,10 @@ class TaskRegisters:
     def __init__(
         self,
         state: TaskState,
-        node_name: str,
         words: Mapping[int, int],
         addresses: AddressSpace,
     ) -> None:
         self.state = state
-        self._node_name = node_name
         self._words = words
         self._addresses = addresses
         self._check()
@@ -57,24 +55,19 @@ class TaskRegisters:
             raise self.error(register, str(error)) from None
 
     def error(self, where: Field | type[Register], problem: str) -> ModelError:
-        """An exception that names node, task, register and value."""
+        """An exception that names register and value; who decodes a task adds which it is."""
         register = where.register if isinstance(where, Field) else where
         field = f" ({where.name} = {self[where]})" if isinstance(where, Field) else ""
-        return self.failure(
+        return ModelError(
             f"register {register.title} ({register.number:#06x}) = {self.word(register):#x}"
             f"{field}: {problem}"
         )
 
-    def failure(self, problem: str) -> ModelError:
-        """An exception that names node and task."""
-        return ModelError(f"node {self._node_name!r}, task {self.state.index}: {problem}")
-
     def _check(self) -> None:
         for number, word in self._words.items():
             if problem := _problem(number, word):
-                raise self.failure(
-                    f"register {NAMES.get(number, '?')} ({number:#06x}) = {word:#x}: {problem}"
-                )
+                name = NAMES.get(number, "?")
+                raise ModelError(f"register {name} ({number:#06x}) = {word:#x}: {problem}")
 
 
 @lru_cache(maxsize=1 << 16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .....errors import ModelError
 from ..registers import (
     DpuBn,
     DpuBs,
@@ -59,7 +60,7 @@ def decode_task(task: TaskRegisters, context: Context) -> Task:
         return _convolution(task, context)
     if mask & ~_PPU == _DPU | _RDMA:
         return _from_memory(task, context)
-    raise task.failure(f"the enable mask {task.state.enable_mask:#x} is not known")
+    raise ModelError(f"the enable mask {task.state.enable_mask:#x} is not known")
 
 
 def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:

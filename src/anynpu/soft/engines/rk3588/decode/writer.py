@@ -48,7 +48,7 @@ def decode_writer(
         context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
         return dense
     return context.check_writer(
-        _transposer(task) or _packed(task) or _blocks(task, context, shape, element, atom),
+        _transposer(task, context) or _packed(task) or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),
     )
 
@@ -63,7 +63,9 @@ def _line(task: TaskRegisters, width: int, atom: int) -> int:
     return (width + task[DpuNotch.NOTCH_ADDR_0]) * atom
 
 
-def _transposer(task: TaskRegisters) -> Writer | None:
+def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
+    if task[DpuFeatureMode.TP_EN] and context.generation.atom != ATOM:
+        raise task.error(DpuFeatureMode.TP_EN, "transposing is only known for atoms of 16 bytes")
     width = task[DpuWriteSize1.WIDTH_WDMA] + 1
     surface = task.stride(DpuSurfaceStride)
     line = _line(task, width, ATOM)

@@ -116,7 +116,10 @@ def _translate_convolution(words: dict[int, int]) -> None:
 
 
 def _translate_dpu(words: dict[int, int]) -> None:
-    words[DpuFeatureMode.number] = DpuFeatureMode.OUTPUT_MODE.put(2)
+    transposes = DpuFeatureMode.TP_EN.of(words.get(DpuFeatureMode.number, 0))
+    words[DpuFeatureMode.number] = DpuFeatureMode.OUTPUT_MODE.put(2) | DpuFeatureMode.TP_EN.put(
+        transposes
+    )
     height, width = words.get(DpuHeight.number, 0), words.get(DpuWidth.number, 0)
     words[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(words.get(DpuChannel.number, 0))
     words[DpuWriteSize1.number] = DpuWriteSize1.HEIGHT_WDMA.put(

@@ -6,6 +6,7 @@ memory is used, and one shift serves all signs. Depthwise weights come with thei
 
 from __future__ import annotations
 
+from .....errors import ModelError
 from ..machine import TaskState
 from ..registers import (
     CnaConv1,
@@ -15,21 +16,26 @@ from ..registers import (
     CnaPad1,
     CnaWeightSize0,
     CnaWeightSize1,
+    CoreClip,
     CoreMisc,
     DpuBn,
     DpuBnAlu,
     DpuBnMul,
+    DpuBnRelux,
     DpuBs,
     DpuBsAlu,
     DpuBsMul,
     DpuBsOw,
+    DpuBsRelux,
     DpuDataFormat,
     DpuEw,
     DpuOutScale,
     DpuSurfaceAdd,
     DpuSurfaceStride,
+    DpuWidth,
     RdmaBs,
     RdmaFeatureMode,
+    Register,
     bits,
     sign_extend,
 )
@@ -44,7 +50,15 @@ _SHIFT_FIELD = bits(24, 29)
 _PAD_LEFT = bits(8, 11)
 _CORE_DEPTHWISE = bits(3)
 _BS_MULTIPLIES = bits(9)
-_BN_RELU_ONLY, _BN_ADD_MULTIPLY = 0x12, 0x2000
+_BS_KNOWN = frozenset({0x100012, 0x100212, 0x101C92, 0x121D80})
+_BN_PASS, _BN_ADD_MULTIPLY = 0x12, 0x20000
+_OPERANDS = DpuBsOw.OW_SRC.put(1) | DpuBsOw.OD_BYPASS.put(1)
+_WRITERS_KNOWN = frozenset({0x124, 0x30000000, 0x70000124})
+"""DPU_BS_OW_CFG of writers that fill channel blocks."""
+
+_EW_LOOK_UP, _EW_ADD, _EW_MULTIPLY = 0x4140, 0x8002C0C0, 0x81004094
+_EW_WITHOUT_OPERATOR = 1 << 24
+_CLIP_ROUND = 1 << 5
 
 
 _BS_CLAMP, _BN_CLAMP, _EW_CLAMP = (0x40D8, 0x40DC), (0x40E0, 0x40E4), (0x40E8, 0x40EC)
@@ -108,22 +122,28 @@ def _translate_convolution(words: dict[int, int]) -> None:
     is_depthwise = CnaConv1.CONV_MODE.of(mode) == 3 or _CORE_DEPTHWISE.of(misc)
     words[CnaConv1.number] = mode & ~CnaConv1.CONV_MODE.put(15) | (3 if is_depthwise else 0)
     words[CoreMisc.number] = CoreMisc.DW_EN.put(bool(is_depthwise))
+    if CoreClip.number in words:
+        # No difference was seen between files that set it and others.
+        words[CoreClip.number] &= ~_CLIP_ROUND
     if is_depthwise:
         words[CnaWeightSize0.number] = words.get(CnaWeightSize1.number, 0)
 
 
 def _translate_bs(words: dict[int, int], enable_mask: int) -> None:
     config = words.get(DpuBs.number, 0)
+    is_active = not DpuBs.BYPASS.of(config)
+    if is_active and config not in _BS_KNOWN:
+        raise _unknown(DpuBs, config)
     use = RdmaBs.DATA_USE.of(words.get(RdmaBs.number, 0)) if enable_mask & _RDMA_ENABLED else 0
-    offset = words.get(_INPUT_OFFSET, 0)
-    shift = _SHIFT_FIELD.of(words.get(_SHIFT, 0))
+    offset = words.pop(_INPUT_OFFSET, 0)
+    shift = _SHIFT_FIELD.of(words.pop(_SHIFT, 0))
     multiplies = bool(use & 4 or _BS_MULTIPLIES.of(config))
     words[DpuBs.number] = (
-        DpuBs.BYPASS.put(config & 1)
+        DpuBs.BYPASS.put(not is_active)
         | DpuBs.ALU_BYPASS.put(not (use & 1 or offset))
         | DpuBs.ALU_SRC.put(use & 1)
         | DpuBs.MUL_BYPASS.put(not multiplies)
-        | DpuBs.RELU_BYPASS.put(1)
+        | _clamp(words, _BS_CLAMP, DpuBs, DpuBsRelux)
     )
     words[DpuBsAlu.number] = offset
     factor = DpuBsMul.MUL_OPERAND.of(words.get(DpuBsMul.number, 0))
@@ -132,45 +152,85 @@ def _translate_bs(words: dict[int, int], enable_mask: int) -> None:
         | DpuBsMul.MUL_SHIFT_VALUE.put(shift)
         | DpuBsMul.MUL_OPERAND.put(factor)
     )
-    negative = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG
-    others = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG
-    bn_shift = others.of(words[DpuDataFormat.number])
+    bn_shift = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG
     # Everything is int8 here.
-    words[DpuDataFormat.number] = negative.put(shift) | others.put(bn_shift)
-    words[DpuBsOw.number] = DpuBsOw.OW_SRC.put(
-        words.get(DpuBsOw.number, 0)
-    ) | DpuBsOw.OD_BYPASS.put(not use & 2)
-    del words[_SHIFT]
+    words[DpuDataFormat.number] = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG.put(shift) | bn_shift.put(
+        bn_shift.of(words[DpuDataFormat.number])
+    )
+    writer = words.get(DpuBsOw.number, 0)
+    if writer & ~_OPERANDS not in _WRITERS_KNOWN:
+        raise _unknown(DpuBsOw, writer)
+    source = DpuBsOw.OW_SRC.of(writer)
+    words[DpuBsOw.number] = DpuBsOw.OW_SRC.put(source) | DpuBsOw.OD_BYPASS.put(not use & 2)
 
 
 def _translate_bn(words: dict[int, int]) -> None:
     config = words.get(DpuBn.number, 0)
-    if config & 1 or config == _BN_RELU_ONLY:
-        return
-    if config == _BN_ADD_MULTIPLY:
+    limits = _clamp(words, _BN_CLAMP, DpuBn, DpuBnRelux)
+    if DpuBn.BYPASS.of(config):
+        words[DpuBn.number] = DpuBn.BYPASS.put(1)
+    elif config == _BN_PASS:
+        words[DpuBn.number] = config | limits
+    elif config == _BN_ADD_MULTIPLY:
         # (x + a) * m is x * m + a * m.
         factor = DpuBnMul.MUL_OPERAND.signed(words.get(DpuBnMul.number, 0))
-        addend = sign_extend(words.get(DpuBnAlu.number, 0), 32)
-        words[DpuBnAlu.number] = addend * factor & 0xFFFFFFFF
-        words[DpuBn.number] = DpuBn.RELU_BYPASS.put(1)
+        addend = sign_extend(words.get(DpuBnAlu.number, 0), 32) * factor
+        words[DpuBnAlu.number] = addend & 0xFFFFFFFF
+        words[DpuBn.number] = limits
+        if sign_extend(addend, 32) != addend:
+            raise ModelError(f"{DpuBnAlu.title}: {addend} doesn't fit into 32 bits")
+    else:
+        raise _unknown(DpuBn, config)
+
+
+def _clamp(
+    words: dict[int, int],
+    numbers: tuple[int, int],
+    stage: type[DpuBs] | type[DpuBn],
+    limit: type[DpuBsRelux] | type[DpuBnRelux],
+) -> int:
+    """The ReLU bits of a stage's configuration for the least and the greatest value it gives."""
+    lowest = sign_extend(words.pop(numbers[0], 1 << 31), 32)
+    highest = sign_extend(words.pop(numbers[1], _HIGHEST), 32)
+    if lowest == _LOWEST and highest == _HIGHEST:
+        return stage.RELU_BYPASS.put(1)
+    if lowest:
+        raise ModelError(f"the register {numbers[0]:#06x} clamps at {lowest}, which is not known")
+    words[limit.number] = highest
+    return stage.RELUX_EN.put(highest != _HIGHEST)
 
 
 def _translate_elementwise(words: dict[int, int]) -> None:
     config = words.get(DpuEw.number, 0)
+    limits = (words.pop(_EW_CLAMP[0], 1 << 31), words.pop(_EW_CLAMP[1], _HIGHEST))
+    inactive = DpuEw.RELU_BYPASS.put(1)
+    from_memory = DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
     if DpuEw.BYPASS.of(config):
-        words[DpuEw.number] = DpuEw.BYPASS.put(1)
-        return
-    translated = DpuEw.RELU_BYPASS.put(1)
-    if not DpuEw.LUT_BYPASS.of(config):
-        translated |= DpuEw.OP_CVT_BYPASS.put(1) | DpuEw.OP_BYPASS.put(1)
+        translated = DpuEw.BYPASS.put(1)
+    elif config & ~_EW_WITHOUT_OPERATOR == _EW_LOOK_UP:
+        translated = inactive | DpuEw.OP_BYPASS.put(1) | DpuEw.OP_CVT_BYPASS.put(1)
+    elif config == _EW_MULTIPLY:
+        translated = inactive | from_memory | DpuEw.OP_TYPE.put(1)
+    elif config == _EW_ADD:
+        translated = (
+            inactive | DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1) | DpuEw.ALU_ALGO.put(2)
+        )
     else:
-        translated |= DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
-        multiplies = DpuEw.OP_TYPE.of(config)
-        translated |= DpuEw.OP_TYPE.put(1) if multiplies else DpuEw.ALU_ALGO.put(2)
+        raise _unknown(DpuEw, config)
+    if limits != (1 << 31, _HIGHEST):
+        raise ModelError(f"the registers {_EW_CLAMP[0]:#06x}... clamp, which is not known")
     words[DpuEw.number] = translated
 
 
+def _unknown(register: type[Register], value: int) -> ModelError:
+    return ModelError(
+        f"register {register.title} ({register.number:#06x}) = {value:#x} is not known"
+    )
+
+
 def _translate_writer(words: dict[int, int]) -> None:
+    # Bit 20 is set where atoms are only moved or looked up; it changes nothing.
+    words[DpuWidth.number] = words.get(DpuWidth.number, 0) & ~(1 << 20)
     words[DpuSurfaceAdd.number] = words.get(DpuSurfaceStride.number, 0)
     words[DpuOutScale.number] = words.get(DpuOutScale.number, 0) & 0xFFFF
     words[RdmaFeatureMode.number] = words.get(RdmaFeatureMode.number, 0) & 0x1F
