@@ -115,5 +115,8 @@ def _dtype(operands: Iterable[Tensor]) -> DType:
 
 
 def _bytes(tensor: Tensor) -> int:
+    """A constant's size is what the file says; a scratch buffer's may be less than it needs."""
     dtype = tensor.element.dtype
-    return dtype.size_of(math.prod(tensor.native_shape)) if dtype is not None else 0
+    if not tensor.kind.is_internal or dtype is None:
+        return tensor.size
+    return dtype.size_of(math.prod(tensor.native_shape))

@@ -32,7 +32,8 @@ def fill_weights(model: CompiledModel, partner: CompiledModel | None = None) -> 
             elif tensor.kind in _NEEDED:
                 raise ModelError(
                     f"the .rknn file has no data for {tensor.name!r} ({tensor.size} bytes): its "
-                    "weights were removed, share them from the model that has them"
+                    "weights were removed, share them from a context that has them "
+                    "(RKNN_FLAG_SHARE_WEIGHT_MEM)"
                 )
     return replace(model, sections=tuple(sections))
 
