@@ -4,7 +4,7 @@ Channels come in blocks (N, C1, H, W, C2); surfaces of several blocks begin at m
 pixels (13 x 13 pixels take 172). Images of 1, 3 or 4 channels have one block without padding.
 Samples of a batch follow one another.
 
-A board's rows of such an image are padded to 16 bytes a channel, and where their width needs it, the
+A board's rows of such an image are padded to 16 bytes a channel; where the width needs it, the
 graph's first task fills the padding. The tasks that read the image say its true width, so here rows
 are not padded, and that task is left out.
 """
@@ -33,6 +33,7 @@ class TensorBuffer:
 
     def __init__(self, memory: NDArray[np.uint8], tensor: Tensor) -> None:
         self.tensor = tensor
+        self._memory = memory
         dtype = element_dtype(tensor)
         shape, strides = _geometry(tensor, dtype.itemsize)
         reach = sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True))
@@ -91,9 +92,10 @@ class TensorBuffer:
         """The blocks with the pixels that pad them, as one contiguous row: (N, C1, 1, S, C2)."""
         n, c1, _, _, c2 = self.array.shape
         pixels = self.array.strides[1] // (c2 * self.array.itemsize)
-        return np.ndarray(
-            (n, c1, 1, pixels, c2), self.array.dtype, self.array.base, self.tensor.offset
+        surfaces: NDArray[Any] = np.ndarray(
+            (n, c1, 1, pixels, c2), self.array.dtype, self._memory, self.tensor.offset
         )
+        return surfaces
 
 
 def element_dtype(tensor: Tensor) -> np.dtype[Any]:
@@ -101,7 +103,8 @@ def element_dtype(tensor: Tensor) -> np.dtype[Any]:
     dtype = tensor.element.dtype
     if dtype is None or dtype.numpy_name is None:
         raise ModelError(f"tensor {tensor.name!r} has elements of type {tensor.element.name}")
-    return dtype.numpy
+    held: np.dtype[Any] = dtype.numpy
+    return held
 
 
 def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -113,7 +116,7 @@ def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int
                 f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
             )
         return shape, _contiguous(shape, itemsize)
-    n, c1, h, w, c2 = shape
+    _, c1, h, w, c2 = shape
     pixel = c2 * itemsize
     row = w * pixel
     is_aligned = c1 > 1 and h * w > 1

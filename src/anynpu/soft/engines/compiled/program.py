@@ -44,7 +44,7 @@ class CompiledProgram(Program):
 
     def __init__(self, data: bytes, weights: Program | None = None) -> None:
         partner = weights.model if isinstance(weights, CompiledProgram) else None
-        self.model = fill_weights(read_model(data), partner)
+        self.model: CompiledModel = fill_weights(read_model(data), partner)
         self.framework = self.model.framework
         self.producer = self.model.compiler
         self.soc = self.model.target

@@ -70,10 +70,10 @@ class TableReader:
     """
 
     def __init__(self, buffer: Buffer, position: int) -> None:
+        buffer.check(position, _OFFSET, "a table")
         self._buffer = buffer
         self._table = flatbuffers.table.Table(buffer.data, position)
         self.position = position
-        buffer.check(position, _OFFSET, "a table")
         buffer.budget.take(_OFFSET, buffer.origin + position)
         vtable = position - buffer.number(types.SOffsetTFlags, position)
         buffer.check(vtable, _VTABLE_HEADER, "a table's list of fields")

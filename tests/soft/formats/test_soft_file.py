@@ -1,4 +1,4 @@
-"""The `.rknn` frame."""
+"""The `.rknn` frame, and its soft variant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import anynpu
 from anynpu.soft.formats import rknn
 
-from ..conftest import SHARED
+from ...conftest import SHARED
 
 SAMPLE = rknn.write_soft(
     b"onnx", target="rk3588", toolkit="t", inputs=[("x", (1, 2))], outputs=[("y", (3,))]
