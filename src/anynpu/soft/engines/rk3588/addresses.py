@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from .elements import Address
 from .machine import TaskState
-from .tasks import Address
 
 
 class AddressSpace(ABC):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,14 @@ from ...formats.rknn.model import Task as CommandTask
 from .addresses import AbsoluteAddresses, AddressSpace, RelocatedAddresses
 from .decode import decode_task
 from .decode.context import Context
+from .elements import Address
+from .fast import Plan, plan_task
 from .generations import GENERATIONS
 from .machine import TaskState, run_commands
 from .memory import INTERNAL, Memory, MemoryMap
 from .reference import run_task
 from .registers import NAMES, DpuDestination, PpuDestination
-from .tasks import Address, Task
+from .tasks import Task
 from .view import TaskRegisters
 
 _OUTPUT = "OutputOperator"
@@ -41,8 +44,13 @@ class PreparedGraph:
         memory_bytes: int,
         sections: Mapping[int, NDArray[np.uint8]],
         written: frozenset[int],
+        use_fast: bool,
     ) -> None:
         self.tasks = tasks
+        self._plans: dict[int, Plan] = {}
+        for task in (task for items in tasks.values() for task in items) if use_fast else ():
+            if plan := plan_task(task):
+                self._plans[task.index] = plan
         self.memory_bytes = memory_bytes
         self._sections = sections
         self._written = written
@@ -51,6 +59,10 @@ class PreparedGraph:
         """Whether a node has something to compute on the NPU."""
         return node in self.tasks
 
+    def is_fast(self, node: int) -> bool:
+        """Whether all of a node's tasks run without the reference."""
+        return all(task.index in self._plans for task in self.tasks.get(node, ()))
+
     def executor(self, memory: NDArray[np.uint8]) -> Executor:
         """What runs nodes in `memory`, an array of at least `memory_bytes` bytes."""
         if memory.dtype != np.uint8 or memory.ndim != 1 or memory.size < self.memory_bytes:
@@ -58,25 +70,42 @@ class PreparedGraph:
                 f"internal memory is a vector of {self.memory_bytes} uint8 or more, not "
                 f"{memory.dtype} {memory.shape}"
             )
-        return Executor(self, Memory(memory, self._sections, self._written))
+        return Executor(self.tasks, self._plans, Memory(memory, self._sections, self._written))
 
 
 class Executor:
     """Runs the nodes of a graph in one context's memory. One thread at a time."""
 
-    def __init__(self, graph: PreparedGraph, memory: Memory) -> None:
-        self._graph = graph
-        self._memory = memory
+    def __init__(
+        self,
+        tasks: Mapping[int, tuple[Task, ...]],
+        plans: Mapping[int, Plan],
+        memory: Memory,
+    ) -> None:
+        most = max((plan.scratch_floats for plan in plans.values()), default=0)
+        scratch = np.empty(most, np.float32)
+        self._steps = {
+            node: tuple(
+                plans[task.index].bind(memory, scratch)
+                if task.index in plans
+                else partial(run_task, memory, task)
+                for task in items
+            )
+            for node, items in tasks.items()
+        }
 
     def run_node(self, node: int) -> None:
         """Compute one node; those before it have run."""
-        for task in self._graph.tasks.get(node, ()):
-            run_task(self._memory, task)
+        for step in self._steps.get(node, ()):
+            step()
 
 
-def prepare(model: CompiledModel, graph: Graph, cores: int = 1) -> PreparedGraph:
+def prepare(
+    model: CompiledModel, graph: Graph, cores: int = 1, use_fast: bool = True
+) -> PreparedGraph:
     """Decode one graph's task list for 1, 2 or 3 cores.
 
+    Without `use_fast` the reference runs every task; the bytes are the same.
     A node's tasks on several cores run one core after another. Raises `ModelError`, which names
     node, task, register and value, for what isn't known.
     """
@@ -108,6 +137,7 @@ def prepare(model: CompiledModel, graph: Graph, cores: int = 1) -> PreparedGraph
         memory.needed_bytes,
         memory.sections,
         memory.written,
+        use_fast,
     )
 
 

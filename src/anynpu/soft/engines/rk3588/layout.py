@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .elements import Address
 from .memory import Strided
 from .tasks import (
-    Address,
     AtomTransposer,
     BlockWriter,
     DenseWriter,

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import ModelError
-from .tasks import Address
+from ....native.memory import address_of
+from .elements import Address
 
 INTERNAL = 0
 """The section number of internal memory."""
@@ -128,3 +129,7 @@ class Memory:
             address.offset : address.offset + count
         ]
         return result
+
+    def pointer(self, address: Address) -> int:
+        """The address of a byte, for C."""
+        return address_of(self._arrays[address.section]) + address.offset

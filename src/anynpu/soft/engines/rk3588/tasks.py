@@ -9,54 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .elements import Address, Element
+from .weights import Operand, Weights
+
 TABLE_ENTRIES = 513
-
-
-class Element(Enum):
-    """What a lane of an atom holds; the value is the registers' number for it."""
-
-    INT8 = 0
-    INT16 = 1
-    FLOAT16 = 2
-    BFLOAT16 = 3
-    INT32 = 4
-    FLOAT32 = 5
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype of the bytes; uint16 carries bfloat16."""
-        return _DTYPES[self]
-
-    @property
-    def size(self) -> int:
-        return self.dtype.itemsize
-
-    @property
-    def is_float(self) -> bool:
-        return self in (Element.FLOAT16, Element.BFLOAT16, Element.FLOAT32)
-
-
-_DTYPES: dict[Element, np.dtype[Any]] = {
-    Element.INT8: np.dtype(np.int8),
-    Element.INT16: np.dtype(np.int16),
-    Element.FLOAT16: np.dtype(np.float16),
-    Element.BFLOAT16: np.dtype(np.uint16),
-    Element.INT32: np.dtype(np.int32),
-    Element.FLOAT32: np.dtype(np.float32),
-}
-
-
-@dataclass(frozen=True)
-class Address:
-    """A place in a data section of the file, or in internal memory where `section` is 0."""
-
-    section: int
-    offset: int
 
 
 @dataclass(frozen=True)
@@ -110,92 +70,6 @@ class InputConversion:
     offsets: tuple[int, int, int, int]
     scales: tuple[int, int, int, int]
     shifts: tuple[int, int, int, int]
-
-
-@dataclass(frozen=True)
-class WeightLayout:
-    """How kernels lie in memory: blocks of `kernel_group` kernels, of `channel_group` channels.
-
-    Within a block: height, width, kernel, channel. `channels` counts those that are stored, which
-    may be more than are used. Depthwise weights are groups of `channel_group` channels, within
-    them height, width, channel; `kernels` is 1. With `has_zero_points` each depthwise weight is
-    a pair of bytes whose sum counts.
-    """
-
-    element: Element
-    kernels: int
-    channels: int
-    height: int
-    width: int
-    kernel_group: int
-    channel_group: int
-    is_depthwise: bool
-    has_zero_points: bool = False
-
-    @property
-    def bytes(self) -> int:
-        count = self.kernels * self.channels * self.height * self.width * self.element.size
-        return 2 * count if self.has_zero_points else count
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Kernels (K, C, KH, KW), or (C, KH, KW) if depthwise, of whole numbers or halves in float32.
-
-    Constant ones are unpacked once and read-only; those that another task computes are None here
-    and are read from `address` for each run.
-    """
-
-    values: NDArray[np.float32] | None
-    address: Address
-    layout: WeightLayout
-
-
-@dataclass(frozen=True)
-class OperandBlock:
-    """Per-channel operands of a stage, as its DMA reads them.
-
-    Bits of `use` select the parts: 0 "add" (int32 or float32), 1 "weight_offset" (int16),
-    2 "multiply" (int16 or float16). With more than one part, each group of `group` channels has its
-    parts one after another.
-    """
-
-    use: int
-    channels: int
-    is_float: bool
-    group: int
-
-    @property
-    def parts(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
-        wide, narrow = (np.float32, np.float16) if self.is_float else (np.int32, np.int16)
-        parts = (("add", wide), ("weight_offset", np.int16), ("multiply", narrow))
-        return tuple(
-            (name, np.dtype(kind)) for bit, (name, kind) in enumerate(parts) if self.use >> bit & 1
-        )
-
-    @property
-    def groups(self) -> int:
-        return -(-self.channels // self.group)
-
-    @property
-    def bytes(self) -> int:
-        lane_bytes = sum(kind.itemsize for _, kind in self.parts)
-        if len(self.parts) == 1:
-            return self.channels * lane_bytes
-        return self.groups * self.group * lane_bytes
-
-
-@dataclass(frozen=True)
-class StoredOperand:
-    """One part of an operand block that another task computes: read for each run."""
-
-    address: Address
-    block: OperandBlock
-    part: str
-
-
-Operand = int | float | NDArray[Any] | StoredOperand
-"""A number for all channels, an array (C, 1, 1), or where to find that."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 
 from ....errors import ModelError
 from .addresses import AddressSpace
+from .elements import Address
 from .machine import TaskState
 from .registers import ALWAYS_ZERO, INERT, NAMES, REGISTERS, Field, Register, sign_extend
-from .tasks import Address
 
 
 class TaskRegisters:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from ..elements import Address
 from ..generations import Generation
 from ..layout import feature_views, target_views
 from ..memory import MemoryMap, Strided
-from ..tasks import (
-    Address,
-    Features,
+from ..tasks import Features, Writer
+from ..weights import (
     Operand,
     OperandBlock,
     StoredOperand,
     WeightLayout,
     Weights,
-    Writer,
+    unpack_operands,
 )
-from ..weights import unpack_operands, unpack_weights
 
 
 class Context:
@@ -30,13 +29,12 @@ class Context:
         """Unpacked weights, or a note to read them at run time if another task computes them."""
         known = self._weights.get((address, layout))
         if known is None:
-            values = None
+            data = None
             if self.memory.is_constant(address.section):
-                values = unpack_weights(self.memory.constant(address, layout.bytes), layout)
-                values.flags.writeable = False
+                data = self.memory.constant(address, layout.bytes)
             else:
                 self.memory.check(Strided(address, (layout.bytes,), (1,)))
-            known = self._weights[address, layout] = Weights(values, address, layout)
+            known = self._weights[address, layout] = Weights(address, layout, data)
         return known
 
     def operands(self, address: Address, block: OperandBlock) -> dict[str, Operand]:

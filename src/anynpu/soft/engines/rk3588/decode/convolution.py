@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..elements import Element
 from ..layout import image_view
 from ..registers import (
     CnaConv1,
@@ -24,8 +25,9 @@ from ..registers import (
     CoreSize0,
     sign_extend,
 )
-from ..tasks import Convolution, Element, Features, Image, InputConversion, WeightLayout, Weights
+from ..tasks import Convolution, Features, Image, InputConversion
 from ..view import TaskRegisters, half
+from ..weights import WeightLayout, Weights
 from .context import Context
 
 _CHANNEL_GROUP = 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..elements import Element
 from ..registers import (
     DpuDataFormat,
     RdmaEw,
@@ -11,7 +12,7 @@ from ..registers import (
     RdmaHeight,
     RdmaSource,
 )
-from ..tasks import Element, Features
+from ..tasks import Features
 from ..view import TaskRegisters
 from .context import Context
 

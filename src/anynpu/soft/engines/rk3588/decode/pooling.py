@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..elements import Element
 from ..registers import (
     PpuDataFormat,
     PpuDestination,
@@ -24,7 +25,7 @@ from ..registers import (
     PpuSurfaceStride,
     sign_extend,
 )
-from ..tasks import BlockWriter, Element, Features, PoolingMethod, PoolingTask
+from ..tasks import BlockWriter, Features, PoolingMethod, PoolingTask
 from ..view import TaskRegisters, half
 from .context import Context
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..elements import Element
 from ..registers import (
     DpuBn,
     DpuBnAlu,
@@ -46,18 +47,16 @@ from ..registers import (
 )
 from ..tasks import (
     Dpu,
-    Element,
     Elementwise,
     Features,
     LookupTable,
-    Operand,
-    OperandBlock,
     OperandConversion,
     Operation,
     Output,
     Stage,
 )
 from ..view import TaskRegisters, bfloat, half
+from ..weights import Operand, OperandBlock
 from .context import Context
 from .operand import decode_operand
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .....errors import ModelError
+from ..elements import Element
 from ..registers import (
     DpuBn,
     DpuBs,
@@ -26,15 +27,7 @@ from ..registers import (
     RdmaSurfaceNotch,
     RdmaWidth,
 )
-from ..tasks import (
-    ConvolutionTask,
-    CopyTask,
-    Element,
-    ElementwiseTask,
-    Features,
-    Task,
-    Writer,
-)
+from ..tasks import ConvolutionTask, CopyTask, ElementwiseTask, Features, Task, Writer
 from ..view import TaskRegisters
 from .context import Context
 from .convolution import decode_convolution

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..elements import Address, Element
 from ..layout import ATOM
 from ..registers import (
     DpuBsOw,
@@ -18,11 +19,9 @@ from ..registers import (
     PpuDestination,
 )
 from ..tasks import (
-    Address,
     AtomTransposer,
     BlockWriter,
     DenseWriter,
-    Element,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..elements import Element
 from ..machine import TaskState
 from ..registers import CnaConv1, CnaDma1, CnaDma2
-from ..tasks import Element
 from ..view import TaskRegisters
 
 

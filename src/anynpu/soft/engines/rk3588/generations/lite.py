@@ -6,6 +6,7 @@ some fields lie elsewhere. There are no registers for the writer's own size.
 
 from __future__ import annotations
 
+from ..elements import Element
 from ..machine import TaskState
 from ..registers import (
     CnaConv1,
@@ -37,7 +38,6 @@ from ..registers import (
     bits,
     sign_extend,
 )
-from ..tasks import Element
 from ..view import TaskRegisters
 from .base import Generation, Groups
 

@@ -7,6 +7,7 @@ memory is used, and one shift serves all signs. Depthwise weights come with thei
 from __future__ import annotations
 
 from .....errors import ModelError
+from ..elements import Element
 from ..machine import TaskState
 from ..registers import (
     CnaConv1,
@@ -39,7 +40,6 @@ from ..registers import (
     bits,
     sign_extend,
 )
-from ..tasks import Element
 from ..view import TaskRegisters
 from .base import Generation, Groups
 

@@ -13,6 +13,7 @@ from ..tasks import Convolution, Image, InputConversion
 from ..weights import unpack_weights, widen
 from .dpu import operand_values
 from .features import read_features, read_image
+from .weights import effective_weights
 
 _EXACT = 1 << 24
 """Whole numbers up to here are exact in float32, and so are sums that stay below."""
@@ -23,7 +24,7 @@ _LARGEST_INPUT = 128
 def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
     """The accumulators (K, H, W): int64, or float32 for float elements."""
     padded = _padded_input(memory, convolution)
-    weights = _effective_weights(memory, convolution)
+    weights = _weights(memory, convolution)
     is_float = convolution.source.element.is_float
     kind = np.float32 if is_float or _is_exact(weights, convolution) else np.float64
     padded, weights = padded.astype(kind, copy=False), weights.astype(kind, copy=False)
@@ -34,23 +35,16 @@ def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
     return sums if is_float else sums.astype(np.int64)
 
 
-def _effective_weights(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:
-    """The weights of the channels that are there, with their offset."""
+def _weights(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:
     stored = convolution.weights
-    layout = stored.layout
-    values = stored.values
-    if values is None:
-        values = unpack_weights(memory.bytes(stored.address, layout.bytes), layout)
-    channels = convolution.source.channels
-    values = values[:channels] if layout.is_depthwise else values[:, :channels]
+    if stored.is_constant:
+        values = stored.values
+    else:
+        data = memory.bytes(stored.address, stored.layout.bytes)
+        values = unpack_weights(data, stored.layout)
     offset = convolution.weight_offset
-    if offset is None:
-        return values
-    offsets = operand_values(memory, offset, is_float=False)
-    if np.ndim(offsets) and not layout.is_depthwise:
-        offsets = offsets[..., None]
-    shifted: NDArray[np.float32] = (values + offsets).astype(np.float32)
-    return shifted
+    offsets = None if offset is None else operand_values(memory, offset, is_float=False)
+    return effective_weights(convolution, values, offsets)
 
 
 def _is_exact(weights: NDArray[np.float32], convolution: Convolution) -> bool:

@@ -7,21 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..elements import Element
 from ..memory import Memory
 from ..rounding import ROUNDING
-from ..tasks import (
-    Dpu,
-    Element,
-    Elementwise,
-    Features,
-    LookupTable,
-    Operand,
-    Operation,
-    Output,
-    Stage,
-    StoredOperand,
-)
-from ..weights import unpack_operands
+from ..tasks import Dpu, Elementwise, Features, LookupTable, Operation, Output, Stage
+from ..weights import Operand, StoredOperand, unpack_operands
 from .features import as_numbers, read_features
 
 _MINUS, _PLUS = 0, 1

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..elements import Element
 from ..layout import feature_views, image_view
 from ..memory import Memory
-from ..tasks import Element, Features, Image
+from ..tasks import Features, Image
 from ..weights import widen
 
 
