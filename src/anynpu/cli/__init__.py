@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from .._version import __version__
 from ..errors import AnynpuError
-from . import build, demo, soft
+from . import build, demo, inspect, soft
 
-_COMMANDS = (build, demo, soft)
+_COMMANDS = (build, demo, inspect, soft)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"anynpu: {error}", file=sys.stderr)
         return 1
     except ImportError as error:
-        print(f"anynpu: {error}; `pip install 'anynpu[demo]'` brings it", file=sys.stderr)
+        extra = getattr(options, "extra", "demo")
+        print(f"anynpu: {error}; `pip install 'anynpu[{extra}]'` brings it", file=sys.stderr)
         return 1
     return status

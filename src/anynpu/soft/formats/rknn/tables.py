@@ -126,7 +126,7 @@ def _read_tensor(index: int, table: TableReader, slots: Slots, placement: Placem
             f"damaged .rknn file: offset {where}: tensor {tensor.name!r} at {tensor.offset} in a "
             f"section of {len(placement.sections[tensor.section])} bytes"
         )
-    if any(not math.isfinite(scale) for scale in tensor.scale):
+    if not all(0 < scale < math.inf for scale in tensor.scale):
         raise ModelError(f"damaged .rknn file: offset {where}: scale of {tensor.name!r}")
     return tensor
 
