@@ -33,6 +33,7 @@ struct features {
     int64_t lanes;
     int64_t height;
     int64_t width;
+    int64_t valid; /* channels behind these count as zero */
 };
 
 /* What one output pixel sees. */
@@ -264,9 +265,11 @@ INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64
 
 /* ------------------------------------------------------------------------------------- operations */
 
-INLINE void convert_atom(const int8_t *source, float *target, const int64_t lanes) {
+INLINE void convert_atom(const int8_t *source, float *target, int64_t valid, const int64_t lanes) {
     for (int64_t l = 0; l < lanes; l++)
         target[l] = source[l];
+    for (int64_t l = valid < 0 ? 0 : valid; l < lanes; l++)
+        target[l] = 0;
 }
 
 /* One row of floats a pixel: for each place of the kernel, all channels of the input there. */
@@ -287,7 +290,7 @@ INLINE void gather(const struct features *f, const struct window *k, int64_t fir
                 }
                 const int8_t *atom = f->base + y * f->line + x * f->pixel;
                 for (int64_t s = 0; s < f->surfaces; s++)
-                    convert_atom(atom + s * f->surface, rows + s * lanes, lanes);
+                    convert_atom(atom + s * f->surface, rows + s * lanes, f->valid - s * lanes, lanes);
             }
         }
         if (++ox == k->out_width)
@@ -347,7 +350,8 @@ INLINE void pad_plane(const struct features *f, const struct window *k, int64_t 
                 for (int l = 0; l < lanes; l++)
                     plane[l] = padding;
             else
-                convert_atom(f->base + s * f->surface + y * f->line + x * f->pixel, plane, lanes);
+                convert_atom(f->base + s * f->surface + y * f->line + x * f->pixel, plane,
+                             f->valid - s * lanes, lanes);
         }
     }
 }

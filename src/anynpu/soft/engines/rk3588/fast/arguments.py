@@ -38,13 +38,24 @@ _OPERATIONS = {
 _LANES = (8, 16)
 
 
-def features_of(features: Features | Image, memory: Memory) -> kernels.Features:
-    """Features, or a picture as one block of few channels."""
+def features_of(
+    features: Features | Image, memory: Memory, valid: int | None = None
+) -> kernels.Features:
+    """Features, or a picture as one block of few channels; channels from `valid` on are zero."""
     base = memory.pointer(features.address)
     if isinstance(features, Image):
         lanes = features.channels
         return kernels.Features(
-            base, None, 0, features.line, lanes, 1, lanes, features.height, features.width
+            base,
+            None,
+            0,
+            features.line,
+            lanes,
+            1,
+            lanes,
+            features.height,
+            features.width,
+            lanes,
         )
     odd = memory.pointer(features.odd) if features.odd else None
     return kernels.Features(
@@ -57,6 +68,7 @@ def features_of(features: Features | Image, memory: Memory) -> kernels.Features:
         features.lanes,
         features.height,
         features.width,
+        features.channels if valid is None else valid,
     )
 
 
@@ -143,7 +155,8 @@ class DpuArguments:
             result.product = 2.0**-stage.product_shift
         elif stage.operation is Operation.MAX:
             # The ReLU and its limit come after it.
-            lowest = max(lowest, float(stage.operand or 0))
+            operand = stage.operand
+            lowest = max(lowest, 0.0 if isinstance(operand, Features) else float(operand or 0))
             highest = max(highest, lowest)
         result.lowest, result.highest = lowest, highest
         result.has_limits = (lowest, highest) != (-math.inf, math.inf)

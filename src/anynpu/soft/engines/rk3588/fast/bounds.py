@@ -7,18 +7,19 @@ power of two changes no digit. Both follow from the magnitudes of weights and op
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..tasks import Convolution, Dpu, Elementwise, Features, Operation, Stage
-from ..weights import StoredOperand
 
 _SUM_LIMIT = 2.0**24
 _VALUE_LIMIT = 2.0**52
 _INPUT = 128.0
 _ENTRY = 2.0**15
+_LARGEST_STEP = 16
 
 Magnitude = float | NDArray[np.float64]
 
@@ -51,57 +52,97 @@ def exact_parts(weights: NDArray[np.float32], convolution: Convolution) -> list[
     return parts
 
 
+@dataclass(frozen=True)
+class _Range:
+    """How far values reach on either side of zero: magnitudes, numbers or (C,)."""
+
+    below: Magnitude
+    above: Magnitude
+
+    @property
+    def is_exact(self) -> bool:
+        return bool(np.max(self.below) < _VALUE_LIMIT and np.max(self.above) < _VALUE_LIMIT)
+
+    @property
+    def largest(self) -> Magnitude:
+        return np.maximum(self.below, self.above)
+
+    def plus(self, low: Magnitude, high: Magnitude) -> _Range:
+        """After adding something from -low to high."""
+        return _Range(self.below + low, self.above + high)
+
+    def times(self, factor: Magnitude) -> _Range:
+        """After multiplying by a factor of either sign."""
+        ends = self.above * factor, -(self.below * factor)
+        return _Range(-np.minimum(*ends), np.maximum(*ends))
+
+    def shifted(self, below: int, above: int) -> _Range:
+        """After rounding shifts of either side."""
+        return _Range(self.below * 2.0**-below + 1, self.above * 2.0**-above + 1)
+
+    def limited(self, relu: bool, limit: float | None) -> _Range:
+        """After a ReLU with or without a limit."""
+        if not relu:
+            return self
+        above = self.above if limit is None else np.minimum(self.above, max(limit, 0.0))
+        return _Range(0.0 if limit is None else max(-limit, 0.0), above)
+
+
 def stages_are_exact(dpu: Dpu, largest: Magnitude) -> bool:
     """Whether the stages stay exact for inputs of a magnitude, a number or (C,)."""
-    value: Magnitude | None = largest
+    values: _Range | None = _Range(largest, largest)
     for stage in (dpu.bs, dpu.bn):
-        if stage and value is not None:
-            value = _after_stage(stage, value)
-    if dpu.elementwise and value is not None:
-        value = _after_elementwise(dpu.elementwise, value)
-    if value is None:
-        return False
-    return bool(np.max(value) * abs(dpu.output.scale) < _VALUE_LIMIT)
+        if stage and values:
+            values = _after_stage(stage, values)
+    if dpu.elementwise and values:
+        values = _after_elementwise(dpu.elementwise, values)
+    return values is not None and values.times(float(dpu.output.scale)).is_exact
 
 
-def _magnitude(operand: Any) -> Magnitude:
-    if operand is None:
-        return 0.0
-    values = np.abs(np.asarray(operand, np.float64))
+def _numbers(operand: Any) -> Magnitude:
+    values = np.asarray(operand, np.float64)
     return values.reshape(-1) if values.ndim else float(values)
 
 
-def _after_stage(stage: Stage, value: Magnitude) -> Magnitude | None:
-    if isinstance(stage.add, StoredOperand) or isinstance(stage.multiply, StoredOperand):
+def _after_stage(stage: Stage, values: _Range) -> _Range | None:
+    addend = _numbers(0 if stage.add is None else stage.add)
+    addend = -addend if stage.subtracts else addend
+    factor = _numbers(1 if stage.multiply is None else stage.multiply)
+    low, high = np.maximum(-addend, 0), np.maximum(addend, 0)
+    if not stage.multiply_first:
+        values = values.plus(low, high)
+    product = values.times(factor)
+    if stage.multiply_negatives:
+        # Positive values stay; negative ones may change their side.
+        negatives = _Range(values.below, 0.0).times(factor)
+        product = _Range(negatives.below, np.maximum(values.above, negatives.above))
+    values = product.plus(low, high) if stage.multiply_first else product
+    if not values.is_exact:
         return None
-    addend = _magnitude(stage.add)
-    factor = 1.0 if stage.multiply is None else _magnitude(stage.multiply)
-    factor = np.maximum(factor, 1) if stage.multiply_negatives else factor
-    value = value * factor + addend if stage.multiply_first else (value + addend) * factor
-    if np.max(value) >= _VALUE_LIMIT:
-        return None
-    value = value * 2.0 ** -min(stage.shift_positive, stage.shift_negative) + 1
-    return value if stage.limit is None else np.minimum(value, max(abs(stage.limit), 1))
+    values = values.shifted(stage.shift_negative, stage.shift_positive)
+    return values.limited(stage.relu, stage.limit)
 
 
-def _after_elementwise(stage: Elementwise, value: Magnitude) -> Magnitude | None:
+def _after_elementwise(stage: Elementwise, values: _Range) -> _Range | None:
     if table := stage.table:
         start = max(abs(table.negative_start), abs(table.positive_end))
         slope = max(abs(slope) for slope in table.slopes)
-        value = (value + start) * slope + _ENTRY * 2.0 ** max(table.shifts)
-        if np.max(value) >= _VALUE_LIMIT or max(table.steps) > 16:
+        line = (values.largest + start) * slope + _ENTRY * 2.0 ** max(table.shifts)
+        if np.max(line) >= _VALUE_LIMIT or max(table.steps) > _LARGEST_STEP:
             return None
-        value = value * 2.0 ** -min(table.shifts) + _ENTRY
+        reach = line * 2.0 ** -min(table.shifts) + _ENTRY
+        values = _Range(reach, reach)
     if stage.operation is None:
-        return value
+        return values
     operand = _largest_operand(stage)
     if operand is None:
         return None
     if stage.operation is Operation.MULTIPLY:
-        value = value * operand
+        reach = values.largest * operand
+        values = _Range(reach, reach)
     else:
-        value = value + operand
-    return value if np.max(value) < _VALUE_LIMIT else None
+        values = values.plus(operand, operand)
+    return values if values.is_exact else None
 
 
 def _largest_operand(stage: Elementwise) -> float | None:

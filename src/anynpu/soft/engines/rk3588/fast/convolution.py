@@ -28,20 +28,17 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     if not isinstance(writer, BlockWriter | PhaseWriter) or not _is_known(convolution):
         return None
     lanes = writer.atom if isinstance(writer, BlockWriter) else 16
-    if not is_supported(task.dpu, lanes):
+    if not is_supported(task.dpu, lanes) or not _operand_may_be_read(task):
         return None
-    layout = convolution.weights.layout
-    matrix = _depthwise_matrix(convolution) if layout.is_depthwise else _matrix(convolution, lanes)
+    is_depthwise = convolution.weights.layout.is_depthwise
+    matrix = _depthwise_matrix(convolution) if is_depthwise else _matrix(convolution, lanes)
     if not stages_are_exact(task.dpu, largest_sums(matrix, convolution)[: convolution.channels]):
         return None
-    if not _operand_may_be_read(task):
-        return None
     parts = exact_parts(matrix, convolution)
-    if not layout.is_depthwise:
+    if not is_depthwise:
         return _Dense(task, writer, lanes, matrix, parts)
-    if len(parts) > 1 or _overwrites_input(task):
-        return None
-    return _Depthwise(task, writer, lanes, matrix)
+    fits = len(parts) == 1 and not _overwrites_input(task)
+    return _Depthwise(task, writer, lanes, matrix) if fits else None
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -53,10 +50,7 @@ def _is_known(convolution: Convolution) -> bool:
         return False
     if isinstance(convolution.weight_offset, StoredOperand):
         return False
-    if not float(convolution.padding_value).is_integer():
-        return False
-    # Channels that count as zero are zero weights here, which padding must not show.
-    return convolution.valid_channels == source.channels or not convolution.padding_value
+    return float(convolution.padding_value).is_integer()
 
 
 def _operand_may_be_read(task: ConvolutionTask) -> bool:
@@ -92,25 +86,17 @@ def _shape(task: ConvolutionTask) -> tuple[int, int, int, int]:
     return surfaces, convolution.height, convolution.width, atom
 
 
-def _valid_weights(convolution: Convolution) -> NDArray[np.float32]:
+def _unpacked_weights(convolution: Convolution) -> NDArray[np.float32]:
     stored = convolution.weights
     # The whole is only needed here: what is cached would take four times the file.
     values = unpack_weights(stored.data, stored.layout) if stored.data is not None else None
     assert values is not None, "only constant weights have plans"
-    weights = effective_weights(convolution, values, convolution.weight_offset)
-    if convolution.valid_channels == convolution.source.channels:
-        return weights
-    weights = weights.copy()
-    if convolution.weights.layout.is_depthwise:
-        weights[convolution.valid_channels :] = 0
-    else:
-        weights[:, convolution.valid_channels :] = 0
-    return weights
+    return effective_weights(convolution, values, convolution.weight_offset)
 
 
 def _matrix(convolution: Convolution, lanes: int) -> NDArray[np.float32]:
     """Weights as (height * width * stored channels, kernels), zeros in all places that pad."""
-    weights = _valid_weights(convolution)
+    weights = _unpacked_weights(convolution)
     kernels_, channels, height, width = weights.shape
     source = convolution.source
     stored = channels if isinstance(source, Image) else source.surfaces * source.lanes
@@ -121,7 +107,7 @@ def _matrix(convolution: Convolution, lanes: int) -> NDArray[np.float32]:
 
 def _depthwise_matrix(convolution: Convolution) -> NDArray[np.float32]:
     """Weights as (height * width, stored channels)."""
-    weights = _valid_weights(convolution)
+    weights = _unpacked_weights(convolution)
     channels, height, width = weights.shape
     source = convolution.source
     assert isinstance(source, Features), "pictures aren't convolved channel by channel"
@@ -180,7 +166,7 @@ class _Depthwise(Plan):
             kernels.function("anynpu_npu_depthwise"),
             self._dpu.bind(memory),
             writer,
-            features_of(convolution.source, memory),
+            features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
             address_of(self._weights),
             address_of(scratch),
@@ -209,11 +195,14 @@ class _Dense(Plan):
         # A sum in two parts is added up in float64, which takes the place of two floats.
         self._is_split = len(parts) > 1
         columns = matrix.shape[1] * (4 if self._is_split else 1)
-        self.scratch_floats = self._tile * (len(matrix) + columns)
+        self.scratch_floats = self._tile * (len(matrix) + columns) + 1
 
     def bind(self, memory: Memory, scratch: NDArray[np.float32]) -> Step:
         convolution = self._convolution
-        source, window = features_of(convolution.source, memory), _window(convolution)
+        source, window = (
+            features_of(convolution.source, memory, convolution.valid_channels),
+            _window(convolution),
+        )
         dpu = self._dpu.bind(memory)
         writer = writer_of(
             self._writer, convolution.channels, convolution.width, self._lanes, memory

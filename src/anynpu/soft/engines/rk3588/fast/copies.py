@@ -37,17 +37,11 @@ class _Copy(Plan):
         views = [memory.view(view).view(word)[..., 0] for view in feature_views(self._task.source)]
         rows, columns = self._task.repeats
         surfaces = self._task.source.surfaces
-        moves = [
-            (
-                target[
-                    row * surfaces + part : (row + 1) * surfaces : len(views), :, column::columns
-                ],
-                view,
-            )
-            for row in range(rows)
-            for column in range(columns)
-            for part, view in enumerate(views)
-        ]
+        moves = []
+        for row in range(rows):
+            for part, view in enumerate(views):
+                into = target[row * surfaces + part : (row + 1) * surfaces : len(views)]
+                moves += [(into[:, :, column::columns], view) for column in range(columns)]
 
         def run() -> None:
             for into, view in moves:

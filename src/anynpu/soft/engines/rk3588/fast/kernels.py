@@ -24,6 +24,7 @@ class Features(ctypes.Structure):
         ("lanes", _INTEGER),
         ("height", _INTEGER),
         ("width", _INTEGER),
+        ("valid", _INTEGER),
     ]
 
 
