@@ -1,11 +1,12 @@
 """Compiled files against the vendor's simulator.
 
-    python -m tests.conformance.rknn_files [WORD ...]
+    python -m tests.conformance.rknn_files [--table] [WORD ...]
 
 Runs every sample under ``../shared/samples/rknn`` (or ``$ANYNPU_SAMPLES``) whose path contains one
 of the words on the soft NPU, with the inputs that lie beside it, and compares with the outputs of
 the simulator. LSB counts steps of the output's own quantisation; for outputs in float16 the largest
-difference is given as a share of the largest value.
+difference is given as a share of the largest value. ``--table`` prints the node types instead, as
+docs/rknn-files.md has them.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ from numpy.typing import NDArray
 
 from anynpu.errors import ModelError
 from anynpu.soft.engines import ModelSource, Port, Program, load
+from anynpu.soft.engines.compiled.layers import computing_nodes
+from anynpu.soft.formats.rknn.model import Device
+from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.soft.rknn.values import store_real
 
 SAMPLES = Path(
     os.environ.get("ANYNPU_SAMPLES")
     or Path(__file__).resolve().parents[3] / "shared" / "samples" / "rknn"
 )
+CHIPS = ("rk3588", "rk3566", "rv1106")
 _VARIANTS = ("_b4", "_dyn", "_ms", "_rw")
 """Variants of a file that have no values of their own, or no weights."""
 
@@ -71,8 +76,8 @@ def sample_files(words: Sequence[str] = ()) -> list[Path]:
     return [file for file in found if not words or any(word in str(file) for word in words)]
 
 
-def examine(file: Path) -> Report:
-    """Load and run a file, and compare its outputs."""
+def examine(file: Path, *, timed: bool = False) -> Report:
+    """Load and run a file, and compare its outputs; `timed` runs it a second time."""
     name = f"{file.parent.name}/{file.stem}"
     try:
         start = time.perf_counter()
@@ -81,7 +86,7 @@ def examine(file: Path) -> Report:
         values = _values_for(file)
         if values is None:
             return Report(name, problem="no values to compare with")
-        outputs, run_seconds = _run(program, values)
+        outputs, run_seconds = _run(program, values, timed=timed)
         compared = tuple(_compare(*each) for each in outputs)
     except ModelError as error:
         return Report(name, problem=str(error))
@@ -136,16 +141,17 @@ def _values_by_onnxruntime(base: Path, port: Port) -> dict[str, NDArray[Any]] | 
 
 
 def _run(
-    program: Program, values: dict[str, NDArray[Any]]
+    program: Program, values: dict[str, NDArray[Any]], *, timed: bool
 ) -> tuple[list[tuple[NDArray[Any], Port, NDArray[Any]]], float]:
-    """(array, port, the simulator's) of each output, and the seconds of the second run."""
+    """(array, port, the simulator's) of each output, and the seconds of the last run."""
     given = [_in_model_order(values[f"in{index}"]) for index in range(_count(values, "in"))]
     number = _variant_for(program, given)
     variant, instance = program.variant(number), program.instance(number)
     for array, port, data in zip(instance.inputs, variant.inputs, given, strict=True):
         batch = np.repeat(data, port.shape[0] // data.shape[0], axis=0).reshape(port.shape)
         store_real(_before_normalisation(batch, port), port, array)
-    instance.run()
+    if timed:
+        instance.run()
     start = time.perf_counter()
     instance.run()
     seconds = time.perf_counter() - start
@@ -216,13 +222,43 @@ def _lines(reports: Sequence[Report]) -> Iterator[str]:
     yield f"{run} of {len(reports)} files run"
 
 
-def main(words: Sequence[str]) -> int:
+def node_table(reports: Sequence[Report]) -> list[str]:
+    """Where the node types of the files that run are computed, as Markdown."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for report in reports:
+        chip = report.name.partition("/")[0]
+        for op_type, device in () if report.problem else _nodes(SAMPLES / f"{report.name}.rknn"):
+            found.setdefault(op_type, {}).setdefault(chip, set()).add(device)
+    lines = [f"| node type | {' | '.join(CHIPS)} |", "|---" * (len(CHIPS) + 1) + "|"]
+    for op_type in sorted(found, key=str.lower):
+        cells = (", ".join(sorted(found[op_type].get(chip, ()))) for chip in CHIPS)
+        lines.append(f"| {op_type} | {' | '.join(cells)} |")
+    return lines
+
+
+def _nodes(file: Path) -> Iterator[tuple[str, str]]:
+    """The type of each node that computes something, and the device."""
+    for graph in read_model(file.read_bytes()).graphs[:1]:
+        with_tasks = {task.node for task in graph.tasks_for(1)}
+        for node in computing_nodes(graph):
+            if node.index in with_tasks:
+                yield node.op_type, "NPU"
+            elif node.device is Device.CPU:
+                yield node.op_type, "CPU"
+
+
+def main(arguments: Sequence[str]) -> int:
     """Print the table; 1 where there are no samples."""
+    words = [argument for argument in arguments if argument != "--table"]
     files = sample_files(words)
     if not files:
         print(f"no samples in {SAMPLES}: put them there or name their folder in $ANYNPU_SAMPLES")
         return 1
-    print("\n".join(_lines([examine(file) for file in files])))
+    reports = [examine(file, timed=True) for file in files]
+    if "--table" in arguments:
+        print("\n".join(node_table(reports)))
+    else:
+        print("\n".join(_lines(reports)))
     return 0
 
 
