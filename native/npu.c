@@ -1,8 +1,9 @@
 /* The NPU's integer arithmetic on channel blocks: what NumPy would do in many passes, in one.
  *
- * Plain C11. Sums are float, which are exact while they stay below 2^24; stages compute in double, which
- * is exact while values stay below 2^52. Callers prove both when a model is loaded, so the results are
- * those of the integer arithmetic, bit for bit.
+ * Plain C11. Sums of a dense convolution are int32; those of a depthwise one are float, which are exact
+ * while they stay below 2^24; stages compute in double, which is exact while values stay below 2^52.
+ * Callers prove all of that when a model is loaded, so the results are those of the integers, bit for
+ * bit, whatever the order and whether multiplications and additions are fused.
  */
 #include <math.h>
 #include <stddef.h>
@@ -10,8 +11,10 @@
 #include <string.h>
 
 #if defined(__x86_64__) || defined(__i386__)
-#define HAS_WIDE __builtin_cpu_supports("avx2")
-#define WIDE __attribute__((target("avx2")))
+#include <immintrin.h>
+#define HAS_WIDE (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#define WIDE __attribute__((target("avx2,fma")))
+#define PAIRS 1
 #else
 #define HAS_WIDE 0
 #define WIDE
@@ -20,7 +23,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16, BLOCK = 64, ENTRIES = 513 };
+enum { LANES = 16, BLOCK = 60, ROWS = 6, ENTRIES = 513 };
 
 /* int8 features in channel blocks; where `odd` is set, every second block lies there. */
 struct features {
@@ -95,6 +98,7 @@ struct dpu {
     int64_t has_table;
     int64_t operation;
     int64_t has_limits;
+    int64_t is_simple; /* BS adds first, BN multiplies first, and nothing follows but the output */
 };
 
 struct writer {
@@ -239,10 +243,46 @@ INLINE void store(const struct writer *w, int64_t s, int64_t first, int64_t coun
     }
 }
 
-/* Accumulators of one surface, (count, lanes), through the stages and into memory. */
-INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64_t first, int64_t count,
-                   double *v, const int lanes) {
+/* Both stages and the output in one pass, which is what most convolutions need. */
+INLINE void finish_at_once(const struct dpu *d, int64_t s, int64_t count, const int32_t *sums, int8_t *q,
+                           const int lanes, const int has_bn) {
+    const double *a = d->bs.add + s * lanes, *m = d->bs.multiply + s * lanes;
+    const double lowest = d->bs.lowest, highest = d->bs.highest, scale = d->scale;
+    const double up = d->bs.positive, down = d->bs.negative;
+    const double last_lowest = d->bn.lowest, last_highest = d->bn.highest;
+    const double last_up = d->bn.positive, last_down = d->bn.negative;
+    double last_add[LANES], if_positive[LANES], if_negative[LANES];
+    for (int l = 0; has_bn && l < lanes; l++) {
+        last_add[l] = d->bn.add[s * lanes + l];
+        if_negative[l] = d->bn.multiply[s * lanes + l];
+        if_positive[l] = d->bn.only_negatives ? 1 : if_negative[l];
+    }
+    const int32_t offset = (int32_t)d->offset;
+    int32_t rounded[BLOCK * LANES];
+    for (int64_t i = 0; i < count; i++)
+        for (int l = 0; l < lanes; l++) {
+            double v = (sums[i * lanes + l] + a[l]) * m[l];
+            v = clamp(round_away(v * (v < 0 ? down : up)), lowest, highest);
+            if (has_bn) {
+                v = v * (v < 0 ? if_negative[l] : if_positive[l]) + last_add[l];
+                v = clamp(round_away(v * (v < 0 ? last_down : last_up)), last_lowest, last_highest);
+            }
+            v = clamp(v * scale, -(1 << 29), 1 << 29);
+            rounded[i * lanes + l] = (int32_t)(v + __builtin_copysign(0.5, v));
+        }
+    for (int64_t i = 0; i < count * lanes; i++) {
+        int32_t v = rounded[i] + offset;
+        v = v < -128 ? -128 : v;
+        q[i] = (int8_t)(v > 127 ? 127 : v);
+    }
+}
+
+INLINE void finish_in_stages(const struct dpu *d, int64_t s, int64_t first, int64_t count,
+                             const int32_t *sums, int8_t *q, const int lanes) {
     const int64_t all = count * lanes;
+    double v[BLOCK * LANES];
+    for (int64_t i = 0; i < all; i++)
+        v[i] = sums[i];
     if (d->has_bs)
         run_stage(&d->bs, s * lanes, v, count, lanes);
     if (d->has_bn)
@@ -257,40 +297,49 @@ INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64
     if (d->has_limits)
         for (int64_t i = 0; i < all; i++)
             v[i] = clamp(v[i], d->lowest, d->highest);
-    int8_t q[BLOCK * LANES];
     for (int64_t i = 0; i < all; i++)
         q[i] = (int8_t)(int32_t)clamp(round_away(v[i] * d->scale) + d->offset, -128, 127);
+}
+
+/* Sums of one surface, (count, lanes), through the stages and into memory. */
+INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64_t first, int64_t count,
+                   const int32_t *sums, const int lanes) {
+    int8_t q[BLOCK * LANES];
+    if (d->is_simple && d->has_bn)
+        finish_at_once(d, s, count, sums, q, lanes, 1);
+    else if (d->is_simple)
+        finish_at_once(d, s, count, sums, q, lanes, 0);
+    else
+        finish_in_stages(d, s, first, count, sums, q, lanes);
     store(w, s, first, count, q, lanes);
 }
 
 /* ------------------------------------------------------------------------------------- operations */
 
-INLINE void convert_atom(const int8_t *source, float *target, int64_t valid, const int64_t lanes) {
-    for (int64_t l = 0; l < lanes; l++)
-        target[l] = source[l];
-    for (int64_t l = valid < 0 ? 0 : valid; l < lanes; l++)
-        target[l] = 0;
-}
-
-/* One row of floats a pixel: for each place of the kernel, all channels of the input there. */
+/* One row of int16 a pixel: for each place of the kernel, all channels of the input there; an odd number
+ * is filled up with a zero. */
 INLINE void gather(const struct features *f, const struct window *k, int64_t first, int64_t count,
-                   float *rows, const int64_t lanes) {
+                   int64_t depth, int16_t *rows, const int64_t lanes) {
     const int64_t step = f->surfaces * lanes;
-    const float padding = k->padding;
     int64_t oy = first / k->out_width, ox = first % k->out_width;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++, rows += depth) {
+        int16_t *row = rows;
+        rows[depth - 1] = 0;
         for (int64_t ky = 0; ky < k->height; ky++) {
             const int64_t y = oy * k->stride_y + ky * k->dilation_y - k->top;
-            for (int64_t kx = 0; kx < k->width; kx++, rows += step) {
+            for (int64_t kx = 0; kx < k->width; kx++, row += step) {
                 const int64_t x = ox * k->stride_x + kx * k->dilation_x - k->left;
                 if (y < 0 || y >= f->height || x < 0 || x >= f->width) {
                     for (int64_t c = 0; c < step; c++)
-                        rows[c] = padding;
+                        row[c] = (int16_t)k->padding;
                     continue;
                 }
                 const int8_t *atom = f->base + y * f->line + x * f->pixel;
                 for (int64_t s = 0; s < f->surfaces; s++)
-                    convert_atom(atom + s * f->surface, rows + s * lanes, f->valid - s * lanes, lanes);
+                    for (int64_t l = 0; l < lanes; l++)
+                        row[s * lanes + l] = atom[s * f->surface + l];
+                for (int64_t c = f->valid; c < step; c++)
+                    row[c] = 0;
             }
         }
         if (++ox == k->out_width)
@@ -298,30 +347,83 @@ INLINE void gather(const struct features *f, const struct window *k, int64_t fir
     }
 }
 
-/* Sums are float, or double where they don't fit. */
-INLINE void finish_rows(const struct dpu *d, const struct writer *w, const float *narrow,
-                        const double *wide, int64_t step, int64_t first, int64_t count,
-                        const int lanes) {
-    const int64_t surfaces = (w->channels + lanes - 1) / lanes;
-    double v[BLOCK * LANES];
-    for (int64_t done = 0; done < count; done += BLOCK) {
-        const int64_t n = count - done < BLOCK ? count - done : BLOCK;
-        for (int64_t s = 0; s < surfaces; s++) {
-            const int64_t place = done * step + s * lanes;
-            for (int64_t i = 0; i < n; i++)
-                for (int l = 0; l < lanes; l++)
-                    v[i * lanes + l] =
-                        narrow ? narrow[place + i * step + l] : wide[place + i * step + l];
-            finish(d, w, s, first + done, n, v, lanes);
+/* (ROWS, lanes) sums of products: rows of int16 times one surface's weights, which lie as
+ * (depth / 2, lanes, 2). */
+INLINE void multiply(const int16_t *rows, int64_t depth, const int16_t *weights, int32_t *sums,
+                     const int lanes) {
+    int32_t total[ROWS * LANES] = {0};
+    for (int64_t p = 0; p < depth; p += 2, weights += 2 * lanes)
+        for (int r = 0; r < ROWS; r++) {
+            const int32_t even = rows[r * depth + p], odd = rows[r * depth + p + 1];
+            for (int l = 0; l < lanes; l++)
+                total[r * lanes + l] += even * weights[2 * l] + odd * weights[2 * l + 1];
+        }
+    memcpy(sums, total, ROWS * lanes * sizeof *sums);
+}
+
+#ifdef PAIRS
+/* The same for 16 lanes, two products an instruction. */
+WIDE static inline void multiply_wide(const int16_t *rows, int64_t depth, const int16_t *weights,
+                                      int32_t *sums) {
+    __m256i low[ROWS], high[ROWS];
+    for (int r = 0; r < ROWS; r++)
+        low[r] = high[r] = _mm256_setzero_si256();
+    for (int64_t p = 0; p < depth; p += 2, weights += 32) {
+        const __m256i first = _mm256_loadu_si256((const __m256i *)weights);
+        const __m256i second = _mm256_loadu_si256((const __m256i *)(weights + 16));
+#pragma GCC unroll 6
+        for (int r = 0; r < ROWS; r++) {
+            int32_t pair;
+            memcpy(&pair, rows + r * depth + p, sizeof pair);
+            const __m256i both = _mm256_set1_epi32(pair);
+            low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(both, first));
+            high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(both, second));
         }
     }
+    for (int r = 0; r < ROWS; r++) {
+        _mm256_storeu_si256((__m256i *)(sums + r * 16), low[r]);
+        _mm256_storeu_si256((__m256i *)(sums + r * 16 + 8), high[r]);
+    }
+}
+#endif
+
+/* A dense convolution for `count` output pixels from number `first` on, `tile` (a multiple of BLOCK)
+ * at a time, in `rows`. */
+INLINE void dense(const struct dpu *d, const struct writer *w, const struct features *f,
+                  const struct window *k, const int16_t *weights, int64_t depth, int64_t first,
+                  int64_t count, int64_t tile, int16_t *rows, const int lanes, const int wide) {
+    const int64_t surfaces = (w->channels + lanes - 1) / lanes;
+    int32_t sums[BLOCK * LANES];
+    for (int64_t done = 0; done < count; done += tile) {
+        const int64_t pixels = count - done < tile ? count - done : tile;
+        if (f->lanes == 16)
+            gather(f, k, first + done, pixels, depth, rows, 16);
+        else
+            gather(f, k, first + done, pixels, depth, rows, f->lanes);
+        for (int64_t s = 0; s < surfaces; s++) {
+            const int16_t *matrix = weights + s * depth * lanes;
+            for (int64_t block = 0; block < pixels; block += BLOCK) {
+                const int64_t n = pixels - block < BLOCK ? pixels - block : BLOCK;
+                for (int64_t i = 0; i < n; i += ROWS) {
+#ifdef PAIRS
+                    if (wide)
+                        multiply_wide(rows + (block + i) * depth, depth, matrix, sums + i * lanes);
+                    else
+#endif
+                        multiply(rows + (block + i) * depth, depth, matrix, sums + i * lanes, lanes);
+                }
+                finish(d, w, s, first + done + block, n, sums, lanes);
+            }
+        }
+    }
+    (void)wide;
 }
 
 INLINE void process(const struct dpu *d, const struct writer *w, const struct features *f,
-                    const int lanes) {
+                    int64_t from, int64_t to, const int lanes) {
     const int64_t pixels = f->height * f->width;
-    double v[BLOCK * LANES];
-    for (int64_t s = 0; s < f->surfaces; s++) {
+    int32_t v[BLOCK * LANES];
+    for (int64_t s = from; s < to; s++) {
         const int8_t *surface = surface_of(f, s);
         int64_t y = 0, x = 0;
         for (int64_t done = 0; done < pixels; done += BLOCK) {
@@ -336,6 +438,13 @@ INLINE void process(const struct dpu *d, const struct writer *w, const struct fe
             finish(d, w, s, done, n, v, lanes);
         }
     }
+}
+
+INLINE void convert_atom(const int8_t *source, float *target, int64_t valid, const int lanes) {
+    for (int l = 0; l < lanes; l++)
+        target[l] = source[l];
+    for (int64_t l = valid < 0 ? 0 : valid; l < lanes; l++)
+        target[l] = 0;
 }
 
 /* The input's surface as floats with padding round it: (rows, columns, lanes). */
@@ -357,12 +466,14 @@ INLINE void pad_plane(const struct features *f, const struct window *k, int64_t 
 }
 
 INLINE void depthwise(const struct dpu *d, const struct writer *w, const struct features *f,
-                      const struct window *k, const float *weights, float *plane, const int lanes) {
+                      const struct window *k, const float *weights, float *plane, int64_t from,
+                      int64_t to, const int lanes) {
     const int64_t rows = (k->out_height - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1;
     const int64_t columns = (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1;
-    double v[BLOCK * LANES];
+    int32_t v[BLOCK * LANES];
     float sums[BLOCK * LANES];
-    for (int64_t s = 0; s < f->surfaces; s++, weights += k->height * k->width * lanes) {
+    weights += from * k->height * k->width * lanes;
+    for (int64_t s = from; s < to; s++, weights += k->height * k->width * lanes) {
         pad_plane(f, k, s, plane, rows, columns, lanes);
         for (int64_t oy = 0; oy < k->out_height; oy++)
             for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
@@ -378,7 +489,7 @@ INLINE void depthwise(const struct dpu *d, const struct writer *w, const struct 
                                 sums[i * lanes + l] += x[i * k->stride_x * lanes + l] * m[l];
                     }
                 for (int64_t i = 0; i < n * lanes; i++)
-                    v[i] = sums[i];
+                    v[i] = (int32_t)sums[i];
                 finish(d, w, s, oy * k->out_width + ox, n, v, lanes);
             }
     }
@@ -386,9 +497,9 @@ INLINE void depthwise(const struct dpu *d, const struct writer *w, const struct 
 
 /* The greatest values of windows, or with `sign` -1 the least. */
 INLINE void pool(const struct writer *w, const struct features *f, const struct window *k, int sign,
-                 const int lanes) {
+                 int64_t from, int64_t to, const int lanes) {
     int8_t best[LANES];
-    for (int64_t s = 0; s < f->surfaces; s++)
+    for (int64_t s = from; s < to; s++)
         for (int64_t oy = 0; oy < k->out_height; oy++)
             for (int64_t ox = 0; ox < k->out_width; ox++) {
                 memset(best, sign > 0 ? -128 : 127, sizeof best);
@@ -424,30 +535,34 @@ INLINE void pool(const struct writer *w, const struct features *f, const struct 
         call8;                                                                                         \
     }
 
-ON_ANY(gather, (const struct features *f, const struct window *k, int64_t first, int64_t count, float *rows), {
-    if (f->lanes == 16)
-        gather(f, k, first, count, rows, 16);
-    else
-        gather(f, k, first, count, rows, f->lanes);
-})
+#define DENSE                                                                                          \
+    (const struct dpu *d, const struct writer *w, const struct features *f, const struct window *k,    \
+     const int16_t *weights, int64_t depth, int64_t first, int64_t count, int64_t tile, int16_t *rows)
 
-ON_ANY(finish_rows,
-       (const struct dpu *d, const struct writer *w, const float *narrow, const double *wide,
-        int64_t step, int64_t first, int64_t count),
-       { BY_LANES(w->lanes, finish_rows(d, w, narrow, wide, step, first, count, 16),
-                  finish_rows(d, w, narrow, wide, step, first, count, 8)) })
+WIDE static void dense_wide DENSE {
+    BY_LANES(w->lanes, dense(d, w, f, k, weights, depth, first, count, tile, rows, 16, 1),
+             dense(d, w, f, k, weights, depth, first, count, tile, rows, 8, 0))
+}
 
-ON_ANY(process, (const struct dpu *d, const struct writer *w, const struct features *f),
-       { BY_LANES(w->lanes, process(d, w, f, 16), process(d, w, f, 8)) })
+static void dense_narrow DENSE {
+    BY_LANES(w->lanes, dense(d, w, f, k, weights, depth, first, count, tile, rows, 16, 0),
+             dense(d, w, f, k, weights, depth, first, count, tile, rows, 8, 0))
+}
+
+ON_ANY(process,
+       (const struct dpu *d, const struct writer *w, const struct features *f, int64_t from, int64_t to),
+       { BY_LANES(w->lanes, process(d, w, f, from, to, 16), process(d, w, f, from, to, 8)) })
 
 ON_ANY(depthwise,
        (const struct dpu *d, const struct writer *w, const struct features *f, const struct window *k,
-        const float *weights, float *plane),
-       { BY_LANES(w->lanes, depthwise(d, w, f, k, weights, plane, 16),
-                  depthwise(d, w, f, k, weights, plane, 8)) })
+        const float *weights, float *plane, int64_t from, int64_t to),
+       { BY_LANES(w->lanes, depthwise(d, w, f, k, weights, plane, from, to, 16),
+                  depthwise(d, w, f, k, weights, plane, from, to, 8)) })
 
-ON_ANY(pool, (const struct writer *w, const struct features *f, const struct window *k, int sign),
-       { BY_LANES(w->lanes, pool(w, f, k, sign, 16), pool(w, f, k, sign, 8)) })
+ON_ANY(pool,
+       (const struct writer *w, const struct features *f, const struct window *k, int sign, int64_t from,
+        int64_t to),
+       { BY_LANES(w->lanes, pool(w, f, k, sign, from, to, 16), pool(w, f, k, sign, from, to, 8)) })
 
 #define CALL(name, ...)                                                                                \
     if (HAS_WIDE)                                                                                      \
@@ -455,26 +570,23 @@ ON_ANY(pool, (const struct writer *w, const struct features *f, const struct win
     else                                                                                               \
         name##_narrow(__VA_ARGS__)
 
-EXPORT void anynpu_npu_gather(const struct features *f, const struct window *k, int64_t first,
-                              int64_t count, float *rows) {
-    CALL(gather, f, k, first, count, rows);
+EXPORT void anynpu_npu_dense DENSE {
+    CALL(dense, d, w, f, k, weights, depth, first, count, tile, rows);
 }
 
-EXPORT void anynpu_npu_finish(const struct dpu *d, const struct writer *w, const float *narrow,
-                              const double *wide, int64_t step, int64_t first, int64_t count) {
-    CALL(finish_rows, d, w, narrow, wide, step, first, count);
-}
-
-EXPORT void anynpu_npu_process(const struct dpu *d, const struct writer *w, const struct features *f) {
-    CALL(process, d, w, f);
+/* The others work on surfaces `from` to `to`. */
+EXPORT void anynpu_npu_process(const struct dpu *d, const struct writer *w, const struct features *f,
+                               int64_t from, int64_t to) {
+    CALL(process, d, w, f, from, to);
 }
 
 EXPORT void anynpu_npu_depthwise(const struct dpu *d, const struct writer *w, const struct features *f,
-                                 const struct window *k, const float *weights, float *plane) {
-    CALL(depthwise, d, w, f, k, weights, plane);
+                                 const struct window *k, const float *weights, float *plane,
+                                 int64_t from, int64_t to) {
+    CALL(depthwise, d, w, f, k, weights, plane, from, to);
 }
 
 EXPORT void anynpu_npu_pool(const struct writer *w, const struct features *f, const struct window *k,
-                            int32_t sign) {
-    CALL(pool, w, f, k, sign);
+                            int32_t sign, int64_t from, int64_t to) {
+    CALL(pool, w, f, k, sign, from, to);
 }

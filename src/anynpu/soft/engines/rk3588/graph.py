@@ -17,7 +17,7 @@ from .addresses import AbsoluteAddresses, AddressSpace, RelocatedAddresses
 from .decode import decode_task
 from .decode.context import Context
 from .elements import Address
-from .fast import Plan, plan_task
+from .fast import Plan, plan_task, thread_count
 from .generations import GENERATIONS
 from .machine import TaskState, run_commands
 from .memory import INTERNAL, Memory, MemoryMap
@@ -82,8 +82,8 @@ class Executor:
         plans: Mapping[int, Plan],
         memory: Memory,
     ) -> None:
-        most = max((plan.scratch_floats for plan in plans.values()), default=0)
-        scratch = np.empty(most, np.float32)
+        most = max((plan.scratch_bytes for plan in plans.values()), default=0)
+        scratch = [np.empty(most, np.uint8) for _ in range(thread_count())]
         self._steps = {
             node: tuple(
                 plans[task.index].bind(memory, scratch)

@@ -27,6 +27,7 @@ from ..tasks import (
 )
 from ..weights import StoredOperand
 from . import kernels
+from .bounds import offset_fits
 
 _OPERATIONS = {
     Operation.ADD: 1,
@@ -120,7 +121,19 @@ class DpuArguments:
             self._elementwise(result, dpu.elementwise)
         output = dpu.output
         result.scale, result.offset = output.scale * 2.0**-output.shift, output.offset
+        self._simplify(result, dpu)
         return result
+
+    def _simplify(self, result: kernels.Dpu, dpu: Dpu) -> None:
+        """Take the short way where the stages alone do all before the output conversion."""
+        bs, bn = dpu.bs, dpu.bn
+        if not bs or dpu.elementwise or bs.multiply_negatives or not offset_fits(dpu.output.offset):
+            return
+        result.is_simple = 1
+        if bn and bn.add is None and bn.multiply is None and not bs.relu:
+            # Only a ReLU: BS can do it.
+            result.bs.lowest, result.bs.highest = _limits(bn)
+            result.has_bn = 0
 
     def _stage(self, stage: Stage) -> kernels.Stage:
         add: Any = 0 if stage.add is None else stage.add

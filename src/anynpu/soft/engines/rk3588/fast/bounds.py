@@ -1,8 +1,9 @@
-"""Proofs that float arithmetic gives what the integers give.
+"""Proofs that fast arithmetic gives what unbounded integers give.
 
-Sums of products in float32 are exact, in any order, while no partial sum can reach 2^24. Stages in
-float64 are exact while no value reaches 2^52: products of integers are whole, and multiplying by a
-power of two changes no digit. Both follow from the magnitudes of weights and operands alone.
+Sums of products in float32 are exact, in any order, while no partial sum can reach 2^24; those in
+int32 while none can reach 2^31. Stages in float64 are exact while no value reaches 2^52: products
+of integers are whole, and multiplying by a power of two changes no digit. All of that follows from
+the magnitudes of weights and operands alone.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from numpy.typing import NDArray
 
 from ..tasks import Convolution, Dpu, Elementwise, Features, Operation, Stage
 
-_SUM_LIMIT = 2.0**24
+FLOAT_SUMS = 2.0**24
+INTEGER_SUMS = 2.0**31
+"""What sums in float32, and in int32, have to stay below."""
+
 _VALUE_LIMIT = 2.0**52
 _INPUT = 128.0
 _ENTRY = 2.0**15
 _LARGEST_STEP = 16
+_OFFSET_LIMIT = 1 << 28
 
 Magnitude = float | NDArray[np.float64]
 
@@ -33,23 +38,6 @@ def largest_sums(weights: NDArray[np.float32], convolution: Convolution) -> NDAr
 def largest_input(convolution: Convolution) -> float:
     """The greatest magnitude that a weight is multiplied by."""
     return max(_INPUT, abs(convolution.padding_value))
-
-
-def exact_parts(weights: NDArray[np.float32], convolution: Convolution) -> list[slice]:
-    """Groups of columns whose sums stay exact in float32; one where all do."""
-    sums = np.abs(weights).astype(np.float64) * largest_input(convolution)
-    if sums.sum(0).max() < _SUM_LIMIT:
-        return [slice(0, len(weights))]
-    parts, start = [], 0
-    running = np.zeros(weights.shape[1])
-    for row in range(len(weights)):
-        following = running + sums[row]
-        if following.max() >= _SUM_LIMIT:
-            parts.append(slice(start, row))
-            start, following = row, sums[row]
-        running = following
-    parts.append(slice(start, len(weights)))
-    return parts
 
 
 @dataclass(frozen=True)
@@ -97,6 +85,11 @@ def stages_are_exact(dpu: Dpu, largest: Magnitude) -> bool:
     if dpu.elementwise and values:
         values = _after_elementwise(dpu.elementwise, values)
     return values is not None and values.times(float(dpu.output.scale)).is_exact
+
+
+def offset_fits(offset: int) -> bool:
+    """Whether a kernel may add an output offset as an integer."""
+    return abs(offset) < _OFFSET_LIMIT
 
 
 def _numbers(operand: Any) -> Magnitude:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,19 @@ from ..tasks import BlockWriter, Convolution, ConvolutionTask, Features, Image, 
 from ..weights import StoredOperand, unpack_weights
 from . import kernels
 from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
-from .bounds import exact_parts, largest_sums, stages_are_exact
-from .steps import Plan, Step, step
+from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_sums, stages_are_exact
+from .steps import Plan, Step, call, shares, together
 
-_TILE_FLOATS = 1 << 18
-"""Elements of gathered rows that are multiplied at a time, so that they stay in the cache."""
+_LARGEST_WEIGHT = 32767
+
+_TILE_BYTES = 1 << 18
+"""Gathered rows that are multiplied at a time, so that they stay in the cache."""
+
+_BLOCK = 60
+"""Pixels that go through the stages at a time: BLOCK in native/npu.c."""
+
+_WORK_OF_A_PLACE = 4
+"""What a depthwise product costs, in products of a dense convolution."""
 
 
 def plan_convolution(task: ConvolutionTask) -> Plan | None:
@@ -30,15 +38,31 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     lanes = writer.atom if isinstance(writer, BlockWriter) else 16
     if not is_supported(task.dpu, lanes) or not _operand_may_be_read(task):
         return None
-    is_depthwise = convolution.weights.layout.is_depthwise
-    matrix = _depthwise_matrix(convolution) if is_depthwise else _matrix(convolution, lanes)
-    if not stages_are_exact(task.dpu, largest_sums(matrix, convolution)[: convolution.channels]):
+    if convolution.weights.layout.is_depthwise:
+        return _plan_depthwise(task, writer, lanes)
+    return _plan_dense(task, writer, lanes)
+
+
+def _plan_dense(
+    task: ConvolutionTask, writer: BlockWriter | PhaseWriter, lanes: int
+) -> Plan | None:
+    matrix = _matrix(task.convolution, lanes)
+    sums = largest_sums(matrix, task.convolution)
+    if np.abs(matrix).max() > _LARGEST_WEIGHT or not stages_are_exact(
+        task.dpu, sums[: task.convolution.channels]
+    ):
         return None
-    parts = exact_parts(matrix, convolution)
-    if not is_depthwise:
-        return _Dense(task, writer, lanes, matrix, parts)
-    fits = len(parts) == 1 and not _overwrites_input(task)
-    return _Depthwise(task, writer, lanes, matrix) if fits else None
+    return _Dense(task, writer, lanes, matrix) if sums.max() < INTEGER_SUMS else None
+
+
+def _plan_depthwise(
+    task: ConvolutionTask, writer: BlockWriter | PhaseWriter, lanes: int
+) -> Plan | None:
+    matrix = _depthwise_matrix(task.convolution)
+    sums = largest_sums(matrix, task.convolution)[: task.convolution.channels]
+    if sums.max() >= FLOAT_SUMS or not stages_are_exact(task.dpu, sums):
+        return None
+    return None if _overwrites_input(task) else _Depthwise(task, writer, lanes, matrix)
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -50,7 +74,8 @@ def _is_known(convolution: Convolution) -> bool:
         return False
     if isinstance(convolution.weight_offset, StoredOperand):
         return False
-    return float(convolution.padding_value).is_integer()
+    padding = float(convolution.padding_value)
+    return padding.is_integer() and abs(padding) <= _LARGEST_WEIGHT
 
 
 def _operand_may_be_read(task: ConvolutionTask) -> bool:
@@ -155,22 +180,25 @@ class _Depthwise(Plan):
                 strict=True,
             )
         ]
-        self.scratch_floats = reach[0] * reach[1] * lanes
+        self.scratch_bytes = reach[0] * reach[1] * lanes * 4
 
-    def bind(self, memory: Memory, scratch: NDArray[np.float32]) -> Step:
+    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
         convolution = self._convolution
-        writer = writer_of(
-            self._writer, convolution.channels, convolution.width, self._lanes, memory
-        )
-        return step(
-            kernels.function("anynpu_npu_depthwise"),
+        function = kernels.function("anynpu_npu_depthwise")
+        common = (
             self._dpu.bind(memory),
-            writer,
+            writer_of(self._writer, convolution.channels, convolution.width, self._lanes, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
             address_of(self._weights),
-            address_of(scratch),
-            keeps=(self, scratch),
+        )
+        work = self._weights.size * convolution.height * convolution.width * _WORK_OF_A_PLACE
+        parts = shares(len(self._weights), 1, work, len(scratch))
+        return together(
+            [
+                call(function, *common, address_of(own), *part, keeps=(self, own))
+                for own, part in zip(scratch, parts, strict=False)
+            ]
         )
 
 
@@ -183,74 +211,49 @@ class _Dense(Plan):
         writer: BlockWriter | PhaseWriter,
         lanes: int,
         matrix: NDArray[np.float32],
-        parts: list[slice],
     ) -> None:
         convolution = self._convolution = task.convolution
         self._writer, self._lanes = writer, lanes
-        self._matrix, self._parts = matrix, parts
         self._dpu = DpuArguments(task.dpu, convolution.channels, lanes)
+        self._depth = -(-len(matrix) // 2) * 2
+        pairs = np.zeros((self._depth, matrix.shape[1]), np.int16)
+        pairs[: len(matrix)] = matrix
+        # One surface after another, two products side by side: (surfaces, depth / 2, lanes, 2).
+        pairs = pairs.reshape(self._depth // 2, 2, -1, lanes).transpose(2, 0, 3, 1)
+        self._weights = np.ascontiguousarray(pairs)
         pixels = convolution.height * convolution.width
-        per_tile = max(1, _TILE_FLOATS // len(matrix))
-        self._tile = pixels if _overwrites_input(task) else min(pixels, per_tile)
-        # A sum in two parts is added up in float64, which takes the place of two floats.
-        self._is_split = len(parts) > 1
-        columns = matrix.shape[1] * (4 if self._is_split else 1)
-        self.scratch_floats = self._tile * (len(matrix) + columns) + 1
+        self._is_whole = _overwrites_input(task)
+        blocks = -(-pixels // _BLOCK)
+        if not self._is_whole:
+            blocks = min(blocks, max(1, _TILE_BYTES // (self._depth * 2 * _BLOCK)))
+        self._tile = blocks * _BLOCK
+        self.scratch_bytes = self._tile * self._depth * 2
 
-    def bind(self, memory: Memory, scratch: NDArray[np.float32]) -> Step:
+    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
         convolution = self._convolution
-        source, window = (
+        function = kernels.function("anynpu_npu_dense")
+        common = (
+            self._dpu.bind(memory),
+            writer_of(self._writer, convolution.channels, convolution.width, self._lanes, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
+            address_of(self._weights),
+            self._depth,
         )
-        dpu = self._dpu.bind(memory)
-        writer = writer_of(
-            self._writer, convolution.channels, convolution.width, self._lanes, memory
-        )
-        gather, finish = (kernels.function(f"anynpu_npu_{name}") for name in ("gather", "finish"))
         pixels = convolution.height * convolution.width
-        steps: list[Step] = []
-        for first in range(0, pixels, self._tile):
-            count = min(self._tile, pixels - first)
-            rows, sums, multiply = self._product(scratch, count)
-            steps.append(step(gather, source, window, first, count, address_of(rows), keeps=self))
-            steps.append(multiply)
-            narrow, wide = (None, address_of(sums)) if self._is_split else (address_of(sums), None)
-            steps.append(
-                step(finish, dpu, writer, narrow, wide, sums.shape[1], first, count, keeps=scratch)
-            )
-
-        def run() -> None:
-            for part in steps:
-                part()
-
-        return run
-
-    def _product(
-        self, scratch: NDArray[np.float32], count: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.floating], Callable[[], None]]:
-        """Room for rows and sums in the scratch space, and what computes the sums."""
-        matrix = self._matrix
-        rows = scratch[: count * len(matrix)].reshape(count, -1)
-        # float64 wants an even place.
-        behind = scratch[-(-rows.size // 2) * 2 :]
-        size = count * matrix.shape[1]
-        sums = behind[:size].reshape(count, -1)
-        if not self._is_split:
-
-            def multiply() -> None:
-                np.matmul(rows, matrix, out=sums)
-
-            return rows, sums, multiply
-        total = behind[: 2 * size].view(np.float64).reshape(count, -1)
-        part = behind[2 * size : 3 * size].reshape(count, -1)
-
-        def add_up() -> None:
-            for place, columns in enumerate(self._parts):
-                np.matmul(rows[:, columns], matrix[columns], out=part)
-                if place:
-                    np.add(total, part, out=total)
-                else:
-                    np.copyto(total, part)
-
-        return rows, total, add_up
+        work = float(self._weights.size) * pixels
+        parts = shares(pixels, _BLOCK, work, 1 if self._is_whole else len(scratch))
+        return together(
+            [
+                call(
+                    function,
+                    *common,
+                    first,
+                    end - first,
+                    self._tile,
+                    address_of(own),
+                    keeps=(self, own),
+                )
+                for own, (first, end) in zip(scratch, parts, strict=False)
+            ]
+        )

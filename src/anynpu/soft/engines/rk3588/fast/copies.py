@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,7 +33,7 @@ class _Copy(Plan):
     def __init__(self, task: CopyTask, target: Strided) -> None:
         self._task, self._target = task, target
 
-    def bind(self, memory: Memory, scratch: NDArray[np.float32]) -> Step:
+    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
         word = _WORDS[self._task.source.atom]
         target = memory.view(self._target, writeable=True).view(word)[..., 0]
         views = [memory.view(view).view(word)[..., 0] for view in feature_views(self._task.source)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,9 +13,11 @@ from ..tasks import BlockWriter, ElementwiseTask, Features, PhaseWriter
 from . import kernels
 from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
 from .bounds import stages_are_exact
-from .steps import Plan, Step, step
+from .steps import Plan, Step, call, shares, together
 
 _INPUT = 128.0
+_WORK = 8
+"""What an element costs, in products of a convolution."""
 
 
 def plan_elementwise(task: ElementwiseTask) -> Plan | None:
@@ -47,10 +51,13 @@ class _Elementwise(Plan):
         self._source, self._writer = task.source, writer
         self._dpu = DpuArguments(task.dpu, task.source.channels, task.source.lanes)
 
-    def bind(self, memory: Memory, scratch: NDArray[np.float32]) -> Step:
+    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
         source = self._source
         writer = writer_of(self._writer, source.channels, source.width, source.lanes, memory)
+        dpu, features = self._dpu.bind(memory), features_of(source, memory)
         function = kernels.function("anynpu_npu_process")
-        return step(
-            function, self._dpu.bind(memory), writer, features_of(source, memory), keeps=self
+        work = source.channels * source.height * source.width * _WORK
+        parts = shares(source.surfaces, 1, work, len(scratch))
+        return together(
+            [call(function, dpu, writer, features, *part, keeps=self) for part in parts]
         )

@@ -97,6 +97,7 @@ class Dpu(ctypes.Structure):
         ("has_table", _INTEGER),
         ("operation", _INTEGER),
         ("has_limits", _INTEGER),
+        ("is_simple", _INTEGER),
     ]
 
 
@@ -118,11 +119,10 @@ class Writer(ctypes.Structure):
 
 
 _PROTOTYPES: dict[str, tuple[Any, ...]] = {
-    "anynpu_npu_gather": (_POINTER, _POINTER, _INTEGER, _INTEGER, _POINTER),
-    "anynpu_npu_finish": (_POINTER, _POINTER, _POINTER, _POINTER, _INTEGER, _INTEGER, _INTEGER),
-    "anynpu_npu_process": (_POINTER, _POINTER, _POINTER),
-    "anynpu_npu_depthwise": (_POINTER,) * 6,
-    "anynpu_npu_pool": (_POINTER, _POINTER, _POINTER, ctypes.c_int32),
+    "anynpu_npu_dense": (*(_POINTER,) * 5, *(_INTEGER,) * 4, _POINTER),
+    "anynpu_npu_process": (*(_POINTER,) * 3, _INTEGER, _INTEGER),
+    "anynpu_npu_depthwise": (*(_POINTER,) * 6, _INTEGER, _INTEGER),
+    "anynpu_npu_pool": (*(_POINTER,) * 3, ctypes.c_int32, _INTEGER, _INTEGER),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +12,7 @@ from ..memory import Memory
 from ..tasks import PoolingMethod, PoolingTask
 from . import kernels
 from .arguments import features_of, overlap, writer_of
-from .steps import Plan, Step, step
+from .steps import Plan, Step, call, shares, together
 
 _SIGNS = {PoolingMethod.MAX: 1, PoolingMethod.MIN: -1}
 
@@ -28,17 +30,16 @@ class _Pooling(Plan):
     def __init__(self, task: PoolingTask) -> None:
         self._task = task
 
-    def bind(self, memory: Memory, scratch: NDArray[np.float32]) -> Step:
+    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
         task, source = self._task, self._task.source
         window = kernels.Window(
             *task.kernel, *task.stride, 1, 1, *task.padding, task.height, task.width, 0
         )
         writer = writer_of(task.writer, source.channels, task.width, source.lanes, memory)
-        return step(
-            kernels.function("anynpu_npu_pool"),
-            writer,
-            features_of(source, memory),
-            window,
-            _SIGNS[task.method],
-            keeps=self,
+        features, sign = features_of(source, memory), _SIGNS[task.method]
+        function = kernels.function("anynpu_npu_pool")
+        work = source.channels * task.height * task.width * task.kernel[0] * task.kernel[1]
+        parts = shares(source.surfaces, 1, work, len(scratch))
+        return together(
+            [call(function, writer, features, window, sign, *part, keeps=self) for part in parts]
         )
