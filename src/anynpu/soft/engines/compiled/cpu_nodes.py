@@ -177,8 +177,11 @@ def _one_node_model(
     from onnx import helper, numpy_helper
 
     schema = onnx.defs.get_schema(op_type, opset)
-    given = {**node.options, **node.attributes}
-    attributes = {name: value for name, value in given.items() if name in schema.attributes}
+    unknown = set(node.attributes) - set(schema.attributes)
+    if unknown:
+        raise ModelError(f"{op_type} of opset {opset} has no attributes {sorted(unknown)}")
+    options = {name: value for name, value in node.options.items() if name in schema.attributes}
+    attributes = {**options, **node.attributes}
     results = [f"output{number}" for number in range(outputs)]
     graph = helper.make_graph(
         [helper.make_node(op_type, names[: schema.max_input], results, **attributes)],
