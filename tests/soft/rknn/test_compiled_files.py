@@ -120,6 +120,26 @@ def test_native_buffers_give_what_the_general_calls_give(
     np.testing.assert_array_equal(real, expected)
 
 
+def test_a_small_chip_takes_native_buffers_only(npu: RknnLibrary, compiled_sample: Sample) -> None:
+    file = compiled_sample("rv1106/conv3x3_i8")
+    data = values(file)
+    with opened(npu, file.read_bytes()) as context:
+        assert set_input(npu, context, data["in0"]) == Code.FAIL
+        bound = Bound(npu, context)
+        source = attribute(npu, context, Query.INPUT_ATTR)
+        target = attribute(npu, context, Query.NATIVE_OUTPUT_ATTR)
+        assert (source.fmt, shape_of(source)) == (Fmt.NC1HWC2, [1, 1, 16, 16, 16])
+        raw_in = bound.bind(source, source.size_with_stride)
+        raw_out = bound.bind(target, target.size_with_stride)
+        raw_in[:] = quantised(source, data["in0"]).transpose(0, 2, 3, 1).view(np.uint8).ravel()
+        bound.run()
+        n, c1, h, w, c2 = shape_of(target)
+        blocks = raw_out.view(np.int8).reshape(n, c1, h, w, c2).transpose(0, 1, 4, 2, 3)
+        found = blocks.reshape(n, c1 * c2, h, w).astype(np.float32)
+        real = (found - target.zp) * np.float32(target.scale)
+    assert np.abs(real[:, : data["sim0"].shape[1]] - data["sim0"]).max() < 1.5 * target.scale
+
+
 def test_an_nhwc_output_in_float(npu: RknnLibrary, compiled_sample: Sample) -> None:
     file = compiled_sample("rk3588/conv3x3_i8")
     data = values(file)
