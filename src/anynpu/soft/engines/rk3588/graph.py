@@ -59,9 +59,14 @@ class PreparedGraph:
         """Whether a node has something to compute on the NPU."""
         return node in self.tasks
 
-    def is_fast(self, node: int) -> bool:
-        """Whether all of a node's tasks run without the reference."""
-        return all(task.index in self._plans for task in self.tasks.get(node, ()))
+    def runs_on(self, node: int) -> str:
+        """What computes a node's tasks: "fast", "reference", "mixed", or "" for none."""
+        plans = [task.index in self._plans for task in self.tasks.get(node, ())]
+        if not plans:
+            return ""
+        if any(plans) and not all(plans):
+            return "mixed"
+        return "fast" if all(plans) else "reference"
 
     def executor(self, memory: NDArray[np.uint8]) -> Executor:
         """What runs nodes in `memory`, an array of at least `memory_bytes` bytes."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from .....errors import ModelError
 from ..elements import Address
 from ..generations import Generation
 from ..layout import feature_views, target_views
@@ -15,6 +18,9 @@ from ..weights import (
     Weights,
     unpack_operands,
 )
+
+_MOST_ELEMENTS = 1 << 28
+_MOST_PRODUCTS = 1 << 40
 
 
 class Context:
@@ -45,14 +51,25 @@ class Context:
         self.memory.check(Strided(address, (block.bytes,), (1,)))
         return {name: StoredOperand(address, block, name) for name, _ in block.parts}
 
+    def check_size(self, shape: tuple[int, ...], products: int = 1) -> None:
+        """Raise `ModelError` for results, or sums of so many products each, that no NPU computes.
+
+        Strides of zero let a few bytes of memory stand for any number of elements.
+        """
+        elements = math.prod(shape)
+        if elements > _MOST_ELEMENTS or elements * products > _MOST_PRODUCTS:
+            raise ModelError(f"{elements} results of {products} products each are too many")
+
     def check_features(self, features: Features) -> Features:
         """The features, when all their bytes lie in memory."""
+        self.check_size(features.shape)
         for view in feature_views(features):
             self.memory.check(view)
         return features
 
     def check_writer(self, writer: Writer, shape: tuple[int, int, int, int]) -> Writer:
         """The writer, when all bytes that it fills for atoms of this shape lie in memory."""
+        self.check_size(shape)
         for view in target_views(writer, shape):
             self.memory.check(view, writes=True)
         return writer

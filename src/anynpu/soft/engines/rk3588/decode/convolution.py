@@ -31,6 +31,7 @@ from ..weights import WeightLayout, Weights
 from .context import Context
 
 _CHANNEL_GROUP = 64
+_MOST_PIXELS = 1 << 26
 _PACKED = 7
 """ARGB_IN of a picture with n channels is n + 7."""
 
@@ -55,6 +56,12 @@ def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
     stride = (task[CnaConv3.CONV_Y_STRIDE], task[CnaConv3.CONV_X_STRIDE])
     if 0 in stride:
         raise task.error(CnaConv3, "a stride of 0")
+    channels = source.channels if is_depthwise else weights.layout.kernels
+    height, width = task[CoreSize0.DATAOUT_HEIGHT] + 1, task[CoreSize0.DATAOUT_WIDTH] + 1
+    layout = weights.layout
+    depth = layout.height * layout.width * (1 if is_depthwise else source.channels)
+    context.check_size((channels, height, width), depth)
+    _check_reach(task, (height, width), stride)
     return Convolution(
         source,
         _valid_channels(task, context, source),
@@ -66,10 +73,17 @@ def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
         stride,
         dilation,
         None,
-        source.channels if is_depthwise else weights.layout.kernels,
-        task[CoreSize0.DATAOUT_HEIGHT] + 1,
-        task[CoreSize0.DATAOUT_WIDTH] + 1,
+        channels,
+        height,
+        width,
     )
+
+
+def _check_reach(task: TaskRegisters, output: tuple[int, int], stride: tuple[int, int]) -> None:
+    """Refuse an output of which most lies behind the input's end."""
+    reach = output[0] * stride[0], output[1] * stride[1]
+    if reach[0] * reach[1] > _MOST_PIXELS:
+        raise task.error(CoreSize0, f"an output that reaches over {reach[0]}x{reach[1]} pixels")
 
 
 def _source(task: TaskRegisters, context: Context, element: Element) -> Features | Image:

@@ -99,7 +99,8 @@ class Lite(Generation):
         return line * self.atom, surface * self.atom
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
-        return task[CnaDma1.LINE_STRIDE] * self.atom
+        # The register counts whole atoms; what lies in memory is packed.
+        return width * channels * element.size
 
 
 def _translate_convolution(words: dict[int, int]) -> None:

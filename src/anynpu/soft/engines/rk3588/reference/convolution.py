@@ -19,6 +19,8 @@ _EXACT = 1 << 24
 """Whole numbers up to here are exact in float32, and so are sums that stay below."""
 
 _LARGEST_INPUT = 128
+_LARGEST_MATRIX = 1 << 24
+"""Elements that are laid out for one matrix product."""
 
 
 def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
@@ -129,12 +131,18 @@ def _depthwise(
 
 
 def _dense(padded: NDArray[Any], weights: NDArray[Any], convolution: Convolution) -> NDArray[Any]:
-    kernels, channels, height, width = weights.shape
-    pixels = convolution.height * convolution.width
-    columns = np.empty((channels, height * width, pixels), padded.dtype)
-    for row in range(height):
-        for column in range(width):
-            window = _window(padded, convolution, row, column)
-            columns[:, row * width + column] = window.reshape(channels, pixels)
-    sums = weights.reshape(kernels, -1) @ columns.reshape(-1, pixels)
-    return sums.reshape(kernels, convolution.height, convolution.width)
+    kernels, _, height, width = weights.shape
+    matrix = weights.reshape(kernels, -1)
+    sums = np.empty((kernels, convolution.height, convolution.width), padded.dtype)
+    rows = max(1, _LARGEST_MATRIX // (matrix.shape[1] * convolution.width))
+    for first in range(0, convolution.height, rows):
+        part = slice(first, first + rows)
+        seen = [
+            _window(padded, convolution, row, column)[:, part]
+            for row in range(height)
+            for column in range(width)
+        ]
+        columns = np.stack(seen, axis=1)
+        product = matrix @ columns.reshape(matrix.shape[1], -1)
+        sums[:, part] = product.reshape(kernels, -1, convolution.width)
+    return sums
