@@ -8,7 +8,7 @@ isn't public; rounding to the output's type may differ from it by one step.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +20,12 @@ from ....layouts import dequantize_affine, quantize_affine
 from ....tensor import Quantization
 from ...formats.rknn.model import CompiledModel, Graph, Node, Tensor
 from .buffers import TensorBuffer, element_dtype
+from .sessions import Compute, OneNode, compute_with_onnxruntime
 
 _RENAMES = {"exSoftmax13": "Softmax"}
 _RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-_OPSETS = (21, 18, 13, 11, 9)
 _PLACEHOLDER = "empty_placeholder"
 _SCRATCH = "_exSecondary"
-
-Compute = Callable[[Sequence[NDArray[Any]]], Sequence[NDArray[Any]]]
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,19 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
     if node.op_type in _RESHAPES and first is not None and _holds_the_same(first, outputs[0]):
         return Move(node, first, outputs[0])
     wanted = [tensor for tensor in operands if tensor is None or _SCRATCH not in tensor.name]
-    names, constants, sources = _name_operands(model, node, wanted)
-    compute = _build(node, names, constants, sources, outputs)
+    names, constants, sources = name_operands(model, node, wanted)
+    compute = compute_with_onnxruntime(
+        node,
+        OneNode(
+            op_type=_RENAMES.get(node.op_type, node.op_type),
+            inputs=names,
+            outputs=[f"output{number}" for number in range(len(outputs))],
+            constants=constants,
+            sources=[(real_dtype(tensor), tensor.shape) for tensor in sources],
+            attributes=node.attributes,
+            options=node.options,
+        ),
+    )
     return CpuNode(node, tuple(sources), outputs, compute)
 
 
@@ -101,10 +110,10 @@ def _holds_the_same(source: Tensor, target: Tensor) -> bool:
     )
 
 
-def _name_operands(
+def name_operands(
     model: CompiledModel, node: Node, operands: Sequence[Tensor | None]
 ) -> tuple[list[str], dict[str, NDArray[Any]], list[Tensor]]:
-    """ONNX's names of the operands, the constants' values by name, and the other tensors."""
+    """Names of the operands for `OneNode`, the constants' values by name, the other tensors."""
     names: list[str] = []
     constants: dict[str, NDArray[Any]] = {}
     sources: list[Tensor] = []
@@ -134,88 +143,8 @@ def _constant(model: CompiledModel, node: Node, tensor: Tensor) -> NDArray[Any]:
     return _as_real(np.frombuffer(data[:needed], dtype).reshape(tensor.shape), tensor.quantization)
 
 
-def _build(
-    node: Node,
-    names: Sequence[str],
-    constants: Mapping[str, NDArray[Any]],
-    sources: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-) -> Compute:
-    """The node as an ONNX Runtime session of the newest set of operators that takes its form."""
-    import onnxruntime
-
-    op_type = _RENAMES.get(node.op_type, node.op_type)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    problem: Exception | None = None
-    for opset in _OPSETS:
-        try:
-            model = _one_node_model(op_type, node, names, constants, sources, len(outputs), opset)
-            session = onnxruntime.InferenceSession(
-                model, options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # ONNX Runtime's errors have no base of their own
-            problem = problem or error
-            continue
-        return _running(node, session)
-    raise ModelError(
-        f"CPU node {node.index} {node.name!r} of type {node.op_type} can't be computed: {problem}"
-    )
-
-
-def _one_node_model(
-    op_type: str,
-    node: Node,
-    names: Sequence[str],
-    constants: Mapping[str, NDArray[Any]],
-    sources: Sequence[Tensor],
-    outputs: int,
-    opset: int,
-) -> bytes:
-    import onnx
-    from onnx import helper, numpy_helper
-
-    schema = onnx.defs.get_schema(op_type, opset)
-    unknown = set(node.attributes) - set(schema.attributes)
-    if unknown:
-        raise ModelError(f"{op_type} of opset {opset} has no attributes {sorted(unknown)}")
-    options = {name: value for name, value in node.options.items() if name in schema.attributes}
-    attributes = {**options, **node.attributes}
-    results = [f"output{number}" for number in range(outputs)]
-    graph = helper.make_graph(
-        [helper.make_node(op_type, names[: schema.max_input], results, **attributes)],
-        node.op_type,
-        [
-            helper.make_tensor_value_info(
-                f"input{number}", helper.np_dtype_to_tensor_dtype(_real_dtype(tensor)), tensor.shape
-            )
-            for number, tensor in enumerate(sources)
-        ],
-        [onnx.ValueInfoProto(name=name) for name in results],
-        [numpy_helper.from_array(values, name) for name, values in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    model.ir_version = 8
-    return bytes(model.SerializeToString())
-
-
-def _running(node: Node, session: Any) -> Compute:
-    names = [entry.name for entry in session.get_inputs()]
-
-    def compute(values: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        try:
-            results: Sequence[NDArray[Any]] = session.run(
-                None, dict(zip(names, values, strict=False))
-            )
-        except Exception as error:  # ONNX Runtime's errors have no base of their own
-            raise ModelError(f"CPU node {node.index} {node.name!r}: {error}") from error
-        return results
-
-    return compute
-
-
-def _real_dtype(tensor: Tensor) -> np.dtype[Any]:
+def real_dtype(tensor: Tensor) -> np.dtype[Any]:
+    """What a tensor's values are when they are dequantised."""
     dtype = element_dtype(tensor)
     is_real = tensor.quantization is not None or dtype.kind == "f"
     return np.dtype(np.float32) if is_real else dtype
@@ -224,7 +153,7 @@ def _real_dtype(tensor: Tensor) -> np.dtype[Any]:
 def _real_values(buffer: TensorBuffer) -> NDArray[Any]:
     tensor = buffer.tensor
     if tensor.quantization is None:
-        values: NDArray[Any] = np.empty(tensor.shape, _real_dtype(tensor))
+        values: NDArray[Any] = np.empty(tensor.shape, real_dtype(tensor))
         buffer.read(values)
         return values
     held: NDArray[Any] = np.empty(tensor.shape, element_dtype(tensor))

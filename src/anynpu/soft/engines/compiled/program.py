@@ -20,6 +20,7 @@ from ..rk3588 import PreparedGraph, prepare
 from .buffers import TensorBuffer
 from .cpu_nodes import CpuNode, Move, prepare_cpu_node
 from .layers import bytes_moved, computing_nodes, layers_of, onnx_name, shapes_of
+from .lstm import is_recurrent, prepare_lstm
 from .ports import variant_of
 
 Step = Callable[[], None]
@@ -83,12 +84,14 @@ class CompiledProgram(Program):
 
     def _prepare(self, number: int) -> GraphProgram:
         graph = self.model.graphs[number]
-        prepared = prepare(self.model, graph)
-        cpu_nodes = {
+        recurrent = [node for node in graph.nodes if is_recurrent(node)]
+        prepared = prepare(self.model, graph, elsewhere=frozenset(n.index for n in recurrent))
+        cpu_nodes: dict[int, CpuNode | Move] = {
             node.index: prepare_cpu_node(self.model, graph, node)
             for node in computing_nodes(graph)
             if node.device is Device.CPU and not prepared.has_tasks(node.index)
         }
+        cpu_nodes |= {node.index: prepare_lstm(self.model, graph, node) for node in recurrent}
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes)
 
 
@@ -158,7 +161,7 @@ def _bind_steps(program: GraphProgram, memory: NDArray[np.uint8]) -> list[tuple[
     for node in computing_nodes(program.graph):
         if program.prepared.has_tasks(node.index):
             steps.append((node, _npu_step(executor.run_node, node.index)))
-        elif node.device is Device.CPU:
+        elif node.index in program.cpu_nodes:
             steps.append((node, program.cpu_nodes[node.index].bind(memory)))
         else:
             _check_alias(program.graph, node)

@@ -109,4 +109,5 @@ _OPTIONS: dict[int, dict[int, tuple[str, Read]]] = {
     30: {0: ("mode", _text)},
     33: {0: ("blocksize", _integer)},
     61: {0: ("axis", _integer)},
+    98: {5: ("direction", _text), 6: ("hidden_size", _integer), 11: ("sequence_length", _integer)},
 }
