@@ -1,10 +1,10 @@
 """How the hardware rounds at ties, in one place.
 
-The vendor's simulator computes in floating point, rounds once at the end of a node, and says nothing
-about ties; no board was measured. Against it, on EfficientNet-Lite0 int8 fed node by node with the
-simulator's own tensors, no value is off by more than one and 98.6 % are equal (99.5 % in a mean over
-nodes), as often above as below: what differs comes from the second rounding that the registers ask
-for, and no policy for ties can be told from another. The policy here is
+The vendor's simulator computes in floating point, rounds once at the end of a node, and says
+nothing about ties; no board was measured. Against it, on EfficientNet-Lite0 int8 fed node by node
+with the simulator's own tensors, no value is off by more than one and 98.6 % are equal (99.5 % in a
+mean over nodes), as often above as below: what differs comes from the second rounding that the
+registers ask for, and no policy for ties can be told from another. The policy here is
 
 - shifts after a multiplication (both stages, operand conversion, output conversion): half away
   from zero;
