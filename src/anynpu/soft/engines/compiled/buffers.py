@@ -36,8 +36,8 @@ class TensorBuffer:
         self._memory = memory
         dtype = element_dtype(tensor)
         shape, strides = _geometry(tensor, dtype.itemsize)
-        reach = sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True))
-        end = tensor.offset + reach + dtype.itemsize
+        # The outermost stride counts what pads the last surface too.
+        end = tensor.offset + shape[0] * strides[0]
         if end > memory.size or 0 in shape:
             raise ModelError(
                 f"tensor {tensor.name!r} {shape} ends at byte {end} of an internal memory of "
@@ -48,6 +48,8 @@ class TensorBuffer:
         self._channels = math.prod(tensor.shape) // math.prod(
             np.take(shape, (0, 2, 3)) if self._is_blocked else shape
         )
+        self._surfaces = self._padded_surfaces()
+        self._rows: NDArray[Any] | None = None
 
     def read(self, out: NDArray[Any]) -> None:
         """Copy the tensor to an array of its logical shape, cast to that one's dtype."""
@@ -69,33 +71,45 @@ class TensorBuffer:
         return n, self._channels, h, w
 
     def _unpack(self, image: NDArray[Any]) -> None:
-        if self.array.flags.c_contiguous:
+        if self._surfaces is None:
             kernels.unpack(self.array, image)
-        else:
-            n, channels, h, w = image.shape
-            surfaces = self._surfaces()
-            whole = np.empty((n, channels, 1, surfaces.shape[3]), image.dtype)
-            kernels.unpack(surfaces, whole)
-            np.copyto(image, whole[:, :, 0, : h * w].reshape(image.shape))
+            return
+        h, w = image.shape[2:]
+        rows = self._rows_of(image)
+        kernels.unpack(self._surfaces, rows)
+        np.copyto(image, rows[:, :, 0, : h * w].reshape(image.shape))
 
     def _pack(self, image: NDArray[Any]) -> None:
-        if self.array.flags.c_contiguous:
+        if self._surfaces is None:
             kernels.pack(image, self.array)
-        else:
-            n, channels, h, w = image.shape
-            surfaces = self._surfaces()
-            whole = np.zeros((n, channels, 1, surfaces.shape[3]), image.dtype)
-            whole[:, :, 0, : h * w] = image.reshape(n, channels, h * w)
-            kernels.pack(whole, surfaces)
+            return
+        n, channels, h, w = image.shape
+        rows = self._rows_of(image)
+        rows[:, :, 0, : h * w] = image.reshape(n, channels, h * w)
+        rows[:, :, 0, h * w :] = 0
+        kernels.pack(rows, self._surfaces)
 
-    def _surfaces(self) -> NDArray[Any]:
-        """The blocks with the pixels that pad them, as one contiguous row: (N, C1, 1, S, C2)."""
+    def _padded_surfaces(self) -> NDArray[Any] | None:
+        """The blocks with the pixels that pad them, as contiguous rows: (N, C1, 1, S, C2).
+
+        None where nothing pads them.
+        """
+        if not self._is_blocked or self.array.flags.c_contiguous:
+            return None
         n, c1, _, _, c2 = self.array.shape
         pixels = self.array.strides[1] // (c2 * self.array.itemsize)
         surfaces: NDArray[Any] = np.ndarray(
             (n, c1, 1, pixels, c2), self.array.dtype, self._memory, self.tensor.offset
         )
         return surfaces
+
+    def _rows_of(self, image: NDArray[Any]) -> NDArray[Any]:
+        """(N, C, 1, S) of an image's dtype, kept for the next time."""
+        assert self._surfaces is not None, "there are surfaces where rows are wanted"
+        if self._rows is None or self._rows.dtype != image.dtype:
+            n, channels, _, _ = image.shape
+            self._rows = np.empty((n, channels, 1, self._surfaces.shape[3]), image.dtype)
+        return self._rows
 
 
 def element_dtype(tensor: Tensor) -> np.dtype[Any]:

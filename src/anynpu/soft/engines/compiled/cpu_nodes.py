@@ -43,13 +43,13 @@ class CpuNode:
 
     def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node in an internal memory; one thread at a time."""
-        sources = [TensorBuffer(memory, tensor) for tensor in self.inputs]
-        targets = [TensorBuffer(memory, tensor) for tensor in self.outputs]
+        sources = [_RealValues(memory, tensor) for tensor in self.inputs]
+        targets = [_RealValues(memory, tensor) for tensor in self.outputs]
 
         def run() -> None:
-            results = self.compute([_real_values(source) for source in sources])
+            results = self.compute([source.load() for source in sources])
             for target, values in zip(targets, results, strict=True):
-                _store(self.node, target, values)
+                target.store(self.node, values)
 
         return run
 
@@ -150,34 +150,42 @@ def real_dtype(tensor: Tensor) -> np.dtype[Any]:
     return np.dtype(np.float32) if is_real else dtype
 
 
-def _real_values(buffer: TensorBuffer) -> NDArray[Any]:
-    tensor = buffer.tensor
-    if tensor.quantization is None:
-        values: NDArray[Any] = np.empty(tensor.shape, real_dtype(tensor))
-        buffer.read(values)
-        return values
-    held: NDArray[Any] = np.empty(tensor.shape, element_dtype(tensor))
-    buffer.read(held)
-    return _as_real(held, tensor.quantization)
-
-
 def _as_real(values: NDArray[Any], quantization: Quantization | None) -> NDArray[Any]:
     if quantization is not None:
         return dequantize_affine(values, quantization.scale, quantization.zero_point)
     return values.astype(np.float32) if values.dtype.kind == "f" else values
 
 
-def _store(node: Node, target: TensorBuffer, values: NDArray[Any]) -> None:
-    tensor = target.tensor
-    if values.size != math.prod(tensor.shape):
-        raise ModelError(
-            f"CPU node {node.index} {node.name!r} gives the shape {values.shape} for "
-            f"{tensor.name!r} of {tensor.shape}"
-        )
-    values = values.reshape(tensor.shape)
-    if tensor.quantization is not None:
-        dtype = element_dtype(tensor)
-        real = np.ascontiguousarray(values, np.float32)
-        scale, zero_point = tensor.quantization.scale, tensor.quantization.zero_point
-        values = quantize_affine(real, scale, zero_point, dtype)
-    target.write(values)
+class _RealValues:
+    """A tensor in memory as real values, with the arrays that it takes to convert them."""
+
+    def __init__(self, memory: NDArray[np.uint8], tensor: Tensor) -> None:
+        self._buffer = TensorBuffer(memory, tensor)
+        self._quantization = tensor.quantization
+        self._real: NDArray[Any] = np.empty(tensor.shape, real_dtype(tensor))
+        self._held = self._real
+        if self._quantization is not None:
+            self._held = np.empty(tensor.shape, element_dtype(tensor))
+
+    def load(self) -> NDArray[Any]:
+        """The values, in an array that the next `load` overwrites."""
+        self._buffer.read(self._held)
+        q = self._quantization
+        if q is not None:
+            dequantize_affine(self._held, q.scale, q.zero_point, out=self._real)
+        return self._real
+
+    def store(self, node: Node, values: NDArray[Any]) -> None:
+        """Quantise values and put them into memory; `ModelError` where they are too many or few."""
+        tensor = self._buffer.tensor
+        if values.size != math.prod(tensor.shape):
+            raise ModelError(
+                f"CPU node {node.index} {node.name!r} gives the shape {values.shape} for "
+                f"{tensor.name!r} of {tensor.shape}"
+            )
+        values = values.reshape(tensor.shape)
+        q = self._quantization
+        if q is not None:
+            real = np.ascontiguousarray(values, np.float32)
+            values = quantize_affine(real, q.scale, q.zero_point, out=self._held)
+        self._buffer.write(values)

@@ -61,7 +61,7 @@ def _layer(graph: Graph, node: Node, *, uses_table: bool) -> Layer:
     inputs, output = shapes_of(graph, node)
     read, written = bytes_moved(graph, node)
     weights = next((t for t in operands if t.layout is TensorLayout.WEIGHT), None)
-    work = _convolution(weights, output) if weights and len(weights.shape) == 4 else {}
+    work = _convolution(weights, output) if weights is not None else {}
     constants = (t for t in operands if not t.kind.is_internal)
     return Layer(
         name=onnx_name(node),
@@ -79,6 +79,8 @@ def _layer(graph: Graph, node: Node, *, uses_table: bool) -> Layer:
 
 
 def _convolution(weights: Tensor, output: tuple[int, ...]) -> dict[str, Any]:
+    if len(weights.shape) != 4 or not output or 0 in weights.shape:
+        return {}
     kernels, channels, height, width = weights.shape
     is_depthwise = kernels == 1 and channels > 1 and output[1:2] == (channels,)
     places = math.prod(output[2:]) * output[0]
