@@ -20,11 +20,6 @@
 #define WIDE
 #endif
 
-/* Nothing here divides by zero or overflows; without this, GCC keeps branches for exceptions' sake. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-trapping-math", "no-math-errno")
-#endif
-
 #define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 
@@ -326,12 +321,22 @@ INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64
 INLINE void gather(const struct features *f, const struct window *k, int64_t first, int64_t count,
                    int64_t depth, int16_t *rows, const int64_t lanes) {
     const int64_t step = f->surfaces * lanes;
+    /* Neighbours in a row of a picture, or of one channel block, lie side by side. */
+    const int is_packed = step == lanes && f->pixel == lanes && k->dilation_x == 1 && f->valid >= lanes;
     int64_t oy = first / k->out_width, ox = first % k->out_width;
     for (int64_t i = 0; i < count; i++, rows += depth) {
         int16_t *row = rows;
         rows[depth - 1] = 0;
         for (int64_t ky = 0; ky < k->height; ky++) {
             const int64_t y = oy * k->stride_y + ky * k->dilation_y - k->top;
+            const int64_t left = ox * k->stride_x - k->left;
+            if (is_packed && y >= 0 && y < f->height && left >= 0 && left + k->width <= f->width) {
+                const int8_t *pixels = f->base + y * f->line + left * f->pixel;
+                for (int64_t c = 0; c < k->width * lanes; c++)
+                    row[c] = pixels[c];
+                row += k->width * lanes;
+                continue;
+            }
             for (int64_t kx = 0; kx < k->width; kx++, row += step) {
                 const int64_t x = ox * k->stride_x + kx * k->dilation_x - k->left;
                 if (y < 0 || y >= f->height || x < 0 || x >= f->width) {
@@ -352,43 +357,52 @@ INLINE void gather(const struct features *f, const struct window *k, int64_t fir
     }
 }
 
-/* (ROWS, lanes) sums of products: rows of int16 times one surface's weights, which lie as
+/* (count, lanes) sums of products: rows of int16 times one surface's weights, which lie as
  * (depth / 2, lanes, 2). */
 INLINE void multiply(const int16_t *rows, int64_t depth, const int16_t *weights, int32_t *sums,
-                     const int lanes) {
+                     const int lanes, const int count) {
     int32_t total[ROWS * LANES] = {0};
     for (int64_t p = 0; p < depth; p += 2, weights += 2 * lanes)
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < count; r++) {
             const int32_t even = rows[r * depth + p], odd = rows[r * depth + p + 1];
             for (int l = 0; l < lanes; l++)
                 total[r * lanes + l] += even * weights[2 * l] + odd * weights[2 * l + 1];
         }
-    memcpy(sums, total, ROWS * lanes * sizeof *sums);
+    memcpy(sums, total, count * lanes * sizeof *sums);
 }
 
 #ifdef PAIRS
-/* The same for 16 lanes, two products an instruction. */
-WIDE static inline void multiply_wide(const int16_t *rows, int64_t depth, const int16_t *weights,
-                                      int32_t *sums) {
-    __m256i low[ROWS], high[ROWS];
-    for (int r = 0; r < ROWS; r++)
-        low[r] = high[r] = _mm256_setzero_si256();
-    for (int64_t p = 0; p < depth; p += 2, weights += 32) {
-        const __m256i first = _mm256_loadu_si256((const __m256i *)weights);
-        const __m256i second = _mm256_loadu_si256((const __m256i *)(weights + 16));
-#pragma GCC unroll 6
-        for (int r = 0; r < ROWS; r++) {
+/* The same with two products an instruction and all sums in registers. */
+WIDE INLINE void multiply_pairs(const int16_t *rows, int64_t depth, const int16_t *weights, int32_t *sums,
+                                const int lanes, const int count) {
+    const int vectors = lanes / 8;
+    __m256i total[ROWS * LANES / 8];
+    for (int i = 0; i < count * vectors; i++)
+        total[i] = _mm256_setzero_si256();
+    for (int64_t p = 0; p < depth; p += 2, weights += 2 * lanes) {
+        __m256i factor[LANES / 8];
+        for (int v = 0; v < vectors; v++)
+            factor[v] = _mm256_loadu_si256((const __m256i *)(weights + 16 * v));
+#pragma GCC unroll 12
+        for (int r = 0; r < count; r++) {
             int32_t pair;
             memcpy(&pair, rows + r * depth + p, sizeof pair);
             const __m256i both = _mm256_set1_epi32(pair);
-            low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(both, first));
-            high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(both, second));
+            for (int v = 0; v < vectors; v++)
+                total[r * vectors + v] = _mm256_add_epi32(total[r * vectors + v],
+                                                          _mm256_madd_epi16(both, factor[v]));
         }
     }
-    for (int r = 0; r < ROWS; r++) {
-        _mm256_storeu_si256((__m256i *)(sums + r * 16), low[r]);
-        _mm256_storeu_si256((__m256i *)(sums + r * 16 + 8), high[r]);
-    }
+    for (int i = 0; i < count * vectors; i++)
+        _mm256_storeu_si256((__m256i *)(sums + 8 * i), total[i]);
+}
+
+WIDE static void multiply_wide(const int16_t *rows, int64_t depth, const int16_t *weights, int32_t *sums,
+                               int lanes) {
+    if (lanes == 16)
+        multiply_pairs(rows, depth, weights, sums, 16, ROWS);
+    else
+        multiply_pairs(rows, depth, weights, sums, 8, 2 * ROWS);
 }
 #endif
 
@@ -398,24 +412,26 @@ INLINE void dense(const struct dpu *d, const struct writer *w, const struct feat
                   const struct window *k, const int16_t *weights, int64_t depth, int64_t first,
                   int64_t count, int64_t tile, int16_t *rows, const int lanes, const int wide) {
     const int64_t surfaces = (w->channels + lanes - 1) / lanes;
+    const int step = ROWS * LANES / lanes; /* rows whose sums fit into registers */
     int32_t sums[BLOCK * LANES];
     for (int64_t done = 0; done < count; done += tile) {
         const int64_t pixels = count - done < tile ? count - done : tile;
-        if (f->lanes == 16)
-            gather(f, k, first + done, pixels, depth, rows, 16);
+        if (f->lanes == lanes)
+            gather(f, k, first + done, pixels, depth, rows, lanes);
         else
             gather(f, k, first + done, pixels, depth, rows, f->lanes);
         for (int64_t s = 0; s < surfaces; s++) {
             const int16_t *matrix = weights + s * depth * lanes;
             for (int64_t block = 0; block < pixels; block += BLOCK) {
                 const int64_t n = pixels - block < BLOCK ? pixels - block : BLOCK;
-                for (int64_t i = 0; i < n; i += ROWS) {
+                for (int64_t i = 0; i < n; i += step) {
+                    const int16_t *some = rows + (block + i) * depth;
 #ifdef PAIRS
                     if (wide)
-                        multiply_wide(rows + (block + i) * depth, depth, matrix, sums + i * lanes);
+                        multiply_wide(some, depth, matrix, sums + i * lanes, lanes);
                     else
 #endif
-                        multiply(rows + (block + i) * depth, depth, matrix, sums + i * lanes, lanes);
+                        multiply(some, depth, matrix, sums + i * lanes, lanes, step);
                 }
                 finish(d, w, s, first + done + block, n, sums, lanes);
             }
@@ -546,7 +562,7 @@ INLINE void pool(const struct writer *w, const struct features *f, const struct 
 
 WIDE static void dense_wide DENSE {
     BY_LANES(w->lanes, dense(d, w, f, k, weights, depth, first, count, tile, rows, 16, 1),
-             dense(d, w, f, k, weights, depth, first, count, tile, rows, 8, 0))
+             dense(d, w, f, k, weights, depth, first, count, tile, rows, 8, 1))
 }
 
 static void dense_narrow DENSE {

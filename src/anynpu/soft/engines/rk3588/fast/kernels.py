@@ -129,7 +129,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
 @cache
 def library() -> ctypes.CDLL | None:
     """The kernels, which let go of the GIL; None where they can't be built."""
-    loaded = load("npu", ("-O3",))
+    loaded = load("npu", ("-O3", "-fno-trapping-math", "-fno-math-errno"))
     if loaded is None:
         return None
     for name, arguments in _PROTOTYPES.items():
