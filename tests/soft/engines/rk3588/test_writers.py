@@ -72,7 +72,9 @@ def test_lanes_without_a_channel_hold_the_padding() -> None:
 
 
 def test_phases() -> None:
-    scene = copied((16, 2, 2), PhaseWriter(PLACE, line=128, pixel=32, surface=512, padding=0))
+    scene = copied(
+        (16, 2, 2), PhaseWriter(PLACE, line=128, pixel=32, surface=512, atom=16, padding=0)
+    )
     x = np.arange(64).astype(np.uint8).reshape(16, 4)
     np.testing.assert_array_equal(atoms(scene, 0, 2, 8, 10), x.T)
 

@@ -227,12 +227,16 @@ class BlockWriter:
 
 @dataclass(frozen=True)
 class PhaseWriter:
-    """Every n-th pixel of every m-th row: rows `line` apart, pixels `pixel`, surfaces `surface`."""
+    """Every n-th pixel of every m-th row: rows `line` apart, pixels `pixel`, surfaces `surface`.
+
+    A pixel has `atom` bytes of a surface.
+    """
 
     address: Address
     line: int
     pixel: int
     surface: int
+    atom: int
     padding: int
 
 

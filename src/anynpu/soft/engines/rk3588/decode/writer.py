@@ -107,7 +107,7 @@ def _blocks(
     channels = task[DpuChannel.CHANNEL] + 1
     if height > 1 and rows == height * channels and rows > channels:
         pixel = (1 + task[DpuNotch.NOTCH_ADDR_0]) * atom
-        return PhaseWriter(_destination(task), add, pixel, surface, padding)
+        return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
     group = task[DpuBsOw.SIZE_E_0] + 1
     if not context.generation.writes_surface_groups:
         group, add = surfaces, 0

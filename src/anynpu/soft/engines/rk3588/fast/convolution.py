@@ -35,7 +35,7 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     convolution, writer = task.convolution, task.writer
     if not isinstance(writer, BlockWriter | PhaseWriter) or not _is_known(convolution):
         return None
-    lanes = writer.atom if isinstance(writer, BlockWriter) else 16
+    lanes = writer.atom
     if not is_supported(task.dpu, lanes) or not _operand_may_be_read(task):
         return None
     if convolution.weights.layout.is_depthwise:
@@ -106,7 +106,7 @@ def _overwrites_input(task: ConvolutionTask) -> bool:
 
 def _shape(task: ConvolutionTask) -> tuple[int, int, int, int]:
     convolution, writer = task.convolution, task.writer
-    atom = writer.atom if isinstance(writer, BlockWriter) else 16
+    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else 16
     surfaces = -(-convolution.channels // atom)
     return surfaces, convolution.height, convolution.width, atom
 

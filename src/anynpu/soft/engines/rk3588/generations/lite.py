@@ -122,7 +122,9 @@ def _translate_dpu(words: dict[int, int]) -> None:
         transposes
     )
     height, width = words.get(DpuHeight.number, 0), words.get(DpuWidth.number, 0)
-    words[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(words.get(DpuChannel.number, 0))
+    channel = words.get(DpuChannel.number, 0)
+    words[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(channel)
+    words[DpuChannel.number] = _channels(words, channel)
     words[DpuWriteSize1.number] = DpuWriteSize1.HEIGHT_WDMA.put(
         height
     ) | DpuWriteSize1.WIDTH_WDMA.put(width)
@@ -136,6 +138,22 @@ def _translate_dpu(words: dict[int, int]) -> None:
         word = words.get(register.number, 0)
         words[register.number] = 0 if _DISABLED.of(word) else word
     _translate_operand(words, height + 1, width + 1)
+
+
+def _channels(words: dict[int, int], channel: int) -> int:
+    """The channel register as RK3588 has it.
+
+    A convolution that writes one phase of an interpolation has rows times channels in it here, and
+    there in the writer's register alone.
+    """
+    if CoreSize0.number not in words:
+        return channel
+    rows = CoreSize0.DATAOUT_HEIGHT.of(words[CoreSize0.number]) + 1
+    channels = CoreSize1.DATAOUT_CHANNEL.of(words[CoreSize1.number]) + 1
+    if rows == 1 or DpuChannel.CHANNEL.of(channel) + 1 != rows * channels:
+        return channel
+    mask = DpuChannel.CHANNEL.put(DpuChannel.CHANNEL.of(0xFFFFFFFF))
+    return channel & ~mask | DpuChannel.CHANNEL.put(channels - 1)
 
 
 def _translate_operand(words: dict[int, int], height: int, width: int) -> None:
