@@ -7,11 +7,12 @@ import dataclasses
 import json
 import os
 
-from . import against_ez, against_onnxruntime, import_time
+from . import against_ez, against_onnxruntime, compiled_files, import_time
 
 BENCHMARKS = {
     "onnxruntime": against_onnxruntime.run,
     "ez": against_ez.run,
+    "compiled": compiled_files.run,
     "import": import_time.run,
 }
 
