@@ -254,8 +254,9 @@ class PixelTransposer:
     """Turns lanes into pixels: blocks of as many pixels as lanes are transposed.
 
     For `element_size` 2, eight pixels of a surface become eight atoms, `lane_stride` apart; blocks
-    follow each other along rows of `width` and `height`, then `group_stride`. For 1, sixteen pixels
-    become two rows, `line` apart, of eight atoms.
+    follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
+    places get the eight pixels as they are. For 1, sixteen pixels become two rows, `line` apart,
+    of eight atoms.
     """
 
     address: Address

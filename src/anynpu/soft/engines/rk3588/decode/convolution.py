@@ -8,10 +8,6 @@ from ..registers import (
     CnaConv1,
     CnaConv3,
     CnaConvert0,
-    CnaConvert1,
-    CnaConvert2,
-    CnaConvert3,
-    CnaConvert4,
     CnaDataSize0,
     CnaDataSize1,
     CnaFeatureAddress,
@@ -35,7 +31,7 @@ _MOST_PIXELS = 1 << 26
 _PACKED = 7
 """ARGB_IN of a picture with n channels is n + 7."""
 
-_CONVERSIONS = (CnaConvert1, CnaConvert2, CnaConvert3, CnaConvert4)
+_IDENTITY = ((0,) * 4, (1,) * 4, (0,) * 4)
 
 
 def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
@@ -118,27 +114,14 @@ def _valid_channels(task: TaskRegisters, context: Context, source: Features | Im
 
 
 def _conversion(task: TaskRegisters, context: Context, element: Element) -> InputConversion | None:
-    if task[CnaConvert0.CVT_BYPASS] or not context.generation.converts_inputs:
+    if task[CnaConvert0.CVT_BYPASS]:
+        return None
+    how = context.generation.input_conversion(task)
+    if how is None or (how.offsets, how.scales, how.shifts) == _IDENTITY:
         return None
     if element is not Element.INT8:
         raise task.error(CnaConvert0.CVT_BYPASS, f"a conversion of {element.name} is not known")
-    offsets = tuple(task.signed(register.OFFSET) for register in _CONVERSIONS)
-    scales = tuple(task.signed(register.SCALE) for register in _CONVERSIONS)
-    shifts = (
-        task[CnaConvert0.CVT_TRUNCATE_0],
-        task[CnaConvert0.CVT_TRUNCATE_1],
-        task[CnaConvert0.CVT_TRUNCATE_2],
-        task[CnaConvert0.CVT_TRUNCATE_3],
-    )
-    add_first = bool(task[CnaConvert0.CVT_TYPE])
-    if offsets == (0, 0, 0, 0) and scales == (1, 1, 1, 1) and not any(shifts):
-        return None
-    return InputConversion(add_first, _four(offsets), _four(scales), shifts)
-
-
-def _four(values: tuple[int, ...]) -> tuple[int, int, int, int]:
-    first, second, third, fourth = values
-    return first, second, third, fourth
+    return how
 
 
 def _padding_value(task: TaskRegisters, element: Element, is_depthwise: bool) -> float:

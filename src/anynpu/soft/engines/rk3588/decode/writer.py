@@ -74,7 +74,7 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
         return None
     return PixelTransposer(
         _destination(task),
-        2 if task[DpuWriteSize0.TP_PRECISION] else 1,
+        context.generation.wide_transposer if task[DpuWriteSize0.TP_PRECISION] else 1,
         task[DpuWriteSize1.HEIGHT_WDMA] + 1,
         width,
         line,

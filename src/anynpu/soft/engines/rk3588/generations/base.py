@@ -10,8 +10,20 @@ from dataclasses import dataclass
 
 from ..elements import Element
 from ..machine import TaskState
-from ..registers import CnaConv1, CnaDma1, CnaDma2
+from ..registers import (
+    CnaConv1,
+    CnaConvert0,
+    CnaConvert1,
+    CnaConvert2,
+    CnaConvert3,
+    CnaConvert4,
+    CnaDma1,
+    CnaDma2,
+)
+from ..tasks import InputConversion
 from ..view import TaskRegisters
+
+_CONVERSIONS = (CnaConvert1, CnaConvert2, CnaConvert3, CnaConvert4)
 
 
 @dataclass(frozen=True)
@@ -43,15 +55,15 @@ class Generation:
     valid_channels_in_last_group = True
     """Whether the count of valid channels is that of the last 64 channels, or of all."""
 
-    converts_inputs = True
-    """Whether the CNA's input conversion does something."""
-
     writes_surface_groups = True
     """Whether the surfaces that a writer fills go in groups with a stride of their own."""
 
     def atom_of(self, element: Element) -> int:
         """Bytes of a pixel in one channel block."""
         return self.wide_atom if element.size == 4 else self.atom
+
+    wide_transposer = 2
+    """Bytes of what a transposer moves that isn't one for bytes."""
 
     own: frozenset[int] = frozenset()
     """Registers that only this generation has; `translate` uses them up."""
@@ -73,3 +85,21 @@ class Generation:
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         """Bytes between rows of a packed picture."""
         return task[CnaDma1.LINE_STRIDE] * channels * element.size
+
+    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
+        """What the CNA does to its input, where it isn't bypassed."""
+        offsets = [task.signed(register.OFFSET) for register in _CONVERSIONS]
+        scales = [task.signed(register.SCALE) for register in _CONVERSIONS]
+        shifts = (
+            task[CnaConvert0.CVT_TRUNCATE_0],
+            task[CnaConvert0.CVT_TRUNCATE_1],
+            task[CnaConvert0.CVT_TRUNCATE_2],
+            task[CnaConvert0.CVT_TRUNCATE_3],
+        )
+        add_first = bool(task[CnaConvert0.CVT_TYPE])
+        return InputConversion(add_first, _four(offsets), _four(scales), shifts)
+
+
+def _four(values: list[int]) -> tuple[int, int, int, int]:
+    first, second, third, fourth = values
+    return first, second, third, fourth

@@ -80,7 +80,6 @@ class Lite(Generation):
     operand_group = 4
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 16}, depthwise={1: 32, 2: 16})
     valid_channels_in_last_group = False
-    converts_inputs = False
     writes_surface_groups = False
 
     def translate(self, state: TaskState) -> dict[int, int]:

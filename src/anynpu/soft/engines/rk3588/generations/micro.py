@@ -11,6 +11,11 @@ from ..elements import Element
 from ..machine import TaskState
 from ..registers import (
     CnaConv1,
+    CnaConvert0,
+    CnaConvert1,
+    CnaConvert2,
+    CnaConvert3,
+    CnaConvert4,
     CnaDma1,
     CnaDma2,
     CnaPad0,
@@ -27,12 +32,11 @@ from ..registers import (
     DpuBsAlu,
     DpuBsMul,
     DpuBsOw,
+    DpuBsOwOperand,
     DpuBsRelux,
     DpuDataFormat,
     DpuEw,
     DpuOutScale,
-    DpuSurfaceAdd,
-    DpuSurfaceStride,
     DpuWidth,
     RdmaBs,
     RdmaFeatureMode,
@@ -40,6 +44,7 @@ from ..registers import (
     bits,
     sign_extend,
 )
+from ..tasks import InputConversion
 from ..view import TaskRegisters
 from .base import Generation, Groups
 
@@ -50,11 +55,20 @@ _SHIFT_FIELD = bits(24, 29)
 _PAD_LEFT = bits(8, 11)
 _CORE_DEPTHWISE = bits(3)
 _BS_MULTIPLIES = bits(9)
-_BS_KNOWN = frozenset({0x100012, 0x100212, 0x101C92, 0x121D80})
+_BS_KNOWN = frozenset({0x100012, 0x100212, 0x101C92, 0x20140, 0x120180, 0x121D80})
 _BN_PASS, _BN_ADD_MULTIPLY = 0x12, 0x20000
 _OPERANDS = DpuBsOw.OW_SRC.put(1) | DpuBsOw.OD_BYPASS.put(1)
-_WRITERS_KNOWN = frozenset({0x124, 0x30000000, 0x70000124})
+_WRITERS_KNOWN = frozenset({0x124, 0x10000000, 0x30000000, 0x30000124, 0x70000124})
 """DPU_BS_OW_CFG of writers that fill channel blocks."""
+
+_TRANSPOSES_BYTES, _TRANSPOSES_ATOMS = 0x2007FC, 0x80007FC
+"""The same of writers that turn lanes into pixels, and that reorder pixels."""
+
+_WEIGHT_OFFSET = bits(0, 15)
+_HAS_WEIGHT_OFFSET = bits(31)
+_SECOND = bits(0, 15)
+_FIRST = bits(16, 31)
+_KNOWN_FEATURE_MODE = 0x3FFFF
 
 _EW_LOOK_UP, _EW_ADD, _EW_MULTIPLY = 0x4140, 0x8002C0C0, 0x81004094
 _EW_WITHOUT_OPERATOR = 1 << 24
@@ -92,13 +106,14 @@ class Micro(Generation):
     operand_group = 4
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
     has_weight_zero_points = True
-    converts_inputs = False
+    wide_transposer = 16
 
     def translate(self, state: TaskState) -> dict[int, int]:
         words = dict(state.words)
         if CnaConv1.number in words:
             _translate_convolution(words)
         if DpuDataFormat.number in words:
+            _translate_precisions(words)
             _translate_bs(words, state.enable_mask)
             _translate_bn(words)
             _translate_elementwise(words)
@@ -107,6 +122,33 @@ class Micro(Generation):
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         return task[CnaDma1.LINE_STRIDE] * 4, task[CnaDma2.SURF_STRIDE] * self.atom
+
+    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
+        # Two scales a register, then offsets that are shifted as well. Unsigned data are pictures
+        # as bytes, which come here quantised.
+        if not task[CnaConvert0.DATA_SIGN]:
+            return None
+        pairs = [task.word(register) for register in (CnaConvert1, CnaConvert2)]
+        offsets = [task.stride(register) for register in (CnaConvert3, CnaConvert4)]
+        if task[CnaConvert0.CVT_TYPE] or offsets[0] != offsets[1]:
+            raise task.error(CnaConvert0, "the conversion is not known")
+        first, second = pairs
+        return InputConversion(
+            False,
+            (offsets[0],) * 4,
+            (
+                sign_extend(_SECOND.of(first), 16),
+                sign_extend(_FIRST.of(first), 16),
+                sign_extend(_SECOND.of(second), 16),
+                sign_extend(_FIRST.of(second), 16),
+            ),
+            (
+                task[CnaConvert0.CVT_TRUNCATE_0],
+                task[CnaConvert0.CVT_TRUNCATE_1],
+                task[CnaConvert0.CVT_TRUNCATE_2],
+                task[CnaConvert0.CVT_TRUNCATE_3],
+            ),
+        )
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         return width * channels * element.size
@@ -135,9 +177,9 @@ def _translate_bs(words: dict[int, int], enable_mask: int) -> None:
     if is_active and config not in _BS_KNOWN:
         raise _unknown(DpuBs, config)
     use = RdmaBs.DATA_USE.of(words.get(RdmaBs.number, 0)) if enable_mask & _RDMA_ENABLED else 0
-    offset = words.pop(_INPUT_OFFSET, 0)
-    shift = _SHIFT_FIELD.of(words.pop(_SHIFT, 0))
-    multiplies = bool(use & 4 or _BS_MULTIPLIES.of(config))
+    offset, shifts = words.pop(_INPUT_OFFSET, 0), words.pop(_SHIFT, 0)
+    factor = DpuBsMul.MUL_OPERAND.of(words.get(DpuBsMul.number, 0))
+    multiplies = use & 4 or _BS_MULTIPLIES.of(config) or (_is_float(words) and factor)
     words[DpuBs.number] = (
         DpuBs.BYPASS.put(not is_active)
         | DpuBs.ALU_BYPASS.put(not (use & 1 or offset))
@@ -146,22 +188,49 @@ def _translate_bs(words: dict[int, int], enable_mask: int) -> None:
         | _clamp(words, _BS_CLAMP, DpuBs, DpuBsRelux)
     )
     words[DpuBsAlu.number] = offset
-    factor = DpuBsMul.MUL_OPERAND.of(words.get(DpuBsMul.number, 0))
+    shift = _SHIFT_FIELD.of(shifts)
     words[DpuBsMul.number] = (
         DpuBsMul.MUL_SRC.put(use >> 2)
         | DpuBsMul.MUL_SHIFT_VALUE.put(shift)
         | DpuBsMul.MUL_OPERAND.put(factor)
     )
-    bn_shift = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG
-    # Everything is int8 here.
-    words[DpuDataFormat.number] = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG.put(shift) | bn_shift.put(
-        bn_shift.of(words[DpuDataFormat.number])
+    negative = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG
+    formats = words[DpuDataFormat.number]
+    words[DpuDataFormat.number] = formats & ~negative.put(negative.mask) | negative.put(shift)
+    _translate_weight_offset(words, use, shifts)
+
+
+def _translate_weight_offset(words: dict[int, int], use: int, shifts: int) -> None:
+    from_memory = bool(use & 2)
+    number = _WEIGHT_OFFSET.of(shifts) if _HAS_WEIGHT_OFFSET.of(shifts) else 0
+    words[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
+    kind = words.get(DpuBsOw.number, 0) & ~_OPERANDS
+    if kind not in {*_WRITERS_KNOWN, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS}:
+        raise _unknown(DpuBsOw, words.get(DpuBsOw.number, 0))
+    words[DpuBsOw.number] = (
+        DpuBsOw.OW_SRC.put(from_memory)
+        | DpuBsOw.OD_BYPASS.put(not (from_memory or number))
+        | DpuBsOw.SIZE_E_0.put(DpuBsOw.SIZE_E_0.of(kind))
+        | DpuBsOw.TP_ORG_EN.put(kind in (_TRANSPOSES_BYTES, _TRANSPOSES_ATOMS))
     )
-    writer = words.get(DpuBsOw.number, 0)
-    if writer & ~_OPERANDS not in _WRITERS_KNOWN:
-        raise _unknown(DpuBsOw, writer)
-    source = DpuBsOw.OW_SRC.of(writer)
-    words[DpuBsOw.number] = DpuBsOw.OW_SRC.put(source) | DpuBsOw.OD_BYPASS.put(not use & 2)
+
+
+def _is_float(words: dict[int, int]) -> bool:
+    return DpuDataFormat.PROC_PRECISION.of(words[DpuDataFormat.number]) == Element.FLOAT16.value
+
+
+def _translate_precisions(words: dict[int, int]) -> None:
+    """The input's element is RDMA's; the DPU repeats something else at its place."""
+    mode = words.get(RdmaFeatureMode.number, 0) & _KNOWN_FEATURE_MODE
+    words[RdmaFeatureMode.number] = mode
+    formats = words[DpuDataFormat.number]
+    shift = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG
+    words[DpuDataFormat.number] = (
+        DpuDataFormat.PROC_PRECISION.put(formats)
+        | DpuDataFormat.OUT_PRECISION.put(DpuDataFormat.OUT_PRECISION.of(formats))
+        | DpuDataFormat.IN_PRECISION.put(RdmaFeatureMode.IN_PRECISION.of(mode))
+        | shift.put(shift.of(formats))
+    )
 
 
 def _translate_bn(words: dict[int, int]) -> None:
@@ -173,6 +242,8 @@ def _translate_bn(words: dict[int, int]) -> None:
         words[DpuBn.number] = config | limits
     elif config == _BN_ADD_MULTIPLY:
         # (x + a) * m is x * m + a * m.
+        if _is_float(words):
+            raise _unknown(DpuDataFormat, words[DpuDataFormat.number])
         factor = DpuBnMul.MUL_OPERAND.signed(words.get(DpuBnMul.number, 0))
         addend = sign_extend(words.get(DpuBnAlu.number, 0), 32) * factor
         words[DpuBnAlu.number] = addend & 0xFFFFFFFF
@@ -231,6 +302,4 @@ def _unknown(register: type[Register], value: int) -> ModelError:
 def _translate_writer(words: dict[int, int]) -> None:
     # Bit 20 is set where atoms are only moved or looked up; it changes nothing.
     words[DpuWidth.number] = words.get(DpuWidth.number, 0) & ~(1 << 20)
-    words[DpuSurfaceAdd.number] = words.get(DpuSurfaceStride.number, 0)
     words[DpuOutScale.number] = words.get(DpuOutScale.number, 0) & 0xFFFF
-    words[RdmaFeatureMode.number] = words.get(RdmaFeatureMode.number, 0) & 0x1F

@@ -64,8 +64,11 @@ def _transposed(
         return squares.reshape(shape)
     lanes = ATOM // 2
     pixels = _filled_up(atoms.reshape(surfaces, height * width, ATOM), lanes)
-    halves = np.ascontiguousarray(pixels).view(np.uint16).reshape(-1, lanes, lanes)
-    blocks = np.ascontiguousarray(halves.transpose(0, 2, 1)).view(np.uint8)
+    if writer.element_size == 2:
+        halves = np.ascontiguousarray(pixels).view(np.uint16).reshape(-1, lanes, lanes)
+        blocks = np.ascontiguousarray(halves.transpose(0, 2, 1)).view(np.uint8)
+    else:
+        blocks = np.ascontiguousarray(pixels)
     per_group = shape[1] * shape[2]
     return _filled_up(blocks.reshape(1, -1, lanes * ATOM), per_group).reshape(shape)
 
