@@ -103,6 +103,8 @@ def test_other_files_are_named() -> None:
     assert is_compiled(b"CYPTRKNN" + bytes(100))
     with pytest.raises(anynpu.ModelError, match="container version 0x9 at offset 8"):
         read_model(frame(bytes(128), 9))
+    with pytest.raises(anynpu.ModelError, match=r"version 0x2 .*convert the model anew"):
+        read_model(frame(bytes(128), 2))
     soft = write_soft(b"onnx", target="rk3588", toolkit="t", inputs=[], outputs=[])
     assert not is_compiled(soft)
     with pytest.raises(anynpu.ModelError, match="soft"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -237,6 +238,34 @@ def test_cores_do_not_change_a_result(
         expected = infer(npu, context, data["in0"], like)
         assert npu.rknn_set_core_mask(context, mask) == SUCC
         np.testing.assert_array_equal(infer(npu, context, data["in0"], like), expected)
+
+
+def test_contexts_of_one_model_run_at_the_same_time(
+    npu: RknnLibrary, compiled_sample: Sample
+) -> None:
+    file = compiled_sample("rk3588/smallcnn_i8")
+    data = values(file)
+    inputs = [data["in0"] * np.float32(factor) for factor in (1, -1, 0.5, 0)]
+    like = np.empty_like(data["sim0"])
+    with opened(npu, file.read_bytes()) as context:
+        expected = [infer(npu, context, given, like) for given in inputs]
+        others = [abi.Handle() for _ in inputs]
+        for other in others:
+            assert (
+                npu.rknn_dup_context(ctypes.byref(abi.Handle(context)), ctypes.byref(other)) == SUCC
+            )
+
+        def work(number: int) -> bool:
+            handle = others[number].value
+            return all(
+                np.array_equal(infer(npu, handle, inputs[number], like), expected[number])
+                for _ in range(10)
+            )
+
+        with ThreadPoolExecutor() as pool:
+            assert all(pool.map(work, range(len(inputs))))
+        for other in others:
+            assert npu.rknn_destroy(other.value) == SUCC
 
 
 def test_the_custom_string(npu: RknnLibrary, compiled_sample: Sample) -> None:

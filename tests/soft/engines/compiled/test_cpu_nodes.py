@@ -66,6 +66,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
         ("Exp", {}, np.exp),
         ("Erf", {}, np.vectorize(math.erf)),
         ("Abs", {}, np.abs),
+        ("exDataConvert", {}, lambda x: x),
         ("exSoftmax13", {"axis": 1}, softmax),
         ("Transpose", {"perm": [0, 2, 3, 1]}, lambda x: x.transpose(0, 2, 3, 1)),
         ("ArgMax", {"axis": 1, "keepdims": 1}, lambda x: x.argmax(axis=1)[:, None]),

@@ -20,12 +20,13 @@ from ....layouts import dequantize_affine, quantize_affine
 from ....tensor import Quantization
 from ...formats.rknn.model import CompiledModel, Graph, Node, Tensor
 from .buffers import TensorBuffer, element_dtype
+from .layers import is_scratch
 from .sessions import Compute, OneNode, compute_with_onnxruntime
 
-_RENAMES = {"exSoftmax13": "Softmax"}
+# The compiler's own names of operators that ONNX has.
+_RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}
 _RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _PLACEHOLDER = "empty_placeholder"
-_SCRATCH = "_exSecondary"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
     first = operands[0] if operands else None
     if node.op_type in _RESHAPES and first is not None and _holds_the_same(first, outputs[0]):
         return Move(node, first, outputs[0])
-    wanted = [tensor for tensor in operands if tensor is None or _SCRATCH not in tensor.name]
+    wanted = [tensor for tensor in operands if tensor is None or not is_scratch(tensor)]
     names, constants, sources = name_operands(model, node, wanted)
     compute = compute_with_onnxruntime(
         node,

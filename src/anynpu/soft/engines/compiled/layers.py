@@ -56,6 +56,11 @@ def bytes_moved(graph: Graph, node: Node) -> tuple[int, int]:
     return sum(map(_bytes, _operands(graph, node))), sum(map(_bytes, outputs))
 
 
+def is_scratch(tensor: Tensor) -> bool:
+    """Whether a node lists a tensor as room to work in, not as an operand."""
+    return _SCRATCH in tensor.name
+
+
 def _layer(graph: Graph, node: Node, *, uses_table: bool) -> Layer:
     operands = _operands(graph, node)
     inputs, output = shapes_of(graph, node)
@@ -106,7 +111,7 @@ def _nodes_with_tables(graph: Graph) -> set[int]:
 
 def _operands(graph: Graph, node: Node) -> list[Tensor]:
     found = [graph.tensors[index] for index in node.inputs if index >= 0]
-    return [tensor for tensor in found if _SCRATCH not in tensor.name]
+    return [tensor for tensor in found if not is_scratch(tensor)]
 
 
 def _dtype(operands: Iterable[Tensor]) -> DType:

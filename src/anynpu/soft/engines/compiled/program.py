@@ -19,7 +19,14 @@ from ..program import Instance, LoweredModel, MeasuredLayer, Program, Variant
 from ..rk3588 import PreparedGraph, prepare
 from .buffers import TensorBuffer
 from .cpu_nodes import CpuNode, Move, prepare_cpu_node
-from .layers import bytes_moved, computing_nodes, layers_of, onnx_name, shapes_of
+from .layers import (
+    bytes_moved,
+    computing_nodes,
+    is_scratch,
+    layers_of,
+    onnx_name,
+    shapes_of,
+)
 from .lstm import is_recurrent, prepare_lstm
 from .ports import variant_of
 
@@ -173,17 +180,23 @@ def _npu_step(run_node: Callable[[int], None], index: int) -> Step:
 
 
 def _check_alias(graph: Graph, node: Node) -> None:
-    """That an NPU node without tasks has its outputs where its input is."""
-    tensors = [graph.tensors[index] for index in (*node.inputs[:1], *node.outputs) if index >= 0]
-    if not tensors or any(tensor.section for tensor in tensors):
+    """That an NPU node without tasks has its outputs where its inputs are.
+
+    It splits, joins or reshapes: each output begins in an input, or each input in an output.
+    """
+    found = [[graph.tensors[i] for i in side if i >= 0] for side in (node.inputs, node.outputs)]
+    sources, targets = ([t for t in side if t.kind.is_internal] for side in found)
+    sources = [tensor for tensor in sources if not is_scratch(tensor)]
+    if not sources or not targets:
         raise ModelError(f"NPU node {node.index} {node.name!r} of type {node.op_type} has no tasks")
-    source = tensors[0]
-    for target in tensors[1:]:
-        if not source.offset <= target.offset < source.offset + max(1, source.size):
-            raise ModelError(
-                f"NPU node {node.index} {node.name!r} of type {node.op_type} has no tasks, but "
-                f"writes {target.name!r} elsewhere than {source.name!r}"
-            )
+    for source in sources:
+        for target in targets:
+            first, second = sorted((source, target), key=lambda tensor: tensor.offset)
+            if second.offset >= first.offset + max(1, first.size):
+                raise ModelError(
+                    f"NPU node {node.index} {node.name!r} of type {node.op_type} has no tasks, but "
+                    f"{target.name!r} lies elsewhere than {source.name!r}"
+                )
 
 
 def _sample(array: NDArray[Any], sample: int, batch: int) -> NDArray[Any]:

@@ -51,8 +51,9 @@ def read_model(data: bytes) -> CompiledModel:
         return _read_standard(body)
     if frame.version == MICRO_CONTAINER:
         return _read_micro(body, len(data))
+    older = " (of toolkits before 1.6: convert the model anew)" if frame.version < 6 else ""
     raise ModelError(
-        f"the .rknn file has container version {frame.version:#x} at offset 8; known are "
+        f"the .rknn file has container version {frame.version:#x} at offset 8{older}; known are "
         f"{STANDARD_CONTAINER} and {MICRO_CONTAINER:#x}"
     )
 
