@@ -63,11 +63,9 @@ def _line(task: TaskRegisters, width: int, atom: int) -> int:
 
 
 def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
-    if task[DpuFeatureMode.TP_EN] and context.generation.atom != ATOM:
-        raise task.error(DpuFeatureMode.TP_EN, "transposing is only known for atoms of 16 bytes")
     width = task[DpuWriteSize1.WIDTH_WDMA] + 1
     surface = task.stride(DpuSurfaceStride)
-    line = _line(task, width, ATOM)
+    line = _line(task, width, context.generation.atom)
     if task[DpuFeatureMode.TP_EN]:
         return AtomTransposer(_destination(task), line, surface)
     if not task[DpuBsOw.TP_ORG_EN]:

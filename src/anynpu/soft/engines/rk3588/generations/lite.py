@@ -124,9 +124,12 @@ def _translate_dpu(words: dict[int, int]) -> None:
     channel = words.get(DpuChannel.number, 0)
     words[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(channel)
     words[DpuChannel.number] = _channels(words, channel)
-    words[DpuWriteSize1.number] = DpuWriteSize1.HEIGHT_WDMA.put(
-        height
-    ) | DpuWriteSize1.WIDTH_WDMA.put(width)
+    # What is written has the input's size; an atom transposer makes rows of its columns.
+    words[DpuWriteSize1.number] = (
+        DpuWriteSize1.WIDTH_WDMA.put(height)
+        if transposes
+        else DpuWriteSize1.HEIGHT_WDMA.put(height) | DpuWriteSize1.WIDTH_WDMA.put(width)
+    )
     config = words.get(DpuEw.number, 0)
     algorithm = DpuEw.ALU_ALGO.put(_EW_ALGORITHM.of(config))
     words[DpuEw.number] = config & ~(_EW_ALGORITHM.put(3) | DpuEw.ALU_ALGO.put(15)) | algorithm
