@@ -145,8 +145,8 @@ def test_micro_depthwise_sizes_are_of_one_kernel() -> None:
     [
         ({DpuBs.number: 0x40}, r"DPU_BS_CFG \(0x4040\) = 0x40 is not known"),
         ({DpuBn.number: 0x40}, "DPU_BN_CFG"),
-        ({DpuEw.number: 0x4C0C0}, "DPU_EW_CFG"),
-        ({DpuBsOw.number: 0x4}, "DPU_BS_OW_CFG"),
+        ({DpuEw.number: 0x4C0C4}, "DPU_EW_CFG"),
+        ({DpuBsOw.number: 0x8}, "DPU_BS_OW_CFG"),
         ({DpuBn.number: 0x12, 0x40E0: 5}, "0x40e0 clamps at 5"),
         ({0x40E8: 0}, "clamp, which is not known"),
     ],

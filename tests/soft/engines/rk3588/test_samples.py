@@ -23,9 +23,6 @@ pytestmark = pytest.mark.skipif(
 REFUSED = {
     "rk3588/m_lstm_fp16": "PROC_PRECISION = 1",
     "rk3588/m_lstm_i8": "PROC_PRECISION = 1",
-    "rv1106/ppocr_cls_i8": "exSoftmax13.*DPU_EW_CFG",
-    "rv1106/smallcnn_i8": "exSoftmax13.*DPU_EW_CFG",
-    "rv1106/softmax_i8": "exSoftmax13.*DPU_EW_CFG",
 }
 """Files that are refused, and why."""
 

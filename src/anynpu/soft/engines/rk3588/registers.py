@@ -502,7 +502,7 @@ class RdmaEw(Register, number=0x5034, title="RDMA_ERDMA_CFG"):
     DATA_SIZE = bits(2, 3)
     NONALIGN = bits(28, only=(0,))
     SURF_MODE = bits(29, only=(0,))
-    DATA_MODE = bits(30, 31, only=(0, 1))
+    DATA_MODE = bits(30, 31, only=(0, 1, 2))
 
 
 class RdmaEwAddress(Register, number=0x5038, title="RDMA_EW_BASE_ADDR"):

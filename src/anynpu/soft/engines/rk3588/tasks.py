@@ -164,7 +164,8 @@ class OperandConversion:
 class Elementwise:
     """The DPU's third stage: the table, then an operation with a second operand, then ReLU.
 
-    The operand is a number, features of the same shape, or one pixel for all.
+    The operand is a number, features of the same shape, one pixel for all, or one number in memory
+    (features of one channel and one pixel).
     """
 
     table: LookupTable | None

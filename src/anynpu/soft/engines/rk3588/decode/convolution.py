@@ -28,6 +28,7 @@ from .context import Context
 
 _CHANNEL_GROUP = 64
 _MOST_PIXELS = 1 << 26
+_CORE_ENABLED = 1 << 2
 _PACKED = 7
 """ARGB_IN of a picture with n channels is n + 7."""
 
@@ -151,6 +152,8 @@ def _weights(
         kernels = task[CnaWeightSize2.WEIGHT_KERNELS]
         kernel_group = groups.kernels[element.size]
         channel_group = groups.channels[element.size]
+    if not task.state.enable_mask & _CORE_ENABLED:
+        kernel_group, channel_group = kernels, 1
     channels, rest = divmod(task[size_field], height * width * element.size)
     if rest or not channels or not kernels:
         raise task.error(size_field, f"not whole channels of {height}x{width} {element.name}")

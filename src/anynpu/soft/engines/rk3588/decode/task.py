@@ -49,7 +49,8 @@ def decode_task(task: TaskRegisters, context: Context) -> Task:
     mask = task.state.enable_mask & ~_CNA2
     if mask == _POOLING:
         return decode_pooling(task, context)
-    if mask & ~_PPU in _CONVOLUTIONS:
+    is_bare = mask == _CNA | _DPU and context.generation.works_without_core
+    if mask & ~_PPU in _CONVOLUTIONS or is_bare:
         return _convolution(task, context)
     if mask & ~_PPU == _DPU | _RDMA:
         return _from_memory(task, context)

@@ -218,6 +218,7 @@ def _is_supported_elementwise(stage: Elementwise, lanes: int) -> bool:
         stage.operation in _OPERATIONS
         and operand.element is Element.INT8
         and operand.lanes == lanes
+        and operand.shape != (1, 1, 1)
     )
 
 

@@ -62,6 +62,12 @@ class Generation:
         """Bytes of a pixel in one channel block."""
         return self.wide_atom if element.size == 4 else self.atom
 
+    has_scalar_operands = False
+    """Whether data mode 2 of the element-wise operand is known: one number for all."""
+
+    works_without_core = False
+    """Whether a task may start the CNA and the DPU alone."""
+
     wide_transposer = 2
     """Bytes of what a transposer moves that isn't one for bytes."""
 

@@ -6,6 +6,8 @@ memory is used, and one shift serves all signs. Depthwise weights come with thei
 
 from __future__ import annotations
 
+import numpy as np
+
 from .....errors import ModelError
 from ..elements import Element
 from ..machine import TaskState
@@ -16,14 +18,17 @@ from ..registers import (
     CnaConvert2,
     CnaConvert3,
     CnaConvert4,
+    CnaDataSize1,
     CnaDma1,
     CnaDma2,
     CnaPad0,
     CnaPad1,
     CnaWeightSize0,
     CnaWeightSize1,
+    CnaWeightSize2,
     CoreClip,
     CoreMisc,
+    CoreSize0,
     DpuBn,
     DpuBnAlu,
     DpuBnMul,
@@ -36,6 +41,8 @@ from ..registers import (
     DpuBsRelux,
     DpuDataFormat,
     DpuEw,
+    DpuFeatureMode,
+    DpuHeight,
     DpuOutScale,
     DpuWidth,
     RdmaBs,
@@ -44,21 +51,22 @@ from ..registers import (
     bits,
     sign_extend,
 )
-from ..tasks import InputConversion
-from ..view import TaskRegisters
+from ..tasks import InputConversion, Operation
+from ..view import TaskRegisters, half
 from .base import Generation, Groups
 
-_RDMA_ENABLED = 1 << 4
+_CORE_ENABLED, _RDMA_ENABLED = 1 << 2, 1 << 4
+_FC_SKIP, _SKIPS_ZEROS = 0x1060, 0xFFFF0001
 _INPUT_OFFSET = 0x4018
 _SHIFT = 0x4054
 _SHIFT_FIELD = bits(24, 29)
 _PAD_LEFT = bits(8, 11)
 _CORE_DEPTHWISE = bits(3)
 _BS_MULTIPLIES = bits(9)
-_BS_KNOWN = frozenset({0x100012, 0x100212, 0x101C92, 0x20140, 0x120180, 0x121D80})
+_BS_KNOWN = frozenset({0x100012, 0x100212, 0x101C92, 0x20040, 0x20140, 0x120180, 0x121D80})
 _BN_PASS, _BN_ADD_MULTIPLY = 0x12, 0x20000
 _OPERANDS = DpuBsOw.OW_SRC.put(1) | DpuBsOw.OD_BYPASS.put(1)
-_WRITERS_KNOWN = frozenset({0x124, 0x10000000, 0x30000000, 0x30000124, 0x70000124})
+_WRITERS_KNOWN = frozenset({0, 0x124, 0x100000, 0x10000000, 0x30000000, 0x30000124, 0x70000124})
 """DPU_BS_OW_CFG of writers that fill channel blocks."""
 
 _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS = 0x2007FC, 0x80007FC
@@ -69,8 +77,17 @@ _HAS_WEIGHT_OFFSET = bits(31)
 _SECOND = bits(0, 15)
 _FIRST = bits(16, 31)
 _KNOWN_FEATURE_MODE = 0x3FFFF
+_TWO_BYTES, _TWO_BYTES_OF_RK3588 = 2, 3
 
-_EW_LOOK_UP, _EW_ADD, _EW_MULTIPLY = 0x4140, 0x8002C0C0, 0x81004094
+_EW_LOOK_UP, _EW_DIVIDE = 0x4140, 0x810421C8
+_EW_OPERATIONS = {
+    0x0004C0C0: DpuEw.ALU_ALGO.put(Operation.SUBTRACT.value),
+    0x8002C0C0: DpuEw.ALU_ALGO.put(Operation.ADD.value),
+    0x81004094: DpuEw.OP_TYPE.put(1),
+    _EW_DIVIDE: DpuEw.ALU_ALGO.put(Operation.DIVIDE.value),
+}
+"""DPU_EW_CFG of operations with an operand from memory."""
+
 _EW_WITHOUT_OPERATOR = 1 << 24
 _CLIP_ROUND = 1 << 5
 
@@ -107,11 +124,15 @@ class Micro(Generation):
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
     has_weight_zero_points = True
     wide_transposer = 16
+    has_scalar_operands = True
+    works_without_core = True
 
     def translate(self, state: TaskState) -> dict[int, int]:
         words = dict(state.words)
         if CnaConv1.number in words:
             _translate_convolution(words)
+            if not state.enable_mask & _CORE_ENABLED:
+                _translate_bare_convolution(words)
         if DpuDataFormat.number in words:
             _translate_precisions(words)
             _translate_bs(words, state.enable_mask)
@@ -169,6 +190,24 @@ def _translate_convolution(words: dict[int, int]) -> None:
         words[CoreClip.number] &= ~_CLIP_ROUND
     if is_depthwise:
         words[CnaWeightSize0.number] = words.get(CnaWeightSize1.number, 0)
+
+
+def _translate_bare_convolution(words: dict[int, int]) -> None:
+    """Without the CORE block its size is the DPU's, and skipping zeros changes no sum."""
+    words[CoreSize0.number] = CoreSize0.DATAOUT_HEIGHT.put(
+        words.get(DpuHeight.number, 0)
+    ) | CoreSize0.DATAOUT_WIDTH.put(words.get(DpuWidth.number, 0))
+    if words.get(_FC_SKIP) == _SKIPS_ZEROS:
+        del words[_FC_SKIP]
+    # Weights lie channel by channel, all kernels side by side; there may be fewer than the input.
+    kernels = max(1, CnaWeightSize2.WEIGHT_KERNELS.of(words.get(CnaWeightSize2.number, 0)))
+    size = words.get(CnaWeightSize0.number, 0) // kernels
+    words[CnaWeightSize1.number] = size
+    channels = CnaDataSize1.DATAIN_CHANNEL.of(words.get(CnaDataSize1.number, 0))
+    channels = min(channels, size // Element.FLOAT16.size)
+    words[CnaDataSize1.number] = CnaDataSize1.DATAIN_CHANNEL.put(
+        channels
+    ) | CnaDataSize1.DATAIN_CHANNEL_REAL.put(channels - 1)
 
 
 def _translate_bs(words: dict[int, int], enable_mask: int) -> None:
@@ -242,16 +281,22 @@ def _translate_bn(words: dict[int, int]) -> None:
         words[DpuBn.number] = config | limits
     elif config == _BN_ADD_MULTIPLY:
         # (x + a) * m is x * m + a * m.
-        if _is_float(words):
-            raise _unknown(DpuDataFormat, words[DpuDataFormat.number])
-        factor = DpuBnMul.MUL_OPERAND.signed(words.get(DpuBnMul.number, 0))
-        addend = sign_extend(words.get(DpuBnAlu.number, 0), 32) * factor
-        words[DpuBnAlu.number] = addend & 0xFFFFFFFF
+        words[DpuBnAlu.number] = _multiplied_addend(words)
         words[DpuBn.number] = limits
-        if sign_extend(addend, 32) != addend:
-            raise ModelError(f"{DpuBnAlu.title}: {addend} doesn't fit into 32 bits")
     else:
         raise _unknown(DpuBn, config)
+
+
+def _multiplied_addend(words: dict[int, int]) -> int:
+    operand, factor = words.get(DpuBnAlu.number, 0), words.get(DpuBnMul.number, 0)
+    if _is_float(words):
+        addend = np.uint32(operand).view(np.float32)
+        product = addend * np.float32(half(DpuBnMul.MUL_OPERAND.of(factor)))
+        return int(np.float32(product).view(np.uint32))
+    whole = sign_extend(operand, 32) * DpuBnMul.MUL_OPERAND.signed(factor)
+    if sign_extend(whole, 32) != whole:
+        raise ModelError(f"{DpuBnAlu.title}: {whole} doesn't fit into 32 bits")
+    return whole & 0xFFFFFFFF
 
 
 def _clamp(
@@ -280,17 +325,23 @@ def _translate_elementwise(words: dict[int, int]) -> None:
         translated = DpuEw.BYPASS.put(1)
     elif config & ~_EW_WITHOUT_OPERATOR == _EW_LOOK_UP:
         translated = inactive | DpuEw.OP_BYPASS.put(1) | DpuEw.OP_CVT_BYPASS.put(1)
-    elif config == _EW_MULTIPLY:
-        translated = inactive | from_memory | DpuEw.OP_TYPE.put(1)
-    elif config == _EW_ADD:
-        translated = (
-            inactive | DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1) | DpuEw.ALU_ALGO.put(2)
-        )
+    elif config in _EW_OPERATIONS:
+        if config == _EW_DIVIDE:
+            _treat_as_float16(words)
+        translated = inactive | from_memory | _EW_OPERATIONS[config]
     else:
         raise _unknown(DpuEw, config)
     if limits != (1 << 31, _HIGHEST):
         raise ModelError(f"the registers {_EW_CLAMP[0]:#06x}... clamp, which is not known")
     words[DpuEw.number] = translated
+
+
+def _treat_as_float16(words: dict[int, int]) -> None:
+    """Division only says "16 bits" where RK3588 says that arithmetic is in float16."""
+    precision = DpuDataFormat.PROC_PRECISION
+    formats = words[DpuDataFormat.number]
+    if precision.of(formats) == Element.INT16.value:
+        words[DpuDataFormat.number] = formats & ~precision.mask | Element.FLOAT16.value
 
 
 def _unknown(register: type[Register], value: int) -> ModelError:
@@ -300,6 +351,13 @@ def _unknown(register: type[Register], value: int) -> ModelError:
 
 
 def _translate_writer(words: dict[int, int]) -> None:
+    mode = words.get(DpuFeatureMode.number, 0)
+    if DpuFeatureMode.TP_EN.of(mode) and DpuFeatureMode.NONALIGN.of(mode):
+        # The first two bytes of every atom, side by side, whatever the order of equal ones.
+        if DpuFeatureMode.RGP_TYPE.of(mode) != _TWO_BYTES:
+            raise _unknown(DpuFeatureMode, mode)
+        mode &= ~(DpuFeatureMode.TP_EN.put(1) | DpuFeatureMode.RGP_TYPE.put(15))
+        words[DpuFeatureMode.number] = mode | DpuFeatureMode.RGP_TYPE.put(_TWO_BYTES_OF_RK3588)
     # Bit 20 is set where atoms are only moved or looked up; it changes nothing.
     words[DpuWidth.number] = words.get(DpuWidth.number, 0) & ~(1 << 20)
     words[DpuOutScale.number] = words.get(DpuOutScale.number, 0) & 0xFFFF
