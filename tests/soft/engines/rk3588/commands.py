@@ -13,7 +13,7 @@ from anynpu.soft.engines.rk3588.elements import Address
 from anynpu.soft.engines.rk3588.generations.base import Generation
 from anynpu.soft.engines.rk3588.machine import TaskState, run_commands
 from anynpu.soft.engines.rk3588.memory import INTERNAL, MemoryMap
-from anynpu.soft.engines.rk3588.registers import NAMES, Field
+from anynpu.soft.engines.rk3588.registers.fields import NAMES, Field
 from anynpu.soft.engines.rk3588.tasks import Task
 from anynpu.soft.engines.rk3588.view import TaskRegisters
 from anynpu.soft.formats.rknn.model import Relocation

@@ -10,7 +10,7 @@ import pytest
 from anynpu.errors import ModelError
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.memory import INTERNAL
-from anynpu.soft.engines.rk3588.registers import (
+from anynpu.soft.engines.rk3588.registers.cna import (
     CnaConv1,
     CnaConv3,
     CnaConvert0,
@@ -24,7 +24,9 @@ from anynpu.soft.engines.rk3588.registers import (
     CnaWeightSize0,
     CnaWeightSize1,
     CnaWeightSize2,
-    CoreSize0,
+)
+from anynpu.soft.engines.rk3588.registers.core import CoreSize0
+from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBn,
     DpuBs,
     DpuBsMul,
@@ -39,7 +41,9 @@ from anynpu.soft.engines.rk3588.registers import (
     DpuSurfaceAdd,
     DpuSurfaceStride,
     DpuWriteSize1,
-    Field,
+)
+from anynpu.soft.engines.rk3588.registers.fields import Field
+from anynpu.soft.engines.rk3588.registers.rdma import (
     RdmaBs,
     RdmaChannel,
     RdmaFeatureMode,

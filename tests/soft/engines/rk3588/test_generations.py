@@ -9,13 +9,9 @@ from anynpu.errors import ModelError
 from anynpu.soft.engines.rk3588.elements import Element
 from anynpu.soft.engines.rk3588.generations import GENERATIONS
 from anynpu.soft.engines.rk3588.machine import TaskState
-from anynpu.soft.engines.rk3588.registers import (
-    CnaConv1,
-    CnaPad0,
-    CnaPad1,
-    CnaWeightSize0,
-    CoreMisc,
-    CoreSize0,
+from anynpu.soft.engines.rk3588.registers.cna import CnaConv1, CnaPad0, CnaPad1, CnaWeightSize0
+from anynpu.soft.engines.rk3588.registers.core import CoreMisc, CoreSize0
+from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBn,
     DpuBnAlu,
     DpuBs,
@@ -24,10 +20,9 @@ from anynpu.soft.engines.rk3588.registers import (
     DpuDataFormat,
     DpuEw,
     DpuWriteSize1,
-    Field,
-    RdmaBs,
-    RdmaEw,
 )
+from anynpu.soft.engines.rk3588.registers.fields import Field
+from anynpu.soft.engines.rk3588.registers.rdma import RdmaBs, RdmaEw
 from anynpu.soft.engines.rk3588.weights import (
     OperandBlock,
     WeightLayout,

@@ -7,7 +7,7 @@ import pytest
 
 from anynpu.soft.engines.rk3588.generations.lite import Lite
 from anynpu.soft.engines.rk3588.machine import TaskState
-from anynpu.soft.engines.rk3588.registers import DpuChannel, DpuWriteSize0
+from anynpu.soft.engines.rk3588.registers.dpu import DpuChannel, DpuWriteSize0
 
 ROWS, CHANNELS = 24, 32
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 import pytest
 
 from anynpu.errors import ModelError
-from anynpu.soft.engines.rk3588.registers import (
-    REGISTERS,
-    CnaDataSize0,
-    CnaDataSize1,
-    DpuWidth,
-    Field,
-    sign_extend,
-)
+from anynpu.soft.engines.rk3588.registers.cna import CnaDataSize0, CnaDataSize1
+from anynpu.soft.engines.rk3588.registers.dpu import DpuWidth
+from anynpu.soft.engines.rk3588.registers.fields import REGISTERS, Field, sign_extend
 
 from .commands import run
 

@@ -22,7 +22,9 @@ from .generations import GENERATIONS
 from .machine import TaskState, run_commands
 from .memory import INTERNAL, Memory, MemoryMap
 from .reference import run_task
-from .registers import NAMES, DpuDestination, PpuDestination
+from .registers.dpu import DpuDestination
+from .registers.fields import NAMES
+from .registers.ppu import PpuDestination
 from .tasks import Task
 from .view import TaskRegisters
 

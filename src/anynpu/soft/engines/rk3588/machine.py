@@ -18,15 +18,8 @@ from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ...formats.rknn.model import Relocation, Task
-from .registers import (
-    BLOCKS,
-    CNA,
-    CORE,
-    LUT_ACCESS_CFG,
-    LUT_ACCESS_DATA,
-    POINTER,
-    sign_extend,
-)
+from .registers.fields import BLOCKS, CNA, CORE, POINTER, sign_extend
+from .registers.inert import LUT_ACCESS_CFG, LUT_ACCESS_DATA
 from .tasks import TABLE_ENTRIES
 
 _POINTER_CLEAR, _PING_PONG, _GROUP = 1 << 4, 1 << 1, 1 << 0

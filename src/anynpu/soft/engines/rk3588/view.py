@@ -11,7 +11,8 @@ from ....errors import ModelError
 from .addresses import AddressSpace
 from .elements import Address
 from .machine import TaskState
-from .registers import ALWAYS_ZERO, INERT, NAMES, REGISTERS, Field, Register, sign_extend
+from .registers.fields import NAMES, REGISTERS, Field, Register, sign_extend
+from .registers.inert import ALWAYS_ZERO, INERT
 
 
 class TaskRegisters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..elements import Element
 from ..layout import image_view
-from ..registers import (
+from ..registers.cna import (
     CnaConv1,
     CnaConv3,
     CnaConvert0,
@@ -17,10 +17,9 @@ from ..registers import (
     CnaWeightSize0,
     CnaWeightSize1,
     CnaWeightSize2,
-    CoreMisc,
-    CoreSize0,
-    sign_extend,
 )
+from ..registers.core import CoreMisc, CoreSize0
+from ..registers.fields import sign_extend
 from ..tasks import Convolution, Features, Image, InputConversion
 from ..view import TaskRegisters, half
 from ..weights import WeightLayout, Weights

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..elements import Element
-from ..registers import (
-    DpuDataFormat,
+from ..registers.dpu import DpuDataFormat
+from ..registers.rdma import (
     RdmaEw,
     RdmaEwAddress,
     RdmaEwSurfaceNotch,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from ..elements import Element
-from ..registers import (
+from ..registers.fields import sign_extend
+from ..registers.ppu import (
     PpuDataFormat,
     PpuDestination,
     PpuInChannel,
@@ -23,7 +24,6 @@ from ..registers import (
     PpuSourceLine,
     PpuSourceSurface,
     PpuSurfaceStride,
-    sign_extend,
 )
 from ..tasks import BlockWriter, Features, PoolingMethod, PoolingTask
 from ..view import TaskRegisters, half

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..elements import Element
-from ..registers import (
+from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
     DpuBnMul,
@@ -36,15 +36,10 @@ from ..registers import (
     DpuOutOffset,
     DpuOutScale,
     DpuOutShift,
-    Field,
-    PpuReciprocalHeight,
-    PpuReciprocalWidth,
-    RdmaBn,
-    RdmaBnAddress,
-    RdmaBs,
-    RdmaBsAddress,
-    Register,
 )
+from ..registers.fields import Field, Register
+from ..registers.ppu import PpuReciprocalHeight, PpuReciprocalWidth
+from ..registers.rdma import RdmaBn, RdmaBnAddress, RdmaBs, RdmaBsAddress
 from ..tasks import (
     Dpu,
     Elementwise,

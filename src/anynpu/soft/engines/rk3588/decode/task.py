@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from .....errors import ModelError
 from ..elements import Element
-from ..registers import (
+from ..registers.dpu import (
     DpuBn,
     DpuBs,
     DpuBsOw,
@@ -18,6 +18,8 @@ from ..registers import (
     DpuOutOffset,
     DpuOutScale,
     DpuOutShift,
+)
+from ..registers.rdma import (
     RdmaChannel,
     RdmaEwAddress,
     RdmaFeatureMode,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..elements import Address, Element
 from ..layout import ATOM
-from ..registers import (
+from ..registers.dpu import (
     DpuBsOw,
     DpuChannel,
     DpuDestination,
@@ -16,8 +16,8 @@ from ..registers import (
     DpuSurfaceStride,
     DpuWriteSize0,
     DpuWriteSize1,
-    PpuDestination,
 )
+from ..registers.ppu import PpuDestination
 from ..tasks import (
     AtomTransposer,
     BlockWriter,

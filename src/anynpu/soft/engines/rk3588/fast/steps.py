@@ -6,7 +6,7 @@ import ctypes
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ def together(steps: Sequence[Step]) -> Step:
     first, *others = steps
 
     def run() -> None:
-        futures = [_workers().submit(other) for other in others]
+        futures = [_submit(other) for other in others]
         try:
             first()
         finally:
@@ -78,6 +78,17 @@ def together(steps: Sequence[Step]) -> Step:
                 future.result()
 
     return run
+
+
+def _submit(step: Step) -> Future[None]:
+    try:
+        return _workers().submit(step)
+    except RuntimeError:
+        # The interpreter is shutting down and starts no threads any more.
+        done: Future[None] = Future()
+        step()
+        done.set_result(None)
+        return done
 
 
 _pool: ThreadPoolExecutor | None = None

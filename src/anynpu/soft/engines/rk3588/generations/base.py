@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .....errors import ModelError
 from ..elements import Element
 from ..machine import TaskState
-from ..registers import (
+from ..registers.cna import (
     CnaConv1,
     CnaConvert0,
     CnaConvert1,
@@ -20,6 +21,7 @@ from ..registers import (
     CnaDma1,
     CnaDma2,
 )
+from ..registers.fields import Register
 from ..tasks import InputConversion
 from ..view import TaskRegisters
 
@@ -109,3 +111,10 @@ class Generation:
 def _four(values: list[int]) -> tuple[int, int, int, int]:
     first, second, third, fourth = values
     return first, second, third, fourth
+
+
+def unknown(register: type[Register], value: int) -> ModelError:
+    """An exception that names a register and its value."""
+    return ModelError(
+        f"register {register.title} ({register.number:#06x}) = {value:#x} is not known"
+    )

@@ -8,16 +8,9 @@ from __future__ import annotations
 
 from ..elements import Element
 from ..machine import TaskState
-from ..registers import (
-    CnaConv1,
-    CnaDma1,
-    CnaDma2,
-    CnaPad0,
-    CnaPad1,
-    CoreClip,
-    CoreMisc,
-    CoreSize0,
-    CoreSize1,
+from ..registers.cna import CnaConv1, CnaDma1, CnaDma2, CnaPad0, CnaPad1
+from ..registers.core import CoreClip, CoreMisc, CoreSize0, CoreSize1
+from ..registers.dpu import (
     DpuBn,
     DpuBs,
     DpuChannel,
@@ -28,15 +21,16 @@ from ..registers import (
     DpuWidth,
     DpuWriteSize0,
     DpuWriteSize1,
-    PpuDataFormat,
+)
+from ..registers.fields import bits, sign_extend
+from ..registers.ppu import PpuDataFormat
+from ..registers.rdma import (
     RdmaBn,
     RdmaBs,
     RdmaEw,
     RdmaEwSurfaceNotch,
     RdmaEwSurfaceStride,
     RdmaHeight,
-    bits,
-    sign_extend,
 )
 from ..view import TaskRegisters
 from .base import Generation, Groups
