@@ -42,6 +42,8 @@ _GOALS = {
     "*/ppocr_cls_*": _APPROXIMATE_EXP,
     "rk3588/m_attention_fp16": _APPROXIMATE_EXP,
     "rk3588/m_yolov8tail_fp16": Goal(relative=0.01),
+    # One step in an eighth of the elements; why isn't known.
+    "rv1106/matmul_dyn_i8": Goal(equal=0.87),
     # Networks: a step here and there in one layer becomes more in the next ones.
     "rk3588/m_attention_i8": Goal(steps=4, equal=0.3, cosine=0.998),
     "rk3588/silero_fp16": Goal(relative=0.02),
