@@ -45,6 +45,7 @@ _GOALS = {
     # One step in an eighth of the elements; why isn't known.
     "rv1106/matmul_dyn_i8": Goal(equal=0.87),
     # Networks: a step here and there in one layer becomes more in the next ones.
+    "rk3588/m_lstm_i8": Goal(equal=0.55, cosine=0.9995),
     "rk3588/m_attention_i8": Goal(steps=4, equal=0.3, cosine=0.998),
     "rk3588/silero_fp16": Goal(relative=0.02),
     "rk3588/ppocr_rec_i8": Goal(relative=0.2, cosine=0.998),
@@ -93,9 +94,8 @@ def test_the_page_says_where_each_node_type_runs() -> None:
     assert table_of_page("nodes") == node_table(reports())
 
 
-def test_the_page_names_the_files_that_do_not_run() -> None:
-    named = [row.split("|")[1].strip() for row in table_of_page("files")[2:]]
-    assert named == [report.name for report in reports() if report.problem]
+def test_every_sample_runs() -> None:
+    assert [f"{report.name}: {report.problem}" for report in reports() if report.problem] == []
 
 
 def table_of_page(title: str) -> list[str]:

@@ -27,8 +27,8 @@ from .layers import (
     onnx_name,
     shapes_of,
 )
-from .lstm import is_recurrent, prepare_lstm
 from .ports import variant_of
+from .unroll import unroll
 
 Step = Callable[[], None]
 
@@ -91,14 +91,13 @@ class CompiledProgram(Program):
 
     def _prepare(self, number: int) -> GraphProgram:
         graph = self.model.graphs[number]
-        recurrent = [node for node in graph.nodes if is_recurrent(node)]
-        prepared = prepare(self.model, graph, elsewhere=frozenset(n.index for n in recurrent))
+        unrolled, skipped = unroll(graph)
+        prepared = prepare(self.model, unrolled, skipped=skipped)
         cpu_nodes: dict[int, CpuNode | Move] = {
             node.index: prepare_cpu_node(self.model, graph, node)
             for node in computing_nodes(graph)
             if node.device is Device.CPU and not prepared.has_tasks(node.index)
         }
-        cpu_nodes |= {node.index: prepare_lstm(self.model, graph, node) for node in recurrent}
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes)
 
 

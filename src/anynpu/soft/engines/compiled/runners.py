@@ -10,7 +10,7 @@ from ...formats.rknn.reader import read_model
 from ...formats.rknn.weights import fill_weights
 from ..rk3588 import prepare
 from .layers import computing_nodes
-from .lstm import is_recurrent
+from .unroll import unroll
 
 EDGE = "-"
 """What stands for a node that computes nothing."""
@@ -36,15 +36,15 @@ def runners(data: bytes) -> tuple[Runners, ...]:
 
 def _runners(model: CompiledModel, graph: Graph) -> Runners:
     try:
-        recurrent = frozenset(node.index for node in graph.nodes if is_recurrent(node))
-        prepared = prepare(model, graph, elsewhere=recurrent)
+        unrolled, skipped = unroll(graph)
+        prepared = prepare(model, unrolled, skipped=skipped)
     except ModelError as error:
         return _nobody(graph, str(error))
     found = [EDGE] * len(graph.nodes)
     for node in computing_nodes(graph):
         if prepared.has_tasks(node.index):
             found[node.index] = prepared.runs_on(node.index)
-        elif node.device is Device.CPU or node.index in recurrent:
+        elif node.device is Device.CPU:
             found[node.index] = "ONNX Runtime"
     return Runners(tuple(found))
 

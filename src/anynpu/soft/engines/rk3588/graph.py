@@ -112,11 +112,11 @@ def prepare(
     graph: Graph,
     cores: int = 1,
     use_fast: bool = True,
-    elsewhere: frozenset[int] = frozenset(),
+    skipped: frozenset[int] = frozenset(),
 ) -> PreparedGraph:
     """Decode one graph's task list for 1, 2 or 3 cores.
 
-    Nodes in `elsewhere` are computed by someone else: their commands count, their tasks don't.
+    Tasks whose indices are in `skipped` write registers that count, and compute nothing.
     Without `use_fast` the reference runs every task; the bytes are the same.
     A node's tasks on several cores run one core after another. Raises `ModelError`, which names
     node, task, register and value, for what isn't known.
@@ -135,7 +135,7 @@ def prepare(
         state
         for queue in _queues(graph, cores)
         for state in run_commands(commands, queue, graph.relocations, known, inert)
-        if state.node not in elsewhere
+        if state.index not in skipped
     ]
     addresses = _address_space(model, graph)
     memory = MemoryMap(model.memory.internal, sections, _written(states, addresses))

@@ -31,8 +31,8 @@ from ..view import TaskRegisters
 from .context import Context
 from .stages import PPU_ENABLED
 
-_ATOM_BYTES = {0: 16, 2: 1, 3: 2, 4: 4, 5: 8}
-"""RGP_TYPE to the bytes of an atom that are kept."""
+_ATOM_BYTES = {2: 1, 3: 2, 4: 4, 5: 8}
+"""RGP_TYPE to the bytes of an atom that are kept; 0 keeps the channels that there are."""
 
 
 def decode_writer(
@@ -47,7 +47,9 @@ def decode_writer(
         context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
         return dense
     return context.check_writer(
-        _transposer(task, context) or _packed(task) or _blocks(task, context, shape, element, atom),
+        _transposer(task, context)
+        or _packed(task, element)
+        or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),
     )
 
@@ -81,12 +83,13 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     )
 
 
-def _packed(task: TaskRegisters) -> PackedWriter | None:
+def _packed(task: TaskRegisters, element: Element) -> PackedWriter | None:
     if not task[DpuFeatureMode.NONALIGN]:
         return None
+    valid = min(ATOM, (task[DpuChannel.CHANNEL] + 1) * element.size)
     return PackedWriter(
         _destination(task),
-        _ATOM_BYTES[task[DpuFeatureMode.RGP_TYPE]],
+        _ATOM_BYTES.get(task[DpuFeatureMode.RGP_TYPE], valid),
         task[DpuFeatureMode.SURF_LEN] * ATOM,
     )
 
