@@ -99,6 +99,7 @@ struct dpu {
     int64_t operation;
     int64_t has_limits;
     int64_t is_simple; /* BS adds first, BN multiplies first, and nothing follows but the output */
+    int64_t is_positive;
 };
 
 struct writer {
@@ -243,6 +244,15 @@ INLINE void store(const struct writer *w, int64_t s, int64_t first, int64_t coun
     }
 }
 
+INLINE void pack(const struct dpu *d, const int32_t *rounded, int64_t count, int8_t *q) {
+    const int32_t offset = (int32_t)d->offset;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t v = rounded[i] + offset;
+        v = v < -128 ? -128 : v;
+        q[i] = (int8_t)(v > 127 ? 127 : v);
+    }
+}
+
 /* Both stages and the output in one pass, which is what most convolutions need. */
 INLINE void finish_at_once(const struct dpu *d, int64_t s, int64_t count, const int32_t *sums, int8_t *q,
                            const int lanes, const int has_bn) {
@@ -257,7 +267,6 @@ INLINE void finish_at_once(const struct dpu *d, int64_t s, int64_t count, const 
         if_negative[l] = d->bn.multiply[s * lanes + l];
         if_positive[l] = d->bn.only_negatives ? 1 : if_negative[l];
     }
-    const int32_t offset = (int32_t)d->offset;
     int32_t rounded[BLOCK * LANES];
     for (int64_t i = 0; i < count; i++)
         for (int l = 0; l < lanes; l++) {
@@ -270,11 +279,25 @@ INLINE void finish_at_once(const struct dpu *d, int64_t s, int64_t count, const 
             v = clamp(v * scale, -(1 << 29), 1 << 29);
             rounded[i * lanes + l] = (int32_t)(v + __builtin_copysign(0.5, v));
         }
-    for (int64_t i = 0; i < count * lanes; i++) {
-        int32_t v = rounded[i] + offset;
-        v = v < -128 ? -128 : v;
-        q[i] = (int8_t)(v > 127 ? 127 : v);
-    }
+    pack(d, rounded, count * lanes, q);
+}
+
+/* The same for a ReLU and one shift: what is negative becomes zero, so that rounding has one direction.
+ * Results fit into 30 bits. */
+INLINE void finish_positive(const struct dpu *d, int64_t s, int64_t count, const int32_t *sums, int8_t *q,
+                            const int lanes) {
+    const double *a = d->bs.add + s * lanes;
+    const double highest = d->bs.highest, scale = d->scale;
+    double m[LANES];
+    for (int l = 0; l < lanes; l++)
+        m[l] = d->bs.multiply[s * lanes + l] * d->bs.positive;
+    int32_t rounded[BLOCK * LANES];
+    for (int64_t i = 0; i < count; i++)
+        for (int l = 0; l < lanes; l++) {
+            double v = __builtin_floor((sums[i * lanes + l] + a[l]) * m[l] + 0.5);
+            rounded[i * lanes + l] = (int32_t)(clamp(v, 0, highest) * scale + 0.5);
+        }
+    pack(d, rounded, count * lanes, q);
 }
 
 INLINE void finish_in_stages(const struct dpu *d, int64_t s, int64_t first, int64_t count,
@@ -305,7 +328,9 @@ INLINE void finish_in_stages(const struct dpu *d, int64_t s, int64_t first, int6
 INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64_t first, int64_t count,
                    const int32_t *sums, const int lanes) {
     int8_t q[BLOCK * LANES];
-    if (d->is_simple && d->has_bn)
+    if (d->is_positive)
+        finish_positive(d, s, count, sums, q, lanes);
+    else if (d->is_simple && d->has_bn)
         finish_at_once(d, s, count, sums, q, lanes, 1);
     else if (d->is_simple)
         finish_at_once(d, s, count, sums, q, lanes, 0);
@@ -486,9 +511,63 @@ INLINE void pad_plane(const struct features *f, const struct window *k, int64_t 
     }
 }
 
+/* (count, lanes) sums over the places of the kernel, for neighbours in a row of the plane. */
+INLINE void sum_places(const struct window *k, const float *seen, int64_t columns, const float *weights,
+                       int64_t count, float *sums, const int lanes) {
+    memset(sums, 0, count * lanes * sizeof *sums);
+    for (int64_t ky = 0; ky < k->height; ky++)
+        for (int64_t kx = 0; kx < k->width; kx++, weights += lanes) {
+            const float *x = seen + (ky * k->dilation_y * columns + kx * k->dilation_x) * lanes;
+            for (int64_t i = 0; i < count; i++)
+                for (int l = 0; l < lanes; l++)
+                    sums[i * lanes + l] += x[i * k->stride_x * lanes + l] * weights[l];
+        }
+}
+
+#ifdef PAIRS
+enum { TOGETHER = 5 };
+
+/* Some pixels at a time, their sums in registers. */
+WIDE INLINE void sum_together(const struct window *k, const float *seen, int64_t columns,
+                              const float *weights, float *sums, const int lanes) {
+    const int vectors = lanes / 8;
+    __m256 total[TOGETHER * LANES / 8];
+    for (int i = 0; i < TOGETHER * vectors; i++)
+        total[i] = _mm256_setzero_ps();
+    for (int64_t ky = 0; ky < k->height; ky++)
+        for (int64_t kx = 0; kx < k->width; kx++, weights += lanes) {
+            const float *x = seen + (ky * k->dilation_y * columns + kx * k->dilation_x) * lanes;
+            for (int v = 0; v < vectors; v++) {
+                const __m256 factor = _mm256_loadu_ps(weights + 8 * v);
+#pragma GCC unroll 5
+                for (int i = 0; i < TOGETHER; i++)
+                    total[i * vectors + v] =
+                        _mm256_fmadd_ps(_mm256_loadu_ps(x + i * k->stride_x * lanes + 8 * v), factor,
+                                        total[i * vectors + v]);
+            }
+        }
+    for (int i = 0; i < TOGETHER * vectors; i++)
+        _mm256_storeu_ps(sums + 8 * i, total[i]);
+}
+
+WIDE static void sum_places_wide(const struct window *k, const float *seen, int64_t columns,
+                                 const float *weights, int64_t count, float *sums, int lanes) {
+    int64_t done = 0;
+    for (; done + TOGETHER <= count; done += TOGETHER)
+        if (lanes == 16)
+            sum_together(k, seen + done * k->stride_x * 16, columns, weights, sums + done * 16, 16);
+        else
+            sum_together(k, seen + done * k->stride_x * 8, columns, weights, sums + done * 8, 8);
+    if (done == count)
+        return;
+    sum_places(k, seen + done * k->stride_x * lanes, columns, weights, count - done,
+               sums + done * lanes, lanes);
+}
+#endif
+
 INLINE void depthwise(const struct dpu *d, const struct writer *w, const struct features *f,
                       const struct window *k, const float *weights, float *plane, int64_t from,
-                      int64_t to, const int lanes) {
+                      int64_t to, const int lanes, const int wide) {
     const int64_t rows = (k->out_height - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1;
     const int64_t columns = (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1;
     int32_t v[BLOCK * LANES];
@@ -499,21 +578,19 @@ INLINE void depthwise(const struct dpu *d, const struct writer *w, const struct 
         for (int64_t oy = 0; oy < k->out_height; oy++)
             for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
                 const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
-                memset(sums, 0, sizeof sums);
-                for (int64_t ky = 0; ky < k->height; ky++)
-                    for (int64_t kx = 0; kx < k->width; kx++) {
-                        const float *m = weights + (ky * k->width + kx) * lanes;
-                        const float *x = plane + ((oy * k->stride_y + ky * k->dilation_y) * columns +
-                                                  ox * k->stride_x + kx * k->dilation_x) * lanes;
-                        for (int64_t i = 0; i < n; i++)
-                            for (int l = 0; l < lanes; l++)
-                                sums[i * lanes + l] += x[i * k->stride_x * lanes + l] * m[l];
-                    }
+                const float *seen = plane + (oy * k->stride_y * columns + ox * k->stride_x) * lanes;
+#ifdef PAIRS
+                if (wide)
+                    sum_places_wide(k, seen, columns, weights, n, sums, lanes);
+                else
+#endif
+                    sum_places(k, seen, columns, weights, n, sums, lanes);
                 for (int64_t i = 0; i < n * lanes; i++)
                     v[i] = (int32_t)sums[i];
                 finish(d, w, s, oy * k->out_width + ox, n, v, lanes);
             }
     }
+    (void)wide;
 }
 
 /* The greatest values of windows, or with `sign` -1 the least. */
@@ -574,11 +651,19 @@ ON_ANY(process,
        (const struct dpu *d, const struct writer *w, const struct features *f, int64_t from, int64_t to),
        { BY_LANES(w->lanes, process(d, w, f, from, to, 16), process(d, w, f, from, to, 8)) })
 
-ON_ANY(depthwise,
-       (const struct dpu *d, const struct writer *w, const struct features *f, const struct window *k,
-        const float *weights, float *plane, int64_t from, int64_t to),
-       { BY_LANES(w->lanes, depthwise(d, w, f, k, weights, plane, from, to, 16),
-                  depthwise(d, w, f, k, weights, plane, from, to, 8)) })
+#define DEPTHWISE                                                                                      \
+    (const struct dpu *d, const struct writer *w, const struct features *f, const struct window *k,    \
+     const float *weights, float *plane, int64_t from, int64_t to)
+
+WIDE static void depthwise_wide DEPTHWISE {
+    BY_LANES(w->lanes, depthwise(d, w, f, k, weights, plane, from, to, 16, 1),
+             depthwise(d, w, f, k, weights, plane, from, to, 8, 1))
+}
+
+static void depthwise_narrow DEPTHWISE {
+    BY_LANES(w->lanes, depthwise(d, w, f, k, weights, plane, from, to, 16, 0),
+             depthwise(d, w, f, k, weights, plane, from, to, 8, 0))
+}
 
 ON_ANY(pool,
        (const struct writer *w, const struct features *f, const struct window *k, int sign, int64_t from,
@@ -601,9 +686,7 @@ EXPORT void anynpu_npu_process(const struct dpu *d, const struct writer *w, cons
     CALL(process, d, w, f, from, to);
 }
 
-EXPORT void anynpu_npu_depthwise(const struct dpu *d, const struct writer *w, const struct features *f,
-                                 const struct window *k, const float *weights, float *plane,
-                                 int64_t from, int64_t to) {
+EXPORT void anynpu_npu_depthwise DEPTHWISE {
     CALL(depthwise, d, w, f, k, weights, plane, from, to);
 }
 

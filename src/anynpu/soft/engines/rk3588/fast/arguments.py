@@ -37,6 +37,7 @@ _OPERATIONS = {
     Operation.MULTIPLY: 5,
 }
 _LANES = (8, 16)
+_FITS = 2.0**30
 
 
 def features_of(
@@ -134,6 +135,12 @@ class DpuArguments:
             # Only a ReLU: BS can do it.
             result.bs.lowest, result.bs.highest = _limits(bn)
             result.has_bn = 0
+        result.is_positive = (
+            not result.has_bn
+            and result.bs.lowest == 0
+            and bs.shift_positive == bs.shift_negative
+            and 0 <= result.bs.highest * result.scale < _FITS
+        )
 
     def _stage(self, stage: Stage) -> kernels.Stage:
         add: Any = 0 if stage.add is None else stage.add

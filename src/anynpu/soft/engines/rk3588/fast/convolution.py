@@ -16,7 +16,7 @@ from ..weights import StoredOperand, unpack_weights
 from . import kernels
 from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
 from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_sums, stages_are_exact
-from .steps import Plan, Step, call, shares, together
+from .steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
 
 _LARGEST_WEIGHT = 32767
 
@@ -192,7 +192,8 @@ class _Depthwise(Plan):
             _window(convolution),
             address_of(self._weights),
         )
-        work = self._weights.size * convolution.height * convolution.width * _WORK_OF_A_PLACE
+        per_pixel = self._weights.size * _WORK_OF_A_PLACE + convolution.channels * WORK_OF_A_RESULT
+        work = per_pixel * convolution.height * convolution.width
         parts = shares(len(self._weights), 1, work, len(scratch))
         return together(
             [
@@ -241,7 +242,7 @@ class _Dense(Plan):
             self._depth,
         )
         pixels = convolution.height * convolution.width
-        work = float(self._weights.size) * pixels
+        work = float(pixels) * (self._weights.size + convolution.channels * WORK_OF_A_RESULT)
         parts = shares(pixels, _BLOCK, work, 1 if self._is_whole else len(scratch))
         return together(
             [

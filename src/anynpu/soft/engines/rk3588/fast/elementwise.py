@@ -13,11 +13,9 @@ from ..tasks import BlockWriter, ElementwiseTask, Features, PhaseWriter
 from . import kernels
 from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
 from .bounds import stages_are_exact
-from .steps import Plan, Step, call, shares, together
+from .steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
 
 _INPUT = 128.0
-_WORK = 8
-"""What an element costs, in products of a convolution."""
 
 
 def plan_elementwise(task: ElementwiseTask) -> Plan | None:
@@ -56,7 +54,7 @@ class _Elementwise(Plan):
         writer = writer_of(self._writer, source.channels, source.width, source.lanes, memory)
         dpu, features = self._dpu.bind(memory), features_of(source, memory)
         function = kernels.function("anynpu_npu_process")
-        work = source.channels * source.height * source.width * _WORK
+        work = source.channels * source.height * source.width * WORK_OF_A_RESULT
         parts = shares(source.surfaces, 1, work, len(scratch))
         return together(
             [call(function, dpu, writer, features, *part, keeps=self) for part in parts]

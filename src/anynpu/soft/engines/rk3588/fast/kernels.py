@@ -98,6 +98,7 @@ class Dpu(ctypes.Structure):
         ("operation", _INTEGER),
         ("has_limits", _INTEGER),
         ("is_simple", _INTEGER),
+        ("is_positive", _INTEGER),
     ]
 
 

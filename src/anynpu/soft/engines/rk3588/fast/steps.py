@@ -17,8 +17,11 @@ from ..memory import Memory
 Step = Callable[[], None]
 
 MOST_THREADS = 4
-_WORTH_A_THREAD = 2e6
-"""Products or elements that are worth handing to another thread."""
+_WORTH_A_THREAD = 1e7
+"""Products that are worth handing to another thread: about a fifth of a millisecond."""
+
+WORK_OF_A_RESULT = 64
+"""What the stages behind a sum cost, in products of a dense convolution."""
 
 
 class Plan(ABC):
