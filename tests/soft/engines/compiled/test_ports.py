@@ -75,3 +75,9 @@ def test_normalisations_that_nobody_has_described(
     model = model_of([x], edges=((0,), ()), normalizations=(normalization,))
     with pytest.raises(anynpu.ModelError, match="nobody has described"):
         variant_of(model, model.graphs[0])
+
+
+def test_a_batch_that_no_memory_holds_is_refused() -> None:
+    model = model_of([blocked("x", (1, 16, 64, 64), 16)], edges=((0,), ()), batch=999_999)
+    with pytest.raises(anynpu.ModelError, match="too large"):
+        variant_of(model, model.graphs[0])

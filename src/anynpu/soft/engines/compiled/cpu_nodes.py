@@ -85,7 +85,7 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
     if node.op_type in _RESHAPES and first is not None and _holds_the_same(first, outputs[0]):
         return Move(node, first, outputs[0])
     wanted = [tensor for tensor in operands if tensor is None or not is_scratch(tensor)]
-    names, constants, sources = name_operands(model, node, wanted)
+    names, constants, sources = _name_operands(model, node, wanted)
     compute = compute_with_onnxruntime(
         node,
         OneNode(
@@ -93,7 +93,7 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
             inputs=names,
             outputs=[f"output{number}" for number in range(len(outputs))],
             constants=constants,
-            sources=[(real_dtype(tensor), tensor.shape) for tensor in sources],
+            sources=[(_real_dtype(tensor), tensor.shape) for tensor in sources],
             attributes=node.attributes,
             options=node.options,
         ),
@@ -111,7 +111,7 @@ def _holds_the_same(source: Tensor, target: Tensor) -> bool:
     )
 
 
-def name_operands(
+def _name_operands(
     model: CompiledModel, node: Node, operands: Sequence[Tensor | None]
 ) -> tuple[list[str], dict[str, NDArray[Any]], list[Tensor]]:
     """Names of the operands for `OneNode`, the constants' values by name, the other tensors."""
@@ -144,7 +144,7 @@ def _constant(model: CompiledModel, node: Node, tensor: Tensor) -> NDArray[Any]:
     return _as_real(np.frombuffer(data[:needed], dtype).reshape(tensor.shape), tensor.quantization)
 
 
-def real_dtype(tensor: Tensor) -> np.dtype[Any]:
+def _real_dtype(tensor: Tensor) -> np.dtype[Any]:
     """What a tensor's values are when they are dequantised."""
     dtype = element_dtype(tensor)
     is_real = tensor.quantization is not None or dtype.kind == "f"
@@ -163,7 +163,7 @@ class _RealValues:
     def __init__(self, memory: NDArray[np.uint8], tensor: Tensor) -> None:
         self._buffer = TensorBuffer(memory, tensor)
         self._quantization = tensor.quantization
-        self._real: NDArray[Any] = np.empty(tensor.shape, real_dtype(tensor))
+        self._real: NDArray[Any] = np.empty(tensor.shape, _real_dtype(tensor))
         self._held = self._real
         if self._quantization is not None:
             self._held = np.empty(tensor.shape, element_dtype(tensor))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ....errors import ModelError
 from ....rknn.abi import MAX_DIMS
 from ....tensor import Layout
@@ -10,6 +12,9 @@ from ..program import NativeForm, Normalization, Port, Variant
 
 _IMAGE_CHANNELS = (1, 3, 4)
 """Channel counts of inputs that lie as images do: one block, as wide as that."""
+
+_MOST_BYTES = 2**31 - 1
+"""Sizes in the C API are 32 bits wide; twice a float32 tensor of this many bytes still fits."""
 
 _LAYOUTS = {
     TensorLayout.PLAIN: Layout.UNDEFINED,
@@ -35,7 +40,7 @@ def _port(tensor: Tensor, batch: int, normalization: Normalization | None) -> Po
     if not 1 <= len(tensor.shape) <= MAX_DIMS or 0 in tensor.shape:
         raise ModelError(f"tensor {tensor.name!r} has the shape {tensor.shape}")
     form = _native_form(tensor)
-    return Port(
+    port = Port(
         name=tensor.name,
         shape=_times(tensor.shape, batch),
         dtype=dtype,
@@ -43,6 +48,9 @@ def _port(tensor: Tensor, batch: int, normalization: Normalization | None) -> Po
         normalization=normalization,
         native=NativeForm(form.layout, _times(form.shape, batch)),
     )
+    if max(port.elements, math.prod(form.shape) * batch) * port.carrier.itemsize > _MOST_BYTES:
+        raise ModelError(f"tensor {port.name!r} of shape {port.shape} is too large for the API")
+    return port
 
 
 def _native_form(tensor: Tensor) -> NativeForm:

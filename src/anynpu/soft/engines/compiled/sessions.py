@@ -22,8 +22,8 @@ class OneNode:
     """A model of one node.
 
     `inputs` are names: of `constants`, or ``input0``, ``input1``... for `sources`, given by dtype
-    and shape, or "" for an operand that is left out, as is an output called "". `attributes` must
-    be the operator's; of `options` those that the operator doesn't have are ignored.
+    and shape, or "" for an operand that is left out. `attributes` must be the operator's; of
+    `options` those that the operator doesn't have are ignored.
     """
 
     op_type: str
@@ -81,7 +81,7 @@ def _model_bytes(one: OneNode, opset: int) -> bytes:
             )
             for number, (dtype, shape) in enumerate(one.sources)
         ],
-        [onnx.ValueInfoProto(name=name) for name in one.outputs if name],
+        [onnx.ValueInfoProto(name=name) for name in one.outputs],
         [numpy_helper.from_array(values, name) for name, values in one.constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
