@@ -14,6 +14,7 @@ from typing import Any
 from . import (
     against_ez,
     against_onnxruntime,
+    compiled_files,
     conversions,
     import_time,
     matmul,
@@ -31,6 +32,7 @@ BENCHMARKS = {
     "rates": session_rates.run,
     "conversions": conversions.run,
     "costs": session_costs.run,
+    "compiled": compiled_files.run,
     "import": import_time.run,
     "matmul": matmul.run,
     "viplite": viplite_overhead.run,

@@ -63,6 +63,19 @@ def shared_model() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
+def compiled_sample() -> Callable[[str], Path]:
+    """A function from a compiled sample's name (rk3588/add_i8) to its path; skips without it."""
+
+    def find(name: str) -> Path:
+        path = SHARED / "samples" / "rknn" / f"{name}.rknn"
+        if not path.is_file():
+            pytest.skip(f"{path} is not there")
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
 def ocr_models() -> Path:
     """The folder of PP-OCR's networks in the PyPI package that carries them; skips without it."""
     spec = find_spec("rapidocr_onnxruntime")

@@ -121,7 +121,7 @@ _RK3568 = Cost(1.0e9, (16, 32), (8, 16), 32, 0.75, 0.71, 3.03e9, 0.0)
 _RV1106 = replace(_RK3562, clock=0.5e9, bandwidth=_RK3562.bandwidth * (924 * 16) / (1560 * 32))
 
 _SOCS = (
-    Soc("rk3562", Family.RK356X, 1, 16, "librknnrt", "RKNPU lite", _RK3562),
+    Soc("rk3562", Family.RK356X, 1, 16, "librknnrt", "RKNPU t4", _RK3562),
     Soc("rk3566", Family.RK356X, 1, 8, "librknnrt", "RKNPU lite", _RK3568),
     Soc("rk3568", Family.RK356X, 1, 8, "librknnrt", "RKNPU lite", _RK3568),
     Soc("rk3576", Family.RK3588, 2, 16, "librknnrt", "RKNPU f2", _RK3576, pairs_blocks=True),

@@ -77,7 +77,7 @@ def test_what_is_no_nb_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     path = tmp_path / "net.nb"
     path.write_bytes(b"nonsense")
     assert main(["inspect", str(path)]) == 1
-    assert "is no .nb file" in capsys.readouterr().err
+    assert "is neither a .rknn nor a .nb file" in capsys.readouterr().err
     path.write_bytes(nbg.MAGIC + bytes(100))
     assert main(["inspect", str(path)]) == 1
     assert "has the version 0x0 at offset 4" in capsys.readouterr().err

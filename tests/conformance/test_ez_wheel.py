@@ -122,3 +122,18 @@ def test_trained_networks(
 ) -> None:
     values = np.random.default_rng(0).uniform(0, high, shape).astype(np.float32)
     compare(soft_folder / "librknnrt.so", shared_model(name), values, tmp_path)
+
+
+def test_a_compiled_file(
+    soft_folder: Path, tmp_path: Path, compiled_sample: Callable[[str], Path]
+) -> None:
+    """A file of the vendor's compiler, for which the peer was written."""
+    file = compiled_sample("rk3588/conv3x3_i8")
+    with np.load(file.with_suffix(".npz")) as archive:
+        values, simulated = archive["in0"], archive["sim0"]
+    (theirs,) = run_peer(soft_folder / "librknnrt.so", file, values, tmp_path)
+    with anynpu.InferenceSession(file) as session:
+        (ours,) = session.run(None, values)
+    np.testing.assert_array_equal(theirs, ours)
+    # One step of the output's quantisation.
+    np.testing.assert_allclose(ours, simulated, atol=0.034)

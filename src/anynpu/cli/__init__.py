@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"anynpu: {error}", file=sys.stderr)
         return 1
     except ImportError as error:
-        print(f"anynpu: {error}; `pip install 'anynpu[demo]'` brings it", file=sys.stderr)
+        extra = getattr(options, "extra", "demo")
+        print(f"anynpu: {error}; `pip install 'anynpu[{extra}]'` brings it", file=sys.stderr)
         return 1
     return status

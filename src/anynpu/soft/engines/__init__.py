@@ -13,6 +13,7 @@ from .program import (
     LoweredModel,
     MeasuredLayer,
     MissingOperatorError,
+    NativeForm,
     Normalization,
     Port,
     Program,
@@ -30,6 +31,7 @@ __all__ = [
     "MeasuredLayer",
     "MissingOperatorError",
     "ModelSource",
+    "NativeForm",
     "Normalization",
     "Port",
     "Program",
@@ -41,10 +43,14 @@ __all__ = [
 def load(source: ModelSource, weights: Program | None = None) -> Program:
     """The program of a model file; `weights` has those that were removed from it.
 
-    Takes ONNX files and soft `.rknn` files. Raises `ModelError` for what can't be read or run,
-    and OSError for a path that can't be opened.
+    Takes ONNX files, soft `.rknn` files and compiled ones. Raises `ModelError` for what can't be
+    read or run, and OSError for a path that can't be opened.
     """
-    # Needs ONNX Runtime, which is not there on a board.
+    # What they need is not there on a board.
+    if rknn_format.is_compiled(source.begin()):
+        from .compiled.program import CompiledProgram
+
+        return CompiledProgram(source.read(), weights)
     from .onnx import OnnxProgram
 
     return OnnxProgram(source, weights)
@@ -57,8 +63,5 @@ def onnx_bytes(source: ModelSource) -> bytes:
         return data
     container = rknn_format.read(data)
     if container.onnx is None:
-        raise ModelError(
-            f"this is a compiled file for {container.target}: the soft NPU runs ONNX files "
-            f"and soft .rknn files (anynpu build model.onnx -o model.rknn)"
-        )
+        raise ModelError(f"this is a compiled file for {container.target}, it has no ONNX file")
     return container.onnx

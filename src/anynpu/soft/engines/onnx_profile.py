@@ -53,7 +53,7 @@ def custom_layer(node: CustomNode, microseconds: int) -> MeasuredLayer:
         dtype=next((port.dtype.name.lower() for port in node.outputs), ""),
         microseconds=microseconds,
         kilobytes=sum(port.dtype.size_of(port.elements) for port in ports) / 1024,
-        is_custom=True,
+        on_cpu=True,
     )
 
 

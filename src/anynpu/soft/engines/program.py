@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ModelError
-from ...tensor import DType, Quantization
+from ...tensor import DType, Layout, Quantization
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,20 @@ class Normalization:
 
 
 @dataclass(frozen=True)
+class NativeForm:
+    """How the device holds a tensor: the layout, and the sizes of its axes, padding included."""
+
+    layout: Layout
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Port:
     """One input or output of a program.
 
     `shape` is in the model's own order (NCHW where it is an image); `dtype` is what the device
-    holds.
+    holds. `native` is what a compiled file says of its layout there; without it the chip's rules
+    decide.
     """
 
     name: str
@@ -50,6 +59,7 @@ class Port:
     dtype: DType
     quantization: Quantization | None = None
     normalization: Normalization | None = None
+    native: NativeForm | None = None
 
     @property
     def elements(self) -> int:
@@ -82,7 +92,8 @@ class Layer:
     that of the data read. `macs` counts multiply-accumulates. `read_bytes` include `weight_bytes`.
     `channels_in` and `channels_out` are those of one group of a convolution, or of a matrix
     product, and of all groups for `channels_out` of a depthwise one; they and `kernel`, its height
-    and width, are 0 and () for other layers. `uses_table` says that it looks an activation up.
+    and width, are 0 and () for other layers. `uses_table` says that it looks an activation up,
+    `on_cpu` that the CPU computes it.
     """
 
     name: str
@@ -99,6 +110,7 @@ class Layer:
     kernel: tuple[int, ...] = ()
     is_depthwise: bool = False
     uses_table: bool = False
+    on_cpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,13 +118,14 @@ class LoweredModel:
     """A model as the device sees it.
 
     `layers` are in the order of execution; `weight_bytes` is what all weights take on the device;
-    `peak_intermediate_bytes` is the most that tensors between layers take at one time, without
-    the model's inputs and outputs.
+    `peak_intermediate_bytes` is the most that tensors between layers take at one time, with the
+    model's inputs and outputs where `includes_edges` says so.
     """
 
     layers: tuple[Layer, ...]
     weight_bytes: int
     peak_intermediate_bytes: int
+    includes_edges: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,8 +133,7 @@ class MeasuredLayer:
     """How long one layer of a run took on this machine.
 
     `name` is the node's name in the model as the engine runs it, `inputs` and `output` are shapes,
-    `kilobytes` is what it reads and writes here. `is_custom` says that an operator from outside
-    computed it.
+    `kilobytes` is what it reads and writes here, `on_cpu` says that a board's CPU computes it.
     """
 
     name: str
@@ -131,7 +143,7 @@ class MeasuredLayer:
     dtype: str
     microseconds: int
     kilobytes: float
-    is_custom: bool = False
+    on_cpu: bool = False
 
 
 @dataclass(frozen=True)

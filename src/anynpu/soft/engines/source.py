@@ -33,10 +33,17 @@ class ModelSource:
         path = Path(model)
         return cls(path=path, offset=offset, size=size, stamp=_stamp(path))
 
+    def begin(self, size: int = 128) -> bytes:
+        """The model's first bytes; errors as for `read`."""
+        return self._bytes(size)
+
     def read(self) -> bytes:
         """The model's bytes; `ModelError` for a part that isn't there and a file that changed."""
+        return self._bytes(None)
+
+    def _bytes(self, most: int | None) -> bytes:
         if self.data is not None:
-            return self.data
+            return self.data if most is None else self.data[:most]
         assert self.path is not None, "a source is bytes or a path"
         if _stamp(self.path) != self.stamp:
             raise ModelError(f"{self.path} has changed since the model was loaded")
@@ -48,7 +55,8 @@ class ModelSource:
                     f"{self.path} has {length} bytes, none at offset {self.offset} + {self.size}"
                 )
             file.seek(self.offset)
-            return file.read(end - self.offset)
+            size = end - self.offset
+            return file.read(size if most is None else min(size, most))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from ...rknn.abi import (
     TensorType,
 )
 from ...soc import Soc
-from ...tensor import DType
+from ...tensor import DType, Layout
 from ..engines import Port
 
 _PACKED_CHANNELS = (1, 3, 4)
@@ -22,11 +22,15 @@ _PACKED_CHANNELS = (1, 3, 4)
 
 def is_feature(port: Port) -> bool:
     """Whether the NPU holds a tensor as a feature map, in channel blocks."""
+    if port.native is not None:
+        return port.native.layout is Layout.NC1HWC2
     return len(port.shape) == 4 and (port.dtype is DType.FLOAT16 or port.quantization is not None)
 
 
 def native_input_format(port: Port) -> TensorFormat:
     """The layout in which the NPU reads an input."""
+    if port.native is not None:
+        return TensorFormat[port.native.layout.name]
     if len(port.shape) != 4:
         return TensorFormat.UNDEFINED
     if not is_feature(port):
@@ -37,11 +41,13 @@ def native_input_format(port: Port) -> TensorFormat:
 
 def native_input_shape(port: Port, soc: Soc) -> tuple[int, ...]:
     """An input's sizes in its native layout, rows not padded."""
+    if port.native is not None:
+        return port.native.shape
     fmt = native_input_format(port)
     if fmt is TensorFormat.NHWC:
         n, c, h, w = port.shape
         return n, h, w, c
-    return _blocked(port, soc) if fmt is TensorFormat.NC1HWC2 else port.shape
+    return blocked_shape(port, soc) if fmt is TensorFormat.NC1HWC2 else port.shape
 
 
 def general_input(attr: TensorAttr, port: Port, soc: Soc) -> None:
@@ -61,6 +67,8 @@ def general_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
     n, c, h, w = port.shape
     c2 = soc.channel_block(port.dtype)
     blocked = n * math.ceil(c / c2) * c2 * h * w
+    if port.native is not None:
+        blocked = max(blocked, math.prod(port.native.shape))
     rows = n * c * h * soc.width_stride(w, port.dtype)
     attr.size_with_stride = port.dtype.size_of(max(blocked, rows))
 
@@ -84,8 +92,10 @@ def native_input(attr: TensorAttr, port: Port, soc: Soc) -> None:
 
 def native_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
     """RKNN_QUERY_NATIVE_OUTPUT_ATTR: as the NPU writes the output."""
-    if is_feature(port):
-        _fill(attr, port, _blocked(port, soc), TensorFormat.NC1HWC2)
+    if port.native is not None:
+        _fill(attr, port, port.native.shape, TensorFormat[port.native.layout.name])
+    elif is_feature(port):
+        _fill(attr, port, blocked_shape(port, soc), TensorFormat.NC1HWC2)
     else:
         is_image = len(port.shape) == 4
         _fill(attr, port, port.shape, TensorFormat.NCHW if is_image else TensorFormat.UNDEFINED)
@@ -105,7 +115,10 @@ def nhwc_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
     _fill(attr, port, (n, h, w, c), TensorFormat.NHWC)
 
 
-def _blocked(port: Port, soc: Soc) -> tuple[int, ...]:
+def blocked_shape(port: Port, soc: Soc) -> tuple[int, ...]:
+    """The sizes of a feature map in channel blocks: (N, C1, H, W, C2)."""
+    if port.native is not None and port.native.layout is Layout.NC1HWC2:
+        return port.native.shape
     n, c, h, w = port.shape
     return n, soc.channel_blocks(c, port.dtype), h, w, soc.channel_block(port.dtype)
 

@@ -125,9 +125,8 @@ def _sdk_version(ctx: Context, info: SdkVersion) -> None:
 def _mem_size(ctx: Context, info: MemSize) -> None:
     lowered = ctx.footprint
     weights, internal = lowered.weight_bytes, lowered.peak_intermediate_bytes
-    edges = sum(
-        port.dtype.size_of(port.elements) for port in (*ctx.shapes.inputs, *ctx.shapes.outputs)
-    )
+    ports = () if lowered.includes_edges else (*ctx.shapes.inputs, *ctx.shapes.outputs)
+    edges = sum(port.dtype.size_of(port.elements) for port in ports)
     outside = ctx.flags & InitFlag.MEM_ALLOC_OUTSIDE
     info.total_weight_size = min(weights, 2**32 - 1)
     info.total_internal_size = min(internal, 2**32 - 1)

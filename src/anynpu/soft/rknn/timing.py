@@ -2,7 +2,7 @@
 
 ``ANYNPU_SOFT_CLOCK=model`` makes a run hold its cores for as long as the chip is estimated to
 need, so that schedules can be studied without a board; a run that takes this machine longer takes
-longer. The default, ``host``, reports what ONNX Runtime took here.
+longer. The default, ``host``, reports what this machine took.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class HostClock(Clock):
     """What this machine takes; the layers are timed in a repetition of the run."""
 
     name = "host"
-    description = "times of ONNX Runtime on this machine"
+    description = "times of the soft NPU on this machine"
 
     def finish(
         self,
@@ -77,7 +77,7 @@ class HostClock(Clock):
                 layer.op_type,
                 layer.name,
                 device_type(layer.dtype),
-                "CPU" if layer.is_custom else "NPU",
+                "CPU" if layer.on_cpu else "NPU",
                 shape_text(layer.inputs),
                 shape_text([layer.output]),
                 layer.microseconds,
@@ -120,7 +120,7 @@ class ModelClock(Clock):
                 layer.op_type,
                 layer.name,
                 layer.dtype.name,
-                "CPU" if layer.op_type in custom else "NPU",
+                "CPU" if layer.on_cpu or layer.op_type in custom else "NPU",
                 shape_text(layer.inputs),
                 shape_text([layer.output]),
                 round(estimated.microseconds),

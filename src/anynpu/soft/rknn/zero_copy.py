@@ -17,7 +17,7 @@ from ..engines import Port
 from ..memory import DeviceMemory
 from ..values import store_real, store_whole_numbers
 from . import memory as memories
-from .attributes import is_feature
+from .attributes import blocked_shape, is_feature
 from .contexts import Context, on_context
 from .failure import Failure
 
@@ -196,4 +196,4 @@ def _layout(
         raise Failure(
             ErrorCode.PARAM_INVALID, f"{port.name!r} of {port.dtype.name} has no NC1HWC2 layout"
         )
-    return n, soc.channel_blocks(c, port.dtype), h, w, soc.channel_block(port.dtype)
+    return blocked_shape(port, soc)

@@ -1,4 +1,4 @@
-"""The `.rknn` frame."""
+"""The `.rknn` frame, and its soft variant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import anynpu
 from anynpu.soft.formats import rknn
 
-from ..conftest import SHARED
+from ...conftest import SHARED
 
 SAMPLE = rknn.write_soft(
     b"onnx", target="rk3588", toolkit="t", inputs=[("x", (1, 2))], outputs=[("y", (3,))]
@@ -47,12 +47,3 @@ def test_compiled_files_are_known_as_such(chip: str) -> None:
         assert container.onnx is None
         assert container.target == chip
         assert container.toolkit.startswith("2.")
-
-
-def test_a_compiled_file_is_not_run(capfd: pytest.CaptureFixture[str]) -> None:
-    file = SHARED / "samples" / "rknn" / "rk3588" / "conv1x1_i8.rknn"
-    if not file.is_file():
-        pytest.skip(f"{file} is not there")
-    with pytest.raises(anynpu.ModelError):
-        anynpu.Model(file)
-    assert "compiled file for rk3588" in capfd.readouterr().err

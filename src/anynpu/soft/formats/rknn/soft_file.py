@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ModelError
-from ...rknn.model_file import HEADER, MAGIC, read_frame, write_frame
+from ....errors import ModelError
+from ....rknn.model_file import HEADER, MAGIC, read_frame, write_frame
 
 SOFT_IDENTIFIER = b"ANPU"
+ENCRYPTED_MAGIC = b"CYPTRKNN"
 _SOFT_BODY = struct.Struct("<I4sQ")
 
 
@@ -41,6 +42,17 @@ class Container:
 def is_rknn(data: bytes) -> bool:
     """Whether the bytes begin as a `.rknn` file does."""
     return data[: len(MAGIC)] == MAGIC
+
+
+def is_compiled(data: bytes) -> bool:
+    """Whether the first 72 bytes or more are those of a compiled `.rknn` file, or of a part of one.
+
+    An encrypted file counts as compiled.
+    """
+    if data[: len(ENCRYPTED_MAGIC)] == ENCRYPTED_MAGIC:
+        return True
+    identifier = data[HEADER.size + 4 : HEADER.size + 8]
+    return is_rknn(data) and identifier != SOFT_IDENTIFIER
 
 
 def read(data: bytes) -> Container:

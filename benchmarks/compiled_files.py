@@ -1,0 +1,68 @@
+"""A compiled file on the soft NPU against ONNX Runtime on the network it was made from.
+
+The files lie beside the repository, in ``../shared`` (see `tests/conformance/rknn_files.py`); what
+isn't there is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from anynpu.soft.engines import ModelSource, load
+
+from .measure import Comparison, compare
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+_THREADS = 2
+_NETWORKS = (
+    ("efficientnet_lite0_224", "efficientnet_lite0_224_i8", 127.0, 128.0, 2.5),
+    ("yolov3_tiny_416", "yolov3_tiny_416_i8", 0.0, 255.0, 1.4),
+)
+"""The source, the compiled file, mean and standard deviation of its pictures, the goal."""
+
+
+def run(rounds: int) -> Iterator[Comparison]:
+    """Ratios of one run, in int8 here and in float32 there, and of loading the file."""
+    for source, compiled, mean, std, goal in _NETWORKS:
+        model = SHARED / "models" / f"{source}.onnx"
+        for chip in ("rk3588", "rk3566"):
+            file = SHARED / "samples" / "rknn" / chip / f"{compiled}.rknn"
+            if model.is_file() and file.is_file():
+                yield from _measure(model, file, mean, std, goal, rounds)
+
+
+def _measure(
+    model: Path, file: Path, mean: float, std: float, goal: float, rounds: int
+) -> Iterator[Comparison]:
+    with np.load(file.with_suffix(".npz")) as archive:
+        picture: NDArray[np.uint8] = archive["in0"]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = _THREADS
+    plain = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    real = (picture.transpose(0, 3, 1, 2) - np.float32(mean)) / np.float32(std)
+    feed = {plain.get_inputs()[0].name: np.ascontiguousarray(real, np.float32)}
+    source = ModelSource.of(file)
+    instance = load(source).instance(0)
+    name = f"{file.parent.name}/{file.stem}"
+    yield compare(
+        f"{name} / onnxruntime float32, a run",
+        instance.run,
+        lambda: plain.run(None, feed),
+        rounds=rounds,
+        goal=goal,
+    )
+    start = time.perf_counter()
+    load(source).instance(0)
+    ours = time.perf_counter() - start
+    start = time.perf_counter()
+    onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    theirs = time.perf_counter() - start
+    yield Comparison(
+        f"{name} / onnxruntime float32, loading", 1000 * ours, 1000 * theirs, ours / theirs, None
+    )

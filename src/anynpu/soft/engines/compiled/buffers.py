@@ -1,0 +1,156 @@
+"""Tensors in a compiled graph's internal memory, in the layout that the file gives them.
+
+Channels come in blocks (N, C1, H, W, C2); surfaces of several blocks begin at multiples of four
+pixels (13 x 13 pixels take 172). Images of 1, 3 or 4 channels have one block without padding.
+Samples of a batch follow one another.
+
+A board's rows of such an image are padded to 16 bytes a channel; where the width needs it, the
+graph's first task fills the padding. The tasks that read the image say its true width, so here rows
+are not padded, and that task is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ....native import kernels
+from ...formats.rknn.model import Tensor, TensorLayout
+
+_SURFACE_PIXELS = 4
+
+
+class TensorBuffer:
+    """One tensor's place in an internal memory, bound once.
+
+    `memory` is a one-dimensional uint8 array, which is shared, not copied. One thread at a time.
+    Raises `ModelError` for a tensor that doesn't lie in it, or has elements NumPy doesn't have.
+    """
+
+    def __init__(self, memory: NDArray[np.uint8], tensor: Tensor) -> None:
+        self.tensor = tensor
+        self._memory = memory
+        dtype = element_dtype(tensor)
+        shape, strides = _geometry(tensor, dtype.itemsize)
+        # The outermost stride counts what pads the last surface too.
+        end = tensor.offset + shape[0] * strides[0]
+        if end > memory.size or 0 in shape:
+            raise ModelError(
+                f"tensor {tensor.name!r} {shape} ends at byte {end} of an internal memory of "
+                f"{memory.size} bytes"
+            )
+        self.array: NDArray[Any] = np.ndarray(shape, dtype, memory, tensor.offset, strides)
+        self._is_blocked = len(shape) == 5
+        self._channels = math.prod(tensor.shape) // math.prod(
+            np.take(shape, (0, 2, 3)) if self._is_blocked else shape
+        )
+        self._surfaces = self._padded_surfaces()
+        self._rows: NDArray[Any] | None = None
+
+    def read(self, out: NDArray[Any]) -> None:
+        """Copy the tensor to an array of its logical shape, cast to that one's dtype."""
+        if self._is_blocked:
+            self._unpack(out.reshape(self._image_shape))
+        else:
+            kernels.convert(self.array, out.reshape(self.array.shape))
+
+    def write(self, values: NDArray[Any]) -> None:
+        """Copy values of the logical shape in, cast to the tensor's dtype; padding becomes 0."""
+        if self._is_blocked:
+            self._pack(values.reshape(self._image_shape))
+        else:
+            kernels.convert(values.reshape(self.array.shape), self.array)
+
+    @property
+    def _image_shape(self) -> tuple[int, int, int, int]:
+        n, _, h, w, _ = self.array.shape
+        return n, self._channels, h, w
+
+    def _unpack(self, image: NDArray[Any]) -> None:
+        if self._surfaces is None:
+            kernels.unpack(self.array, image)
+            return
+        h, w = image.shape[2:]
+        rows = self._rows_of(image)
+        kernels.unpack(self._surfaces, rows)
+        np.copyto(image, rows[:, :, 0, : h * w].reshape(image.shape))
+
+    def _pack(self, image: NDArray[Any]) -> None:
+        if self._surfaces is None:
+            kernels.pack(image, self.array)
+            return
+        n, channels, h, w = image.shape
+        rows = self._rows_of(image)
+        rows[:, :, 0, : h * w] = image.reshape(n, channels, h * w)
+        rows[:, :, 0, h * w :] = 0
+        kernels.pack(rows, self._surfaces)
+
+    def _padded_surfaces(self) -> NDArray[Any] | None:
+        """The blocks with the pixels that pad them, as contiguous rows: (N, C1, 1, S, C2).
+
+        None where nothing pads them.
+        """
+        if not self._is_blocked or self.array.flags.c_contiguous:
+            return None
+        n, c1, _, _, c2 = self.array.shape
+        pixels = self.array.strides[1] // (c2 * self.array.itemsize)
+        surfaces: NDArray[Any] = np.ndarray(
+            (n, c1, 1, pixels, c2), self.array.dtype, self._memory, self.tensor.offset
+        )
+        return surfaces
+
+    def _rows_of(self, image: NDArray[Any]) -> NDArray[Any]:
+        """(N, C, 1, S) of an image's dtype, kept for the next time."""
+        assert self._surfaces is not None, "there are surfaces where rows are wanted"
+        if self._rows is None or self._rows.dtype != image.dtype:
+            n, channels, _, _ = image.shape
+            self._rows = np.empty((n, channels, 1, self._surfaces.shape[3]), image.dtype)
+        return self._rows
+
+
+def element_dtype(tensor: Tensor) -> np.dtype[Any]:
+    """NumPy's dtype for a tensor's elements; `ModelError` where it has none."""
+    dtype = tensor.element.dtype
+    if dtype is None or dtype.numpy_name is None:
+        raise ModelError(f"tensor {tensor.name!r} has elements of type {tensor.element.name}")
+    held: np.dtype[Any] = dtype.numpy
+    return held
+
+
+def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape in memory and the strides in bytes."""
+    shape = tensor.native_shape or (1,)
+    if tensor.layout is not TensorLayout.BLOCKED or len(shape) != 5:
+        if math.prod(shape) != math.prod(tensor.shape):
+            raise ModelError(
+                f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
+            )
+        return shape, _contiguous(shape, itemsize)
+    _, c1, h, w, c2 = shape
+    pixel = c2 * itemsize
+    row = w * pixel
+    is_aligned = c1 > 1 and h * w > 1
+    surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
+    _check_channels(tensor, shape)
+    return shape, (c1 * surface, surface, row, pixel, itemsize)
+
+
+def _check_channels(tensor: Tensor, shape: tuple[int, ...]) -> None:
+    n, c1, h, w, c2 = shape
+    channels, rest = divmod(math.prod(tensor.shape), max(1, n * h * w))
+    if rest or not 0 < channels <= c1 * c2:
+        raise ModelError(
+            f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
+        )
+
+
+def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

@@ -1,0 +1,192 @@
+"""Nodes that the vendor's runtime leaves to the CPU: dequantise, ONNX Runtime, quantise.
+
+The compiler keeps ONNX's operators and attributes for them, so each becomes a model of one node,
+built when the file is loaded and shared by all contexts. The vendor's own code for these nodes
+isn't public; rounding to the output's type may differ from it by one step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ....layouts import dequantize_affine, quantize_affine
+from ....tensor import Quantization
+from ...formats.rknn.model import CompiledModel, Graph, Node, Tensor
+from .buffers import TensorBuffer, element_dtype
+from .layers import is_scratch
+from .sessions import Compute, OneNode, compute_with_onnxruntime
+
+# The compiler's own names of operators that ONNX has.
+_RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}
+_RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_PLACEHOLDER = "empty_placeholder"
+
+
+@dataclass(frozen=True)
+class CpuNode:
+    """One node, ready to run: any thread, any number at a time.
+
+    `inputs` are the tensors that it reads from memory, in the order in which `compute` takes them
+    as real values of their logical shapes; `outputs` those that it writes.
+    """
+
+    node: Node
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    compute: Compute
+
+    def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
+        """What computes the node in an internal memory; one thread at a time."""
+        sources = [_RealValues(memory, tensor) for tensor in self.inputs]
+        targets = [_RealValues(memory, tensor) for tensor in self.outputs]
+
+        def run() -> None:
+            results = self.compute([source.load() for source in sources])
+            for target, values in zip(targets, results, strict=True):
+                target.store(self.node, values)
+
+        return run
+
+
+@dataclass(frozen=True)
+class Move:
+    """A node that only gives its input's elements another shape."""
+
+    node: Node
+    source: Tensor
+    target: Tensor
+
+    def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
+        """What computes the node in an internal memory; one thread at a time."""
+        source, target = TensorBuffer(memory, self.source), TensorBuffer(memory, self.target)
+        between: NDArray[Any] = np.empty(self.source.shape, element_dtype(self.source))
+
+        def run() -> None:
+            source.read(between)
+            target.write(between)
+
+        return run
+
+
+def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode | Move:
+    """A CPU node of a graph; raises `ModelError` that names the node where it can't be computed."""
+    operands = [graph.tensors[index] if index >= 0 else None for index in node.inputs]
+    outputs = tuple(graph.tensors[index] for index in node.outputs if index >= 0)
+    if not outputs:
+        raise ModelError(f"CPU node {node.index} {node.name!r} has no output")
+    first = operands[0] if operands else None
+    if node.op_type in _RESHAPES and first is not None and _holds_the_same(first, outputs[0]):
+        return Move(node, first, outputs[0])
+    wanted = [tensor for tensor in operands if tensor is None or not is_scratch(tensor)]
+    names, constants, sources = _name_operands(model, node, wanted)
+    compute = compute_with_onnxruntime(
+        node,
+        OneNode(
+            op_type=_RENAMES.get(node.op_type, node.op_type),
+            inputs=names,
+            outputs=[f"output{number}" for number in range(len(outputs))],
+            constants=constants,
+            sources=[(_real_dtype(tensor), tensor.shape) for tensor in sources],
+            attributes=node.attributes,
+            options=node.options,
+        ),
+    )
+    return CpuNode(node, tuple(sources), outputs, compute)
+
+
+def _holds_the_same(source: Tensor, target: Tensor) -> bool:
+    """Whether an element's bytes mean the same value in both."""
+    return (
+        source.kind.is_internal
+        and source.element is target.element
+        and source.quantization == target.quantization
+        and math.prod(source.shape) == math.prod(target.shape)
+    )
+
+
+def _name_operands(
+    model: CompiledModel, node: Node, operands: Sequence[Tensor | None]
+) -> tuple[list[str], dict[str, NDArray[Any]], list[Tensor]]:
+    """Names of the operands for `OneNode`, the constants' values by name, the other tensors."""
+    names: list[str] = []
+    constants: dict[str, NDArray[Any]] = {}
+    sources: list[Tensor] = []
+    for tensor in operands:
+        if tensor is None or tensor.name.startswith(_PLACEHOLDER):
+            names.append("")
+        elif tensor.section:
+            names.append(f"constant{len(constants)}")
+            constants[names[-1]] = _constant(model, node, tensor)
+        else:
+            names.append(f"input{len(sources)}")
+            sources.append(tensor)
+    while names and not names[-1]:
+        names.pop()
+    return names, constants, sources
+
+
+def _constant(model: CompiledModel, node: Node, tensor: Tensor) -> NDArray[Any]:
+    dtype = element_dtype(tensor)
+    data = model.data(tensor)
+    needed = math.prod(tensor.shape) * dtype.itemsize
+    if len(data) < needed:
+        raise ModelError(
+            f"CPU node {node.index} {node.name!r}: constant {tensor.name!r} of shape "
+            f"{tensor.shape} has {len(data)} bytes, {needed} are needed"
+        )
+    return _as_real(np.frombuffer(data[:needed], dtype).reshape(tensor.shape), tensor.quantization)
+
+
+def _real_dtype(tensor: Tensor) -> np.dtype[Any]:
+    """What a tensor's values are when they are dequantised."""
+    dtype = element_dtype(tensor)
+    is_real = tensor.quantization is not None or dtype.kind == "f"
+    return np.dtype(np.float32) if is_real else dtype
+
+
+def _as_real(values: NDArray[Any], quantization: Quantization | None) -> NDArray[Any]:
+    if quantization is not None:
+        return dequantize_affine(values, quantization.scale, quantization.zero_point)
+    return values.astype(np.float32) if values.dtype.kind == "f" else values
+
+
+class _RealValues:
+    """A tensor in memory as real values, with the arrays that it takes to convert them."""
+
+    def __init__(self, memory: NDArray[np.uint8], tensor: Tensor) -> None:
+        self._buffer = TensorBuffer(memory, tensor)
+        self._quantization = tensor.quantization
+        self._real: NDArray[Any] = np.empty(tensor.shape, _real_dtype(tensor))
+        self._held = self._real
+        if self._quantization is not None:
+            self._held = np.empty(tensor.shape, element_dtype(tensor))
+
+    def load(self) -> NDArray[Any]:
+        """The values, in an array that the next `load` overwrites."""
+        self._buffer.read(self._held)
+        q = self._quantization
+        if q is not None:
+            dequantize_affine(self._held, q.scale, q.zero_point, out=self._real)
+        return self._real
+
+    def store(self, node: Node, values: NDArray[Any]) -> None:
+        """Quantise values and put them into memory; `ModelError` where they are too many or few."""
+        tensor = self._buffer.tensor
+        if values.size != math.prod(tensor.shape):
+            raise ModelError(
+                f"CPU node {node.index} {node.name!r} gives the shape {values.shape} for "
+                f"{tensor.name!r} of {tensor.shape}"
+            )
+        values = values.reshape(tensor.shape)
+        q = self._quantization
+        if q is not None:
+            real = np.ascontiguousarray(values, np.float32)
+            values = quantize_affine(real, q.scale, q.zero_point, out=self._held)
+        self._buffer.write(values)

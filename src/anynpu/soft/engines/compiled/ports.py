@@ -1,0 +1,94 @@
+"""A compiled graph's inputs and outputs as ports."""
+
+from __future__ import annotations
+
+import math
+
+from ....errors import ModelError
+from ....rknn.abi import MAX_DIMS
+from ....tensor import Layout
+from ...formats.rknn.model import CompiledModel, Graph, InputNormalization, Tensor, TensorLayout
+from ..program import NativeForm, Normalization, Port, Variant
+
+_IMAGE_CHANNELS = (1, 3, 4)
+"""Channel counts of inputs that lie as images do: one block, as wide as that."""
+
+_MOST_BYTES = 2**31 - 1
+"""Sizes in the C API are 32 bits wide; twice a float32 tensor of this many bytes still fits."""
+
+_LAYOUTS = {
+    TensorLayout.PLAIN: Layout.UNDEFINED,
+    TensorLayout.NHWC: Layout.NHWC,
+    TensorLayout.NCHW: Layout.NCHW,
+}
+
+
+def variant_of(model: CompiledModel, graph: Graph) -> Variant:
+    """The ports of a graph; a batch that the file asks for multiplies their first axes."""
+    inputs = tuple(
+        _port(graph.tensors[index], model.batch, _normalization(graph.tensors[index], given))
+        for index, given in zip(graph.inputs, graph.normalizations, strict=True)
+    )
+    outputs = tuple(_port(graph.tensors[index], model.batch, None) for index in graph.outputs)
+    return Variant(inputs, outputs)
+
+
+def _port(tensor: Tensor, batch: int, normalization: Normalization | None) -> Port:
+    dtype = tensor.element.dtype
+    if dtype is None or dtype.numpy_name is None:
+        raise ModelError(f"tensor {tensor.name!r} has elements of type {tensor.element.name}")
+    if not 1 <= len(tensor.shape) <= MAX_DIMS or 0 in tensor.shape:
+        raise ModelError(f"tensor {tensor.name!r} has the shape {tensor.shape}")
+    form = _native_form(tensor)
+    port = Port(
+        name=tensor.name,
+        shape=_times(tensor.shape, batch),
+        dtype=dtype,
+        quantization=tensor.quantization,
+        normalization=normalization,
+        native=NativeForm(form.layout, _times(form.shape, batch)),
+    )
+    if max(port.elements, math.prod(form.shape) * batch) * port.carrier.itemsize > _MOST_BYTES:
+        raise ModelError(f"tensor {port.name!r} of shape {port.shape} is too large for the API")
+    return port
+
+
+def _native_form(tensor: Tensor) -> NativeForm:
+    shape = tensor.native_shape
+    if tensor.layout is not TensorLayout.BLOCKED:
+        layout = _LAYOUTS.get(tensor.layout)
+        if layout is None or len(shape) != len(tensor.shape):
+            raise ModelError(f"tensor {tensor.name!r} lies in memory as {tensor.layout.name}")
+        return NativeForm(layout, shape)
+    if len(shape) != 5 or len(tensor.shape) != 4:
+        raise ModelError(
+            f"tensor {tensor.name!r} of shape {tensor.shape} lies in channel blocks as {shape}"
+        )
+    n, c1, h, w, c2 = shape
+    if c1 == 1 and c2 == tensor.shape[1] and c2 in _IMAGE_CHANNELS:
+        return NativeForm(Layout.NHWC, (n, h, w, c2))
+    return NativeForm(Layout.NC1HWC2, shape)
+
+
+def _normalization(tensor: Tensor, given: InputNormalization) -> Normalization | None:
+    if not any(given.mean) and all(value == 1 for value in given.std):
+        return None
+    channels = tensor.shape[1] if len(tensor.shape) == 4 else 0
+    if given.channel_order[:channels] != tuple(range(channels))[: len(given.channel_order)]:
+        raise ModelError(
+            f"input {tensor.name!r} takes its channels in the order {given.channel_order}, which "
+            "nobody has described"
+        )
+    is_uniform = len(set(given.mean)) == len(set(given.std)) == 1
+    if not channels or (channels > len(given.mean) and not is_uniform):
+        raise ModelError(
+            f"input {tensor.name!r} of shape {tensor.shape} has mean {given.mean} and std "
+            f"{given.std}, which nobody has described"
+        )
+    if channels > len(given.mean):
+        return Normalization(given.mean[:1], given.std[:1])
+    return Normalization(given.mean[:channels], given.std[:channels])
+
+
+def _times(shape: tuple[int, ...], batch: int) -> tuple[int, ...]:
+    return (shape[0] * batch, *shape[1:])

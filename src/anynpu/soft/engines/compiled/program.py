@@ -1,0 +1,231 @@
+"""Runs compiled `.rknn` files: the NPU's tasks on the emulated NPU, the rest on ONNX Runtime."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ...formats.rknn.model import CompiledModel, Device, Graph, Node
+from ...formats.rknn.reader import read_model
+from ...formats.rknn.weights import fill_weights
+from ..program import (
+    NOT_CUSTOMIZED,
+    Customization,
+    Instance,
+    LoweredModel,
+    MeasuredLayer,
+    Program,
+    Variant,
+)
+from ..rk3588 import PreparedGraph, prepare
+from .buffers import TensorBuffer
+from .cpu_nodes import CpuNode, Move, prepare_cpu_node
+from .layers import (
+    bytes_moved,
+    computing_nodes,
+    is_scratch,
+    layers_of,
+    onnx_name,
+    shapes_of,
+)
+from .ports import variant_of
+from .unroll import unroll
+
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class GraphProgram:
+    """One graph, decoded: immutable, shared by threads."""
+
+    graph: Graph
+    variant: Variant
+    prepared: PreparedGraph
+    cpu_nodes: dict[int, CpuNode | Move]
+
+
+class CompiledProgram(Program):
+    """A compiled file: each graph is decoded when it is first asked for, the first one at once.
+
+    A list of tasks for several cores computes the same bytes as the one for a single core, so that
+    one is run whatever the core mask.
+    """
+
+    def __init__(self, data: bytes, weights: Program | None = None) -> None:
+        partner = weights.model if isinstance(weights, CompiledProgram) else None
+        self.model: CompiledModel = fill_weights(read_model(data), partner)
+        self.framework = self.model.framework
+        self.producer = self.model.compiler
+        self.soc = self.model.target
+        self.custom_string = self.model.custom_string
+        self._variants = [variant_of(self.model, graph) for graph in self.model.graphs]
+        self.input_shapes = tuple(
+            tuple(port.shape for port in variant.inputs) for variant in self._variants
+        )
+        self._graphs: dict[int, GraphProgram] = {}
+        self._lowered: dict[int, LoweredModel] = {}
+        self._lock = threading.Lock()
+        self.graph(0)
+
+    def variant(self, number: int) -> Variant:
+        return self._variants[number]
+
+    def lowered(self, number: int) -> LoweredModel:
+        with self._lock:
+            if number not in self._lowered:
+                self._lowered[number] = layers_of(self.model, self.model.graphs[number])
+            return self._lowered[number]
+
+    def graph(self, number: int) -> GraphProgram:
+        """A graph, decoded; raises `ModelError` for what can't be run."""
+        with self._lock:
+            if number not in self._graphs:
+                self._graphs[number] = self._prepare(number)
+            return self._graphs[number]
+
+    def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
+        assert not custom.calls, "a compiled file has no node for operators from outside"
+        return CompiledInstance(self.graph(number), self.model.batch)
+
+    def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
+        assert isinstance(instance, CompiledInstance), "an instance of this program"
+        return instance.timed()
+
+    def _prepare(self, number: int) -> GraphProgram:
+        graph = self.model.graphs[number]
+        unrolled, skipped = unroll(graph)
+        prepared = prepare(self.model, unrolled, skipped=skipped)
+        cpu_nodes: dict[int, CpuNode | Move] = {
+            node.index: prepare_cpu_node(self.model, graph, node)
+            for node in computing_nodes(graph)
+            if node.device is Device.CPU and not prepared.has_tasks(node.index)
+        }
+        return GraphProgram(graph, self._variants[number], prepared, cpu_nodes)
+
+
+class CompiledInstance(Instance):
+    """A context's internal memory, and views of it bound once.
+
+    A batch that the file asks for runs sample by sample.
+    """
+
+    def __init__(self, program: GraphProgram, batch: int) -> None:
+        self._program: GraphProgram | None = program
+        self._batch = batch
+        self._cancelled = False
+        graph = program.graph
+        memory = np.zeros(program.prepared.memory_bytes, np.uint8)
+        self._steps = _bind_steps(program, memory)
+        self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
+        self._targets = [TensorBuffer(memory, graph.tensors[index]) for index in graph.outputs]
+        self.inputs = tuple(np.zeros(p.shape, p.carrier) for p in program.variant.inputs)
+        self.outputs = tuple(np.zeros(p.shape, p.carrier) for p in program.variant.outputs)
+
+    def run(self) -> None:
+        # A `cancel` that came after the end of the run before is not meant for this one.
+        self._cancelled = False
+        for sample in range(self._batch):
+            self._load(sample)
+            for _, step in self._steps:
+                if self._cancelled:
+                    raise ModelError("the run was cancelled")
+                step()
+            for target, array in zip(self._targets, self.outputs, strict=True):
+                target.read(_sample(array, sample, self._batch))
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def timed(self) -> tuple[MeasuredLayer, ...]:
+        """Run the inputs once more, in a memory of its own, and time each node."""
+        program = self._program
+        assert program is not None, "timed after close"
+        other = CompiledInstance(program, self._batch)
+        for own, copy in zip(self.inputs, other.inputs, strict=True):
+            np.copyto(copy, own)
+        spent: dict[int, float] = {}
+        for sample in range(self._batch):
+            other._load(sample)
+            for node, step in other._steps:
+                start = time.perf_counter()
+                step()
+                spent[node.index] = spent.get(node.index, 0.0) + time.perf_counter() - start
+        return tuple(_measured(program.graph, node, spent[node.index]) for node, _ in other._steps)
+
+    def close(self) -> None:
+        self._program = None
+        self._steps, self._sources, self._targets = [], [], []
+        self.inputs = self.outputs = ()
+
+    def _load(self, sample: int) -> None:
+        for source, array in zip(self._sources, self.inputs, strict=True):
+            source.write(_sample(array, sample, self._batch))
+
+
+def _bind_steps(program: GraphProgram, memory: NDArray[np.uint8]) -> list[tuple[Node, Step]]:
+    """What each node does in a memory, in order; nodes that only rename memory do nothing."""
+    executor = program.prepared.executor(memory)
+    steps: list[tuple[Node, Step]] = []
+    for node in computing_nodes(program.graph):
+        if program.prepared.has_tasks(node.index):
+            steps.append((node, _npu_step(executor.run_node, node.index)))
+        elif node.index in program.cpu_nodes:
+            steps.append((node, program.cpu_nodes[node.index].bind(memory)))
+        else:
+            _check_alias(program.graph, node)
+    return steps
+
+
+def _npu_step(run_node: Callable[[int], None], index: int) -> Step:
+    return lambda: run_node(index)
+
+
+def _check_alias(graph: Graph, node: Node) -> None:
+    """That an NPU node without tasks has its outputs where its inputs are.
+
+    It splits, joins or reshapes: each output begins in an input, or each input in an output.
+    """
+    found = [[graph.tensors[i] for i in side if i >= 0] for side in (node.inputs, node.outputs)]
+    sources, targets = ([t for t in side if t.kind.is_internal] for side in found)
+    sources = [tensor for tensor in sources if not is_scratch(tensor)]
+    if not sources or not targets:
+        raise ModelError(f"NPU node {node.index} {node.name!r} of type {node.op_type} has no tasks")
+    for source in sources:
+        for target in targets:
+            first, second = sorted((source, target), key=lambda tensor: tensor.offset)
+            if second.offset >= first.offset + max(1, first.size):
+                raise ModelError(
+                    f"NPU node {node.index} {node.name!r} of type {node.op_type} has no tasks, but "
+                    f"{target.name!r} lies elsewhere than {source.name!r}"
+                )
+
+
+def _sample(array: NDArray[Any], sample: int, batch: int) -> NDArray[Any]:
+    if batch == 1:
+        return array
+    size = array.shape[0] // batch
+    return array[sample * size : (sample + 1) * size]
+
+
+def _measured(graph: Graph, node: Node, seconds: float) -> MeasuredLayer:
+    inputs, output = shapes_of(graph, node)
+    read, written = bytes_moved(graph, node)
+    first = next((graph.tensors[i] for i in node.inputs if i >= 0), None)
+    dtype = first.element.dtype if first is not None else None
+    return MeasuredLayer(
+        name=onnx_name(node),
+        op_type=node.op_type,
+        inputs=inputs,
+        output=output,
+        dtype=dtype.name.lower() if dtype is not None else "int8",
+        microseconds=round(seconds * 1e6),
+        kilobytes=(read + written) / 1024,
+        on_cpu=node.device is Device.CPU,
+    )

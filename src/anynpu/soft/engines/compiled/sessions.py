@@ -1,0 +1,104 @@
+"""ONNX models of one node, in ONNX Runtime sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ...formats.rknn.model import Node
+
+_OPSETS = (21, 18, 13, 11, 9)
+
+Compute = Callable[[Sequence[NDArray[Any]]], Sequence[NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class OneNode:
+    """A model of one node.
+
+    `inputs` are names: of `constants`, or ``input0``, ``input1``... for `sources`, given by dtype
+    and shape, or "" for an operand that is left out. `attributes` must be the operator's; of
+    `options` those that the operator doesn't have are ignored.
+    """
+
+    op_type: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    constants: Mapping[str, NDArray[Any]]
+    sources: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def compute_with_onnxruntime(node: Node, one: OneNode) -> Compute:
+    """A session for a node: from the sources' values to those of the outputs, by any thread.
+
+    The newest set of operators that takes the node's form is used: older ones have attributes
+    where newer ones have operands. Raises `ModelError` that names the node where none does, or
+    where a run fails.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    problem: Exception | None = None
+    for opset in _OPSETS:
+        try:
+            session = onnxruntime.InferenceSession(
+                _model_bytes(one, opset), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # ONNX Runtime's errors have no base of their own
+            problem = problem or error
+            continue
+        return _running(node, session)
+    raise ModelError(
+        f"CPU node {node.index} {node.name!r} of type {node.op_type} can't be computed: {problem}"
+    )
+
+
+def _model_bytes(one: OneNode, opset: int) -> bytes:
+    import onnx
+    from onnx import helper, numpy_helper
+
+    schema = onnx.defs.get_schema(one.op_type, opset)
+    unknown = set(one.attributes) - set(schema.attributes)
+    if unknown:
+        raise ModelError(f"{one.op_type} of opset {opset} has no attributes {sorted(unknown)}")
+    options = {name: value for name, value in one.options.items() if name in schema.attributes}
+    inputs = list(one.inputs[: schema.max_input])
+    graph = helper.make_graph(
+        [helper.make_node(one.op_type, inputs, one.outputs, **{**options, **one.attributes})],
+        one.op_type,
+        [
+            helper.make_tensor_value_info(
+                f"input{number}", helper.np_dtype_to_tensor_dtype(dtype), shape
+            )
+            for number, (dtype, shape) in enumerate(one.sources)
+        ],
+        [onnx.ValueInfoProto(name=name) for name in one.outputs],
+        [numpy_helper.from_array(values, name) for name, values in one.constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8
+    return bytes(model.SerializeToString())
+
+
+def _running(node: Node, session: Any) -> Compute:
+    names = [entry.name for entry in session.get_inputs()]
+
+    def compute(values: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        try:
+            results: Sequence[NDArray[Any]] = session.run(
+                None, dict(zip(names, values, strict=False))
+            )
+        except Exception as error:  # ONNX Runtime's errors have no base of their own
+            raise ModelError(f"CPU node {node.index} {node.name!r}: {error}") from error
+        return results
+
+    return compute

@@ -1,0 +1,113 @@
+"""Loops: a recurrent node whose tasks change the commands of its next step.
+
+The list has the tasks of the loop once for every step, all with the same commands. At the end of a
+step some tasks compute, from a counter, the addresses that the next step reads and writes, and put
+them over the commands: a multiplication by the distance of two steps, then a convolution that
+places the word. Here each step gets commands of its own with the address that it would find, and
+the tasks that compute commands are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
+
+from ....errors import ModelError
+from ...formats.rknn.model import Graph, Relocation, Task
+
+_COMMANDS = ""
+"""The name by which relocations call the commands themselves."""
+
+_COUNTER = "DynamicCMD_StackBuf"
+_WORDS = "RubikConv"
+_DESTINATION, _FACTOR = 0x4020, 0x4048
+_COMMAND_BYTES = 8
+
+
+def unroll(graph: Graph) -> tuple[Graph, frozenset[int]]:
+    """The graph with commands for each step, and the indices of the tasks that compute commands.
+
+    The list for one core only. A graph without loops is returned as it is. Raises `ModelError` for
+    commands that are computed in a way that isn't known.
+    """
+    words = np.frombuffer(graph.commands, "<u8")
+    tasks = graph.tasks_for(1)
+    computing = frozenset(task.index for task in tasks if _computes_commands(task, graph))
+    distances = dict(_distances(words, tasks, graph))
+    if not distances:
+        return graph, frozenset()
+    blocks, unrolled = [words], []
+    relocations = dict(graph.relocations)
+    steps: dict[int, int] = {}
+    end = len(words)
+    for task in tasks:
+        step = steps.get(task.first_command, 0)
+        steps[task.first_command] = step + 1
+        own = range(task.first_command, task.first_command + task.commands)
+        if not step or not any(word in distances for word in own):
+            unrolled.append(task)
+            continue
+        blocks.append(words[own.start : own.stop])
+        for word in own:
+            found = graph.relocations.get(word)
+            if found is not None:
+                addend = found.addend + step * distances.get(word, 0)
+                relocations[end + word - own.start] = Relocation(found.buffer, addend)
+        unrolled.append(replace(task, first_command=end))
+        end += task.commands
+    changed = replace(
+        graph,
+        commands=memoryview(np.concatenate(blocks).tobytes()),
+        tasks=tuple(unrolled),
+        task_bounds=(len(unrolled),) * 3,
+        relocations=MappingProxyType(relocations),
+    )
+    return changed, computing
+
+
+def _computes_commands(task: Task, graph: Graph) -> bool:
+    buffers = {found.buffer for _, found in _relocated(task, graph.relocations)}
+    return bool(buffers) and all(
+        buffer in (_COMMANDS, _COUNTER) or buffer.startswith(_WORDS) for buffer in buffers
+    )
+
+
+def _distances(
+    words: np.ndarray, tasks: tuple[Task, ...], graph: Graph
+) -> Iterator[tuple[int, int]]:
+    """The commands that are changed, and by how many bytes their address grows in a step."""
+    for before, task in pairwise(tasks):
+        for word, found in _relocated(task, graph.relocations):
+            if found.buffer != _COMMANDS:
+                continue
+            register, value = int(words[word]) & 0xFFFF, int(words[word]) >> 16 & 0xFFFFFFFF
+            factor = _written(words, before, _FACTOR)
+            if register != _DESTINATION or value % _COMMAND_BYTES or factor is None:
+                raise ModelError(
+                    f"task {task.index} of node {task.node} changes the command at byte {value} "
+                    f"through register {register:#x}, which isn't known"
+                )
+            # The word is there twice: the convolution writes sixteen bytes.
+            first = value // _COMMAND_BYTES
+            yield from ((first, factor >> 16), (first + 1, factor >> 16))
+
+
+def _written(words: np.ndarray, task: Task, register: int) -> int | None:
+    """The value that a task writes to a register."""
+    for word in words[task.first_command : task.first_command + task.commands]:
+        if int(word) & 0xFFFF == register:
+            return int(word) >> 16 & 0xFFFFFFFF
+    return None
+
+
+def _relocated(
+    task: Task, relocations: Mapping[int, Relocation]
+) -> Iterator[tuple[int, Relocation]]:
+    for word in range(task.first_command, task.first_command + task.commands):
+        found = relocations.get(word)
+        if found is not None:
+            yield word, found

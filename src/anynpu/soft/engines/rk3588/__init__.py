@@ -1,0 +1,10 @@
+"""Executes the task lists of compiled `.rknn` files as the NPU would.
+
+`prepare` decodes a graph once: `machine` runs the command stream, `decode` turns each task's
+registers into an immutable description (`tasks`), with weights and operands unpacked. `reference`
+computes descriptions with plain NumPy.
+"""
+
+from .graph import Executor, PreparedGraph, prepare
+
+__all__ = ["Executor", "PreparedGraph", "prepare"]

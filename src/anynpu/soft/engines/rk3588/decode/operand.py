@@ -1,0 +1,65 @@
+"""The second operand of the element-wise stage."""
+
+from __future__ import annotations
+
+from ..elements import Element
+from ..registers.dpu import DpuDataFormat
+from ..registers.rdma import (
+    RdmaEw,
+    RdmaEwAddress,
+    RdmaEwSurfaceNotch,
+    RdmaFeatureMode,
+    RdmaHeight,
+    RdmaSource,
+)
+from ..tasks import Features
+from ..view import TaskRegisters
+from .context import Context
+
+_CNA_ENABLED, _RDMA_ENABLED = 1 << 0, 1 << 4
+_PER_CHANNEL, _SCALAR = 0, 2
+
+
+def decode_operand(
+    task: TaskRegisters, context: Context, shape: tuple[int, int, int], is_float: bool
+) -> Features:
+    """Features of the same shape (C, H, W), one pixel of C channels for all, or one number."""
+    channels, height, width = shape
+    if not task.state.enable_mask & _RDMA_ENABLED or task[RdmaEw.DISABLE]:
+        raise task.error(RdmaEw.DISABLE, "the operand is to come from memory")
+    element = _element(task, is_float)
+    atom = context.generation.atom_of(element)
+    address = task.address(RdmaEwAddress)
+    if task[RdmaEw.DATA_MODE] == _PER_CHANNEL:
+        return context.check_features(Features(address, element, channels, 1, 1, atom, atom, atom))
+    if task[RdmaEw.DATA_MODE] == _SCALAR:
+        if not context.generation.has_scalar_operands:
+            raise task.error(RdmaEw.DATA_MODE, "it is only known on RV1106")
+        return context.check_features(Features(address, element, 1, 1, 1, atom, atom, atom))
+    notch = task.stride(RdmaEwSurfaceNotch)
+    if task[RdmaFeatureMode.COMB_USE] & 1:
+        if not task.state.enable_mask & _CNA_ENABLED:
+            raise task.error(RdmaFeatureMode.COMB_USE, "two inputs for an operand as well")
+        line, surface = width * atom, height * width * atom + notch
+        source = task.address(RdmaSource)
+        return context.check_features(
+            Features(source, element, channels, height, width, line, surface, atom, address)
+        )
+    line_notch = task[RdmaHeight.EW_LINE_NOTCH_ADDR]
+    surface = (height * width + (height - 1) * line_notch) * atom + notch
+    line = (width + line_notch) * atom
+    return context.check_features(
+        Features(address, element, channels, height, width, line, surface, atom)
+    )
+
+
+def _element(task: TaskRegisters, is_float: bool) -> Element:
+    size = 1 << task[RdmaEw.DATA_SIZE] >> 1
+    if is_float:
+        is_bfloat = task[DpuDataFormat.PROC_PRECISION] == Element.BFLOAT16.value
+        elements = {2: Element.BFLOAT16 if is_bfloat else Element.FLOAT16, 4: Element.FLOAT32}
+    else:
+        elements = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32}
+    if size not in elements:
+        raise task.error(RdmaEw.DATA_SIZE, "no element of that size is known here")
+    return elements[size]

@@ -1,0 +1,162 @@
+"""One task: which pipeline its enable mask starts, and what flows through it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .....errors import ModelError
+from ..elements import Element
+from ..registers.dpu import (
+    DpuBn,
+    DpuBs,
+    DpuBsOw,
+    DpuChannel,
+    DpuDataFormat,
+    DpuEw,
+    DpuFeatureMode,
+    DpuHeight,
+    DpuOutOffset,
+    DpuOutScale,
+    DpuOutShift,
+)
+from ..registers.rdma import (
+    RdmaChannel,
+    RdmaEwAddress,
+    RdmaFeatureMode,
+    RdmaHeight,
+    RdmaSource,
+    RdmaSourceDma,
+    RdmaSurfaceNotch,
+    RdmaWidth,
+)
+from ..tasks import ConvolutionTask, CopyTask, ElementwiseTask, Features, Task, Writer
+from ..view import TaskRegisters
+from .context import Context
+from .convolution import decode_convolution
+from .pooling import decode_pooling
+from .stages import bs_operands, decode_dpu, decode_weight_offset
+from .writer import decode_writer
+
+_CNA, _CORE, _DPU, _RDMA = 1 << 0, 1 << 2, 1 << 3, 1 << 4
+_PPU, _PPU_RDMA = 1 << 5, 1 << 6
+_CNA2 = 1 << 1
+"""A second CNA of RK3566, which has no registers of its own here."""
+
+_CONVOLUTIONS = {_CNA | _CORE | _DPU, _CNA | _CORE | _DPU | _RDMA}
+_POOLING = _PPU | _PPU_RDMA
+
+
+def decode_task(task: TaskRegisters, context: Context) -> Task:
+    """What a task computes; raises `ModelError` for what isn't known."""
+    mask = task.state.enable_mask & ~_CNA2
+    if mask == _POOLING:
+        return decode_pooling(task, context)
+    is_bare = mask == _CNA | _DPU and context.generation.works_without_core
+    if mask & ~_PPU in _CONVOLUTIONS or is_bare:
+        return _convolution(task, context)
+    if mask & ~_PPU == _DPU | _RDMA:
+        return _from_memory(task, context)
+    raise ModelError(f"the enable mask {task.state.enable_mask:#x} is not known")
+
+
+def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:
+    convolution = decode_convolution(task, context)
+    shape = (convolution.channels, convolution.height, convolution.width)
+    is_float = convolution.source.element.is_float
+    parts = bs_operands(task, context, shape[0], is_float)
+    offset = decode_weight_offset(task, is_float, parts)
+    dpu = decode_dpu(task, context, shape, is_float, parts)
+    return ConvolutionTask(
+        task.state.index,
+        task.state.node,
+        replace(convolution, weight_offset=offset),
+        dpu,
+        _channel_writer(task, context, shape, dpu.output.element),
+    )
+
+
+def _channel_writer(
+    task: TaskRegisters, context: Context, shape: tuple[int, int, int], element: Element
+) -> Writer:
+    lanes = context.generation.atom_of(element) // element.size
+    return decode_writer(task, context, (-(-shape[0] // lanes), *shape[1:]), element)
+
+
+def _from_memory(task: TaskRegisters, context: Context) -> Task:
+    source = _source(task, context)
+    index, node = task.state.index, task.state.node
+    if task[RdmaSourceDma.UNPOOLING_EN]:
+        repeats = _repeats(task)
+        shape = (source.surfaces * repeats[0], source.height, source.width * repeats[1])
+        return CopyTask(
+            index, node, source, repeats, decode_writer(task, context, shape, source.element)
+        )
+    channels = min(task[DpuChannel.CHANNEL] + 1, source.channels)
+    if _only_moves(task, source.element):
+        if not _transposes(task):
+            source = replace(source, channels=channels)
+        shape = (source.surfaces, source.height, source.width)
+        return CopyTask(
+            index, node, source, (1, 1), decode_writer(task, context, shape, source.element)
+        )
+    source = replace(source, channels=channels)
+    is_float = source.element.is_float
+    parts = bs_operands(task, context, channels, is_float)
+    dpu = decode_dpu(task, context, source.shape, is_float, parts)
+    element = dpu.output.element
+    return ElementwiseTask(
+        index, node, source, dpu, _channel_writer(task, context, source.shape, element)
+    )
+
+
+def _source(task: TaskRegisters, context: Context) -> Features:
+    element = Element(task[RdmaFeatureMode.IN_PRECISION])
+    process = Element(task[DpuDataFormat.PROC_PRECISION])
+    if element is Element.INT16 and process is Element.FLOAT16:
+        # "Raw 16 bits" in and out, around arithmetic in float16.
+        element = Element.FLOAT16
+    height, width = task[RdmaHeight.HEIGHT] + 1, task[RdmaWidth.WIDTH] + 1
+    notch = task.signed(RdmaSourceDma.LINE_NOTCH_ADDR)
+    atom = context.generation.atom_of(element)
+    surface = (height * width + (height - 1) * notch) * atom + task.stride(RdmaSurfaceNotch)
+    is_combined = task[RdmaFeatureMode.COMB_USE] & 1
+    return context.check_features(
+        Features(
+            task.address(RdmaSource),
+            element,
+            task[RdmaChannel.CHANNEL] + 1,
+            height,
+            width,
+            (width + notch) * atom,
+            surface,
+            atom,
+            task.address(RdmaEwAddress) if is_combined else None,
+        )
+    )
+
+
+def _repeats(task: TaskRegisters) -> tuple[int, int]:
+    kernel = (task[RdmaSourceDma.KERNEL_HEIGHT] + 1, task[RdmaSourceDma.KERNEL_WIDTH] + 1)
+    stride = (
+        task[RdmaSourceDma.KERNEL_STRIDE_HEIGHT] + 1,
+        task[RdmaSourceDma.KERNEL_STRIDE_WIDTH] + 1,
+    )
+    if kernel != stride:
+        raise task.error(RdmaSourceDma, "un-pooling is only known with kernels as its strides")
+    return kernel
+
+
+def _transposes(task: TaskRegisters) -> bool:
+    return bool(task[DpuFeatureMode.TP_EN] or task[DpuBsOw.TP_ORG_EN])
+
+
+def _only_moves(task: TaskRegisters, element: Element) -> bool:
+    """Whether every stage is off, so that the bytes go through as they are."""
+    return (
+        all(task[stage.BYPASS] for stage in (DpuBs, DpuBn, DpuEw))
+        and task[DpuDataFormat.OUT_PRECISION] == element.value
+        and task[DpuOutScale.OUT_CVT_SCALE] == 1
+        and not task[DpuOutShift.OUT_CVT_SHIFT]
+        and not task.word(DpuOutOffset)
+        and not task[DpuHeight.MINMAX_CTL] & 1
+    )

@@ -1,0 +1,125 @@
+"""The DPU's writer: where results go, and in which order."""
+
+from __future__ import annotations
+
+from ..elements import Address, Element
+from ..layout import ATOM
+from ..registers.dpu import (
+    DpuBsOw,
+    DpuChannel,
+    DpuDestination,
+    DpuFeatureMode,
+    DpuHeight,
+    DpuNotch,
+    DpuOffsetPend,
+    DpuSurfaceAdd,
+    DpuSurfaceStride,
+    DpuWriteSize0,
+    DpuWriteSize1,
+)
+from ..registers.ppu import PpuDestination
+from ..tasks import (
+    AtomTransposer,
+    BlockWriter,
+    DenseWriter,
+    PackedWriter,
+    PhaseWriter,
+    PixelTransposer,
+    Writer,
+)
+from ..view import TaskRegisters
+from .context import Context
+from .stages import PPU_ENABLED
+
+_ATOM_BYTES = {2: 1, 3: 2, 4: 4, 5: 8}
+"""RGP_TYPE to the bytes of an atom that are kept; 0 keeps the channels that there are."""
+
+
+def decode_writer(
+    task: TaskRegisters, context: Context, shape: tuple[int, int, int], element: Element
+) -> Writer:
+    """The writer for (surfaces, height, width) atoms of an element."""
+    surfaces, height, width = shape
+    atom = context.generation.atom_of(element)
+    if task[DpuHeight.MINMAX_CTL] & 1:
+        dense = DenseWriter(_destination(task))
+        area = (1, height, width, element.size)
+        context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
+        return dense
+    return context.check_writer(
+        _transposer(task, context)
+        or _packed(task, element)
+        or _blocks(task, context, shape, element, atom),
+        (surfaces, height, width, atom),
+    )
+
+
+def _destination(task: TaskRegisters) -> Address:
+    if task.state.enable_mask & PPU_ENABLED:
+        return task.address(PpuDestination)
+    return task.address(DpuDestination)
+
+
+def _line(task: TaskRegisters, width: int, atom: int) -> int:
+    return (width + task[DpuNotch.NOTCH_ADDR_0]) * atom
+
+
+def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
+    width = task[DpuWriteSize1.WIDTH_WDMA] + 1
+    surface = task.stride(DpuSurfaceStride)
+    line = _line(task, width, context.generation.atom)
+    if task[DpuFeatureMode.TP_EN]:
+        return AtomTransposer(_destination(task), line, surface)
+    if not task[DpuBsOw.TP_ORG_EN]:
+        return None
+    return PixelTransposer(
+        _destination(task),
+        context.generation.wide_transposer if task[DpuWriteSize0.TP_PRECISION] else 1,
+        task[DpuWriteSize1.HEIGHT_WDMA] + 1,
+        width,
+        line,
+        surface,
+        task.stride(DpuSurfaceAdd),
+    )
+
+
+def _packed(task: TaskRegisters, element: Element) -> PackedWriter | None:
+    if not task[DpuFeatureMode.NONALIGN]:
+        return None
+    valid = min(ATOM, (task[DpuChannel.CHANNEL] + 1) * element.size)
+    return PackedWriter(
+        _destination(task),
+        _ATOM_BYTES.get(task[DpuFeatureMode.RGP_TYPE], valid),
+        task[DpuFeatureMode.SURF_LEN] * ATOM,
+    )
+
+
+def _blocks(
+    task: TaskRegisters,
+    context: Context,
+    shape: tuple[int, int, int],
+    element: Element,
+    atom: int,
+) -> BlockWriter | PhaseWriter:
+    surfaces, height, width = shape
+    surface, add = task.stride(DpuSurfaceStride), task.stride(DpuSurfaceAdd)
+    padding = task[DpuOffsetPend.OFFSET_PEND]
+    rows = task[DpuWriteSize0.CHANNEL_WDMA] + 1
+    channels = task[DpuChannel.CHANNEL] + 1
+    if height > 1 and rows == height * channels and rows > channels:
+        pixel = (1 + task[DpuNotch.NOTCH_ADDR_0]) * atom
+        return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
+    group = task[DpuBsOw.SIZE_E_0] + 1
+    if not context.generation.writes_surface_groups:
+        group, add = surfaces, 0
+    elif group == 1:
+        group, surface = surfaces, add
+    elif add == group * surface:
+        group = surfaces
+    written = (task[DpuWriteSize1.HEIGHT_WDMA] + 1, task[DpuWriteSize1.WIDTH_WDMA] + 1)
+    if written[0] * written[1] != height * width:
+        written = (height, width)
+    line = _line(task, written[1], atom)
+    return BlockWriter(
+        _destination(task), *written, line, surface, max(group, 1), add, atom, padding
+    )

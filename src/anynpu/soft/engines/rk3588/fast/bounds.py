@@ -1,0 +1,148 @@
+"""Proofs that fast arithmetic gives what unbounded integers give.
+
+Sums of products in float32 are exact, in any order, while no partial sum can reach 2^24; those in
+int32 while none can reach 2^31. Stages in float64 are exact while no value reaches 2^52: products
+of integers are whole, and multiplying by a power of two changes no digit. All of that follows from
+the magnitudes of weights and operands alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tasks import Convolution, Dpu, Elementwise, Features, Operation, Stage
+
+FLOAT_SUMS = 2.0**24
+INTEGER_SUMS = 2.0**31
+"""What sums in float32, and in int32, have to stay below."""
+
+_VALUE_LIMIT = 2.0**52
+_INPUT = 128.0
+_ENTRY = 2.0**15
+_LARGEST_STEP = 16
+_OFFSET_LIMIT = 1 << 28
+
+Magnitude = float | NDArray[np.float64]
+
+
+def largest_sums(weights: NDArray[np.float32], convolution: Convolution) -> NDArray[np.float64]:
+    """The greatest magnitude of each kernel's sum; weights are (columns, kernels)."""
+    totals: NDArray[np.float64] = np.abs(weights).sum(0, dtype=np.float64)
+    return totals * largest_input(convolution)
+
+
+def largest_input(convolution: Convolution) -> float:
+    """The greatest magnitude that a weight is multiplied by."""
+    return max(_INPUT, abs(convolution.padding_value))
+
+
+@dataclass(frozen=True)
+class _Range:
+    """How far values reach on either side of zero: magnitudes, numbers or (C,)."""
+
+    below: Magnitude
+    above: Magnitude
+
+    @property
+    def is_exact(self) -> bool:
+        return bool(np.max(self.below) < _VALUE_LIMIT and np.max(self.above) < _VALUE_LIMIT)
+
+    @property
+    def largest(self) -> Magnitude:
+        return np.maximum(self.below, self.above)
+
+    def plus(self, low: Magnitude, high: Magnitude) -> _Range:
+        """After adding something from -low to high."""
+        return _Range(self.below + low, self.above + high)
+
+    def times(self, factor: Magnitude) -> _Range:
+        """After multiplying by a factor of either sign."""
+        ends = self.above * factor, -(self.below * factor)
+        return _Range(-np.minimum(*ends), np.maximum(*ends))
+
+    def shifted(self, below: int, above: int) -> _Range:
+        """After rounding shifts of either side."""
+        return _Range(self.below * 2.0**-below + 1, self.above * 2.0**-above + 1)
+
+    def limited(self, relu: bool, limit: float | None) -> _Range:
+        """After a ReLU with or without a limit."""
+        if not relu:
+            return self
+        above = self.above if limit is None else np.minimum(self.above, max(limit, 0.0))
+        return _Range(0.0 if limit is None else max(-limit, 0.0), above)
+
+
+def stages_are_exact(dpu: Dpu, largest: Magnitude) -> bool:
+    """Whether the stages stay exact for inputs of a magnitude, a number or (C,)."""
+    values: _Range | None = _Range(largest, largest)
+    for stage in (dpu.bs, dpu.bn):
+        if stage and values:
+            values = _after_stage(stage, values)
+    if dpu.elementwise and values:
+        values = _after_elementwise(dpu.elementwise, values)
+    return values is not None and values.times(float(dpu.output.scale)).is_exact
+
+
+def offset_fits(offset: int) -> bool:
+    """Whether a kernel may add an output offset as an integer."""
+    return abs(offset) < _OFFSET_LIMIT
+
+
+def _numbers(operand: Any) -> Magnitude:
+    values = np.asarray(operand, np.float64)
+    return values.reshape(-1) if values.ndim else float(values)
+
+
+def _after_stage(stage: Stage, values: _Range) -> _Range | None:
+    addend = _numbers(0 if stage.add is None else stage.add)
+    addend = -addend if stage.subtracts else addend
+    factor = _numbers(1 if stage.multiply is None else stage.multiply)
+    low, high = np.maximum(-addend, 0), np.maximum(addend, 0)
+    if not stage.multiply_first:
+        values = values.plus(low, high)
+    product = values.times(factor)
+    if stage.multiply_negatives:
+        # Positive values stay; negative ones may change their side.
+        negatives = _Range(values.below, 0.0).times(factor)
+        product = _Range(negatives.below, np.maximum(values.above, negatives.above))
+    values = product.plus(low, high) if stage.multiply_first else product
+    if not values.is_exact:
+        return None
+    values = values.shifted(stage.shift_negative, stage.shift_positive)
+    return values.limited(stage.relu, stage.limit)
+
+
+def _after_elementwise(stage: Elementwise, values: _Range) -> _Range | None:
+    if table := stage.table:
+        start = max(abs(table.negative_start), abs(table.positive_end))
+        slope = max(abs(slope) for slope in table.slopes)
+        line = (values.largest + start) * slope + _ENTRY * 2.0 ** max(table.shifts)
+        if np.max(line) >= _VALUE_LIMIT or max(table.steps) > _LARGEST_STEP:
+            return None
+        reach = line * 2.0 ** -min(table.shifts) + _ENTRY
+        values = _Range(reach, reach)
+    if stage.operation is None:
+        return values
+    operand = _largest_operand(stage)
+    if operand is None:
+        return None
+    if stage.operation is Operation.MULTIPLY:
+        reach = values.largest * operand
+        values = _Range(reach, reach)
+    else:
+        values = values.plus(operand, operand)
+    return values if values.is_exact else None
+
+
+def _largest_operand(stage: Elementwise) -> float | None:
+    if not isinstance(stage.operand, Features):
+        return abs(float(stage.operand or 0))
+    if not stage.conversion:
+        return _INPUT
+    how = stage.conversion
+    largest = (_INPUT + abs(how.offset)) * abs(how.scale)
+    return largest * 2.0**-how.shift + 1 if largest < _VALUE_LIMIT else None

@@ -1,0 +1,166 @@
+"""RK3566 and RK3568 ("RKNPU lite"), the first generation.
+
+Atoms have half the size, operand and weight groups half the channels, strides are plain bytes, and
+some fields lie elsewhere. There are no registers for the writer's own size.
+"""
+
+from __future__ import annotations
+
+from ..elements import Element
+from ..machine import TaskState
+from ..registers.cna import CnaConv1, CnaDma1, CnaDma2, CnaPad0, CnaPad1
+from ..registers.core import CoreClip, CoreMisc, CoreSize0, CoreSize1
+from ..registers.dpu import (
+    DpuBn,
+    DpuBs,
+    DpuChannel,
+    DpuDataFormat,
+    DpuEw,
+    DpuFeatureMode,
+    DpuHeight,
+    DpuWidth,
+    DpuWriteSize0,
+    DpuWriteSize1,
+)
+from ..registers.fields import bits, sign_extend
+from ..registers.ppu import PpuDataFormat
+from ..registers.rdma import (
+    RdmaBn,
+    RdmaBs,
+    RdmaEw,
+    RdmaEwSurfaceNotch,
+    RdmaEwSurfaceStride,
+    RdmaHeight,
+)
+from ..view import TaskRegisters
+from .base import Generation, Groups
+
+_CORE_MISC, _CORE_SIZE0, _CORE_SIZE1, _CORE_CLIP = 0x300C, 0x3010, 0x3014, 0x3018
+"""The CORE block's registers lie four bytes lower."""
+
+_PRECISION = bits(8, 9)
+_PAD_VALUE = bits(16, 31)
+_CORE_DEPTHWISE = bits(1)
+_EW_ALGORITHM = bits(3, 4)
+_DISABLED = bits(0)
+_POOLING_PRECISION = bits(0, 1)
+
+
+_ALGORITHM = bits(2, 3)
+"""Of both stages' additions."""
+
+
+class Lite(Generation):
+    """RK3566 and RK3568."""
+
+    own = frozenset({_CORE_MISC, _CORE_SIZE0, _CORE_SIZE1, _CORE_CLIP})
+    own_inert = frozenset(
+        {
+            0x1018,
+            *range(0x1114, 0x1140, 4),
+            *range(0x1210, 0x1234, 4),
+            0x2004,  # the pointer of a second CNA, whose only register steers it
+            0x200C,
+            0x302C,
+            0x5024,
+            0x5030,
+            0x503C,
+            0x604C,  # more padding values: multiples of the first
+            0x6050,
+            0x7018,
+        }
+    )
+    atom = 8
+    operand_group = 4
+    groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 16}, depthwise={1: 32, 2: 16})
+    valid_channels_in_last_group = False
+    writes_surface_groups = False
+
+    def translate(self, state: TaskState) -> dict[int, int]:
+        words = dict(state.words)
+        if CnaConv1.number in words:
+            _translate_convolution(words)
+        if DpuDataFormat.number in words:
+            _translate_dpu(words)
+        if PpuDataFormat.number in words:
+            precision = _POOLING_PRECISION.of(words[PpuDataFormat.number])
+            words[PpuDataFormat.number] = PpuDataFormat.PROC_PRECISION.put(precision)
+        return words
+
+    def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
+        line, surface = task[CnaDma1.LINE_STRIDE], task.signed(CnaDma2.SURF_STRIDE)
+        return line * self.atom, surface * self.atom
+
+    def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
+        # The register counts whole atoms; what lies in memory is packed.
+        return width * channels * element.size
+
+
+def _translate_convolution(words: dict[int, int]) -> None:
+    mode = words[CnaConv1.number]
+    precision = _PRECISION.of(mode)
+    words[CnaConv1.number] = mode & ~_PRECISION.put(3) | CnaConv1.PROC_PRECISION.put(precision)
+    padding = words.get(CnaPad0.number, 0)
+    words[CnaPad0.number] = padding & 0xFF
+    words[CnaPad1.number] = sign_extend(_PAD_VALUE.of(padding), 16) & 0xFFFFFFFF
+    misc = words.pop(_CORE_MISC, 0)
+    sizes = [words.pop(number, 0) for number in (_CORE_SIZE0, _CORE_SIZE1, _CORE_CLIP)]
+    words[CoreMisc.number] = CoreMisc.DW_EN.put(_CORE_DEPTHWISE.of(misc))
+    words[CoreSize0.number], words[CoreSize1.number], words[CoreClip.number] = sizes
+
+
+def _translate_dpu(words: dict[int, int]) -> None:
+    transposes = DpuFeatureMode.TP_EN.of(words.get(DpuFeatureMode.number, 0))
+    words[DpuFeatureMode.number] = DpuFeatureMode.OUTPUT_MODE.put(2) | DpuFeatureMode.TP_EN.put(
+        transposes
+    )
+    height, width = words.get(DpuHeight.number, 0), words.get(DpuWidth.number, 0)
+    channel = words.get(DpuChannel.number, 0)
+    words[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(channel)
+    words[DpuChannel.number] = _channels(words, channel)
+    # What is written has the input's size; an atom transposer makes rows of its columns.
+    words[DpuWriteSize1.number] = (
+        DpuWriteSize1.WIDTH_WDMA.put(height)
+        if transposes
+        else DpuWriteSize1.HEIGHT_WDMA.put(height) | DpuWriteSize1.WIDTH_WDMA.put(width)
+    )
+    config = words.get(DpuEw.number, 0)
+    algorithm = DpuEw.ALU_ALGO.put(_EW_ALGORITHM.of(config))
+    words[DpuEw.number] = config & ~(_EW_ALGORITHM.put(3) | DpuEw.ALU_ALGO.put(15)) | algorithm
+    for stage in (DpuBs, DpuBn):
+        word = words.get(stage.number, 0)
+        words[stage.number] = word & ~_ALGORITHM.put(3) | stage.ALU_ALGO.put(_ALGORITHM.of(word))
+    for register in (RdmaBs, RdmaBn):
+        word = words.get(register.number, 0)
+        words[register.number] = 0 if _DISABLED.of(word) else word
+    _translate_operand(words, height + 1, width + 1)
+
+
+def _channels(words: dict[int, int], channel: int) -> int:
+    """The channel register as RK3588 has it.
+
+    A convolution that writes one phase of an interpolation has rows times channels in it here, and
+    there in the writer's register alone.
+    """
+    if CoreSize0.number not in words:
+        return channel
+    rows = CoreSize0.DATAOUT_HEIGHT.of(words[CoreSize0.number]) + 1
+    channels = CoreSize1.DATAOUT_CHANNEL.of(words[CoreSize1.number]) + 1
+    if rows == 1 or DpuChannel.CHANNEL.of(channel) + 1 != rows * channels:
+        return channel
+    mask = DpuChannel.CHANNEL.put(DpuChannel.CHANNEL.of(0xFFFFFFFF))
+    return channel & ~mask | DpuChannel.CHANNEL.put(channels - 1)
+
+
+def _translate_operand(words: dict[int, int], height: int, width: int) -> None:
+    config = words.get(RdmaEw.number, 0)
+    is_wide = DpuDataFormat.PROC_PRECISION.of(words[DpuDataFormat.number]) & 2
+    words[RdmaEw.number] = (
+        RdmaEw.DATA_MODE.put(RdmaEw.DATA_MODE.of(config))
+        | RdmaEw.DATA_SIZE.put(2 if is_wide else 1)
+        | RdmaEw.DISABLE.put(RdmaEw.DISABLE.of(config))
+    )
+    notch = RdmaHeight.EW_LINE_NOTCH_ADDR.of(words.get(RdmaHeight.number, 0))
+    area = (height * width + (height - 1) * notch) * Lite.atom
+    surface = words.get(RdmaEwSurfaceStride.number, 0)
+    words[RdmaEwSurfaceNotch.number] = (surface - area) & 0xFFFFFFFF

@@ -1,0 +1,118 @@
+"""RV1103 and RV1106 ("RKNPU t3").
+
+Addresses are absolute in one space, and both arithmetic stages are simpler: what is fetched from
+memory is used, and one shift serves all signs. Depthwise weights come with their zero points.
+"""
+
+from __future__ import annotations
+
+from ..elements import Element
+from ..machine import TaskState
+from ..registers.cna import (
+    CnaConv1,
+    CnaConvert0,
+    CnaConvert1,
+    CnaConvert2,
+    CnaConvert3,
+    CnaConvert4,
+    CnaDma1,
+    CnaDma2,
+)
+from ..registers.dpu import DpuDataFormat
+from ..registers.fields import bits, sign_extend
+from ..tasks import InputConversion
+from ..view import TaskRegisters
+from .base import Generation, Groups
+from .micro_convolution import translate_bare_convolution, translate_convolution
+from .micro_stages import (
+    BN_CLAMP,
+    BS_CLAMP,
+    EW_CLAMP,
+    INPUT_OFFSET,
+    translate_bn,
+    translate_bs,
+    translate_elementwise,
+    translate_precisions,
+)
+from .micro_writer import translate_writer
+
+_CORE_ENABLED = 1 << 2
+_SECOND = bits(0, 15)
+_FIRST = bits(16, 31)
+
+
+class Micro(Generation):
+    """RV1103 and RV1106."""
+
+    own = frozenset({INPUT_OFFSET, *BS_CLAMP, *BN_CLAMP, *EW_CLAMP})
+    own_inert = frozenset(
+        {
+            0x101C,
+            0x103C,
+            0x1048,
+            0x106C,
+            0x108C,
+            0x1094,
+            0x1188,
+            0x118C,
+            0x401C,
+            0x4028,
+            0x402C,
+            *range(0x604C, 0x6070, 4),
+            0x8028,
+            0x802C,
+        }
+    )
+    operand_group = 4
+    groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
+    has_weight_zero_points = True
+    wide_transposer = 16
+    has_scalar_operands = True
+    works_without_core = True
+
+    def translate(self, state: TaskState) -> dict[int, int]:
+        words = dict(state.words)
+        if CnaConv1.number in words:
+            translate_convolution(words)
+            if not state.enable_mask & _CORE_ENABLED:
+                translate_bare_convolution(words)
+        if DpuDataFormat.number in words:
+            translate_precisions(words)
+            translate_bs(words, state.enable_mask)
+            translate_bn(words)
+            translate_elementwise(words)
+            translate_writer(words)
+        return words
+
+    def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
+        return task[CnaDma1.LINE_STRIDE] * 4, task[CnaDma2.SURF_STRIDE] * self.atom
+
+    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
+        # Two scales a register, then offsets that are shifted as well. Unsigned data are pictures
+        # as bytes, which come here quantised.
+        if not task[CnaConvert0.DATA_SIGN]:
+            return None
+        pairs = [task.word(register) for register in (CnaConvert1, CnaConvert2)]
+        offsets = [task.stride(register) for register in (CnaConvert3, CnaConvert4)]
+        if task[CnaConvert0.CVT_TYPE] or offsets[0] != offsets[1]:
+            raise task.error(CnaConvert0, "the conversion is not known")
+        first, second = pairs
+        return InputConversion(
+            False,
+            (offsets[0],) * 4,
+            (
+                sign_extend(_SECOND.of(first), 16),
+                sign_extend(_FIRST.of(first), 16),
+                sign_extend(_SECOND.of(second), 16),
+                sign_extend(_FIRST.of(second), 16),
+            ),
+            (
+                task[CnaConvert0.CVT_TRUNCATE_0],
+                task[CnaConvert0.CVT_TRUNCATE_1],
+                task[CnaConvert0.CVT_TRUNCATE_2],
+                task[CnaConvert0.CVT_TRUNCATE_3],
+            ),
+        )
+
+    def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
+        return width * channels * element.size

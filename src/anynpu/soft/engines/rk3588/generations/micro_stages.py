@@ -1,0 +1,198 @@
+"""RV1106's arithmetic stages in RK3588's notation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .....errors import ModelError
+from ..elements import Element
+from ..registers.dpu import (
+    DpuBn,
+    DpuBnAlu,
+    DpuBnMul,
+    DpuBnRelux,
+    DpuBs,
+    DpuBsAlu,
+    DpuBsMul,
+    DpuBsOw,
+    DpuBsOwOperand,
+    DpuBsRelux,
+    DpuDataFormat,
+    DpuEw,
+)
+from ..registers.fields import bits, sign_extend
+from ..registers.rdma import RdmaBs, RdmaFeatureMode
+from ..tasks import Operation
+from ..view import half
+from .base import unknown
+
+_RDMA_ENABLED = 1 << 4
+INPUT_OFFSET = 0x4018
+"""What BS adds where nothing is fetched from memory."""
+
+_SHIFT = 0x4054
+_SHIFT_FIELD = bits(24, 29)
+_BS_MULTIPLIES = bits(9)
+_BS_KNOWN = frozenset({0x100012, 0x100212, 0x101C92, 0x20040, 0x20140, 0x120180, 0x121D80})
+_BN_PASS, _BN_ADD_MULTIPLY = 0x12, 0x20000
+_OPERANDS = DpuBsOw.OW_SRC.put(1) | DpuBsOw.OD_BYPASS.put(1)
+_WRITERS_KNOWN = frozenset({0, 0x124, 0x100000, 0x10000000, 0x30000000, 0x30000124, 0x70000124})
+"""DPU_BS_OW_CFG of writers that fill channel blocks."""
+
+_TRANSPOSES_BYTES, _TRANSPOSES_ATOMS = 0x2007FC, 0x80007FC
+"""The same of writers that turn lanes into pixels, and that reorder pixels."""
+
+_WEIGHT_OFFSET = bits(0, 15)
+_HAS_WEIGHT_OFFSET = bits(31)
+_KNOWN_FEATURE_MODE = 0x3FFFF
+_EW_LOOK_UP, _EW_DIVIDE = 0x4140, 0x810421C8
+_EW_OPERATIONS = {
+    0x0004C0C0: DpuEw.ALU_ALGO.put(Operation.SUBTRACT.value),
+    0x8002C0C0: DpuEw.ALU_ALGO.put(Operation.ADD.value),
+    0x81004094: DpuEw.OP_TYPE.put(1),
+    _EW_DIVIDE: DpuEw.ALU_ALGO.put(Operation.DIVIDE.value),
+}
+"""DPU_EW_CFG of operations with an operand from memory."""
+
+_EW_WITHOUT_OPERATOR = 1 << 24
+BS_CLAMP, BN_CLAMP, EW_CLAMP = (0x40D8, 0x40DC), (0x40E0, 0x40E4), (0x40E8, 0x40EC)
+"""The least and the greatest value that leaves a stage."""
+
+_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
+
+
+def translate_bs(words: dict[int, int], enable_mask: int) -> None:
+    """The first stage, and with it what is added to weights."""
+    config = words.get(DpuBs.number, 0)
+    is_active = not DpuBs.BYPASS.of(config)
+    if is_active and config not in _BS_KNOWN:
+        raise unknown(DpuBs, config)
+    use = RdmaBs.DATA_USE.of(words.get(RdmaBs.number, 0)) if enable_mask & _RDMA_ENABLED else 0
+    offset, shifts = words.pop(INPUT_OFFSET, 0), words.pop(_SHIFT, 0)
+    factor = DpuBsMul.MUL_OPERAND.of(words.get(DpuBsMul.number, 0))
+    multiplies = use & 4 or _BS_MULTIPLIES.of(config) or (_is_float(words) and factor)
+    words[DpuBs.number] = (
+        DpuBs.BYPASS.put(not is_active)
+        | DpuBs.ALU_BYPASS.put(not (use & 1 or offset))
+        | DpuBs.ALU_SRC.put(use & 1)
+        | DpuBs.MUL_BYPASS.put(not multiplies)
+        | _clamp(words, BS_CLAMP, DpuBs, DpuBsRelux)
+    )
+    words[DpuBsAlu.number] = offset
+    shift = _SHIFT_FIELD.of(shifts)
+    words[DpuBsMul.number] = (
+        DpuBsMul.MUL_SRC.put(use >> 2)
+        | DpuBsMul.MUL_SHIFT_VALUE.put(shift)
+        | DpuBsMul.MUL_OPERAND.put(factor)
+    )
+    negative = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG
+    formats = words[DpuDataFormat.number]
+    words[DpuDataFormat.number] = formats & ~negative.put(negative.mask) | negative.put(shift)
+    _translate_weight_offset(words, use, shifts)
+
+
+def _translate_weight_offset(words: dict[int, int], use: int, shifts: int) -> None:
+    from_memory = bool(use & 2)
+    number = _WEIGHT_OFFSET.of(shifts) if _HAS_WEIGHT_OFFSET.of(shifts) else 0
+    words[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
+    kind = words.get(DpuBsOw.number, 0) & ~_OPERANDS
+    if kind not in {*_WRITERS_KNOWN, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS}:
+        raise unknown(DpuBsOw, words.get(DpuBsOw.number, 0))
+    words[DpuBsOw.number] = (
+        DpuBsOw.OW_SRC.put(from_memory)
+        | DpuBsOw.OD_BYPASS.put(not (from_memory or number))
+        | DpuBsOw.SIZE_E_0.put(DpuBsOw.SIZE_E_0.of(kind))
+        | DpuBsOw.TP_ORG_EN.put(kind in (_TRANSPOSES_BYTES, _TRANSPOSES_ATOMS))
+    )
+
+
+def _is_float(words: dict[int, int]) -> bool:
+    return DpuDataFormat.PROC_PRECISION.of(words[DpuDataFormat.number]) == Element.FLOAT16.value
+
+
+def translate_precisions(words: dict[int, int]) -> None:
+    """The input's element is RDMA's; the DPU repeats something else at its place."""
+    mode = words.get(RdmaFeatureMode.number, 0) & _KNOWN_FEATURE_MODE
+    words[RdmaFeatureMode.number] = mode
+    formats = words[DpuDataFormat.number]
+    shift = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG
+    words[DpuDataFormat.number] = (
+        DpuDataFormat.PROC_PRECISION.put(formats)
+        | DpuDataFormat.OUT_PRECISION.put(DpuDataFormat.OUT_PRECISION.of(formats))
+        | DpuDataFormat.IN_PRECISION.put(RdmaFeatureMode.IN_PRECISION.of(mode))
+        | shift.put(shift.of(formats))
+    )
+
+
+def translate_bn(words: dict[int, int]) -> None:
+    """The second stage."""
+    config = words.get(DpuBn.number, 0)
+    limits = _clamp(words, BN_CLAMP, DpuBn, DpuBnRelux)
+    if DpuBn.BYPASS.of(config):
+        words[DpuBn.number] = DpuBn.BYPASS.put(1)
+    elif config == _BN_PASS:
+        words[DpuBn.number] = config | limits
+    elif config == _BN_ADD_MULTIPLY:
+        # (x + a) * m is x * m + a * m.
+        words[DpuBnAlu.number] = _multiplied_addend(words)
+        words[DpuBn.number] = limits
+    else:
+        raise unknown(DpuBn, config)
+
+
+def _multiplied_addend(words: dict[int, int]) -> int:
+    operand, factor = words.get(DpuBnAlu.number, 0), words.get(DpuBnMul.number, 0)
+    if _is_float(words):
+        addend = np.uint32(operand).view(np.float32)
+        product = addend * np.float32(half(DpuBnMul.MUL_OPERAND.of(factor)))
+        return int(np.float32(product).view(np.uint32))
+    whole = sign_extend(operand, 32) * DpuBnMul.MUL_OPERAND.signed(factor)
+    if sign_extend(whole, 32) != whole:
+        raise ModelError(f"{DpuBnAlu.title}: {whole} doesn't fit into 32 bits")
+    return whole & 0xFFFFFFFF
+
+
+def _clamp(
+    words: dict[int, int],
+    numbers: tuple[int, int],
+    stage: type[DpuBs] | type[DpuBn],
+    limit: type[DpuBsRelux] | type[DpuBnRelux],
+) -> int:
+    """The ReLU bits of a stage's configuration for the least and the greatest value it gives."""
+    lowest = sign_extend(words.pop(numbers[0], 1 << 31), 32)
+    highest = sign_extend(words.pop(numbers[1], _HIGHEST), 32)
+    if lowest == _LOWEST and highest == _HIGHEST:
+        return stage.RELU_BYPASS.put(1)
+    if lowest:
+        raise ModelError(f"the register {numbers[0]:#06x} clamps at {lowest}, which is not known")
+    words[limit.number] = highest
+    return stage.RELUX_EN.put(highest != _HIGHEST)
+
+
+def translate_elementwise(words: dict[int, int]) -> None:
+    """The third stage."""
+    config = words.get(DpuEw.number, 0)
+    limits = (words.pop(EW_CLAMP[0], 1 << 31), words.pop(EW_CLAMP[1], _HIGHEST))
+    inactive = DpuEw.RELU_BYPASS.put(1)
+    from_memory = DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
+    if DpuEw.BYPASS.of(config):
+        translated = DpuEw.BYPASS.put(1)
+    elif config & ~_EW_WITHOUT_OPERATOR == _EW_LOOK_UP:
+        translated = inactive | DpuEw.OP_BYPASS.put(1) | DpuEw.OP_CVT_BYPASS.put(1)
+    elif config in _EW_OPERATIONS:
+        if config == _EW_DIVIDE:
+            _treat_as_float16(words)
+        translated = inactive | from_memory | _EW_OPERATIONS[config]
+    else:
+        raise unknown(DpuEw, config)
+    if limits != (1 << 31, _HIGHEST):
+        raise ModelError(f"the registers {EW_CLAMP[0]:#06x}... clamp, which is not known")
+    words[DpuEw.number] = translated
+
+
+def _treat_as_float16(words: dict[int, int]) -> None:
+    """Division only says "16 bits" where RK3588 says that arithmetic is in float16."""
+    precision = DpuDataFormat.PROC_PRECISION
+    formats = words[DpuDataFormat.number]
+    if precision.of(formats) == Element.INT16.value:
+        words[DpuDataFormat.number] = formats & ~precision.mask | Element.FLOAT16.value

@@ -1,0 +1,210 @@
+"""From a compiled file's graph to what runs: decode once, share between contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ...formats.rknn.model import CompiledModel, Graph
+from ...formats.rknn.model import Generation as FileGeneration
+from ...formats.rknn.model import Task as CommandTask
+from .addresses import AbsoluteAddresses, AddressSpace, RelocatedAddresses
+from .decode import decode_task
+from .decode.context import Context
+from .elements import Address
+from .fast import Plan, plan_task, thread_count
+from .generations import GENERATIONS
+from .machine import TaskState, run_commands
+from .memory import INTERNAL, Memory, MemoryMap
+from .reference import run_task
+from .registers.dpu import DpuDestination
+from .registers.fields import NAMES
+from .registers.ppu import PpuDestination
+from .tasks import Task
+from .view import TaskRegisters
+
+_OUTPUT = "OutputOperator"
+_MICRO_COMMANDS = 2
+"""The section from which RV1106's addresses count."""
+
+
+class PreparedGraph:
+    """One graph's tasks, resolved; immutable, shared between contexts and threads.
+
+    `memory_bytes` is what internal memory needs: the file's size, and what the hardware touches
+    behind it. `tasks` are by the node's index.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[int, tuple[Task, ...]],
+        memory_bytes: int,
+        sections: Mapping[int, NDArray[np.uint8]],
+        written: frozenset[int],
+        use_fast: bool,
+    ) -> None:
+        self.tasks = tasks
+        self._plans: dict[int, Plan] = {}
+        for task in (task for items in tasks.values() for task in items) if use_fast else ():
+            if plan := plan_task(task):
+                self._plans[task.index] = plan
+        self.memory_bytes = memory_bytes
+        self._sections = sections
+        self._written = written
+
+    def has_tasks(self, node: int) -> bool:
+        """Whether a node has something to compute on the NPU."""
+        return node in self.tasks
+
+    def runs_on(self, node: int) -> str:
+        """What computes a node's tasks: "fast", "reference", "mixed", or "" for none."""
+        plans = [task.index in self._plans for task in self.tasks.get(node, ())]
+        if not plans:
+            return ""
+        if any(plans) and not all(plans):
+            return "mixed"
+        return "fast" if all(plans) else "reference"
+
+    def executor(self, memory: NDArray[np.uint8]) -> Executor:
+        """What runs nodes in `memory`, an array of at least `memory_bytes` bytes."""
+        if memory.dtype != np.uint8 or memory.ndim != 1 or memory.size < self.memory_bytes:
+            raise ValueError(
+                f"internal memory is a vector of {self.memory_bytes} uint8 or more, not "
+                f"{memory.dtype} {memory.shape}"
+            )
+        return Executor(self.tasks, self._plans, Memory(memory, self._sections, self._written))
+
+
+class Executor:
+    """Runs the nodes of a graph in one context's memory. One thread at a time."""
+
+    def __init__(
+        self,
+        tasks: Mapping[int, tuple[Task, ...]],
+        plans: Mapping[int, Plan],
+        memory: Memory,
+    ) -> None:
+        most = max((plan.scratch_bytes for plan in plans.values()), default=0)
+        scratch = [np.empty(most, np.uint8) for _ in range(thread_count())]
+        self._steps = {
+            node: tuple(
+                plans[task.index].bind(memory, scratch)
+                if task.index in plans
+                else partial(run_task, memory, task)
+                for task in items
+            )
+            for node, items in tasks.items()
+        }
+
+    def run_node(self, node: int) -> None:
+        """Compute one node; those before it have run."""
+        for step in self._steps.get(node, ()):
+            step()
+
+
+def prepare(
+    model: CompiledModel,
+    graph: Graph,
+    cores: int = 1,
+    use_fast: bool = True,
+    skipped: frozenset[int] = frozenset(),
+) -> PreparedGraph:
+    """Decode one graph's task list for 1, 2 or 3 cores.
+
+    Tasks whose indices are in `skipped` write registers that count, and compute nothing.
+    Without `use_fast` the reference runs every task; the bytes are the same.
+    A node's tasks on several cores run one core after another. Raises `ModelError`, which names
+    node, task, register and value, for what isn't known.
+    """
+    generation = GENERATIONS.get(model.generation)
+    if generation is None:
+        raise ModelError(f"files for {model.target} ({model.generation.value}) can't be executed")
+    sections = {
+        number: np.frombuffer(data, np.uint8)
+        for number, data in enumerate(model.sections)
+        if number != INTERNAL
+    }
+    commands = np.frombuffer(graph.commands, "<u8")
+    known, inert = {*NAMES, *generation.own}, generation.own_inert
+    states = [
+        state
+        for queue in _queues(graph, cores)
+        for state in run_commands(commands, queue, graph.relocations, known, inert)
+        if state.index not in skipped
+    ]
+    addresses = _address_space(model, graph)
+    memory = MemoryMap(model.memory.internal, sections, _written(states, addresses))
+    context = Context(generation, memory)
+    tasks: dict[int, list[Task]] = {}
+    for state in states:
+        task = _decode(state, graph, context, addresses)
+        if task:
+            tasks.setdefault(state.node, []).append(task)
+    return PreparedGraph(
+        {node: tuple(items) for node, items in tasks.items()},
+        memory.needed_bytes,
+        memory.sections,
+        memory.written,
+        use_fast,
+    )
+
+
+def _address_space(model: CompiledModel, graph: Graph) -> AddressSpace:
+    if model.generation is FileGeneration.MICRO:
+        sizes = [len(section) for section in model.sections]
+        numbers = range(_MICRO_COMMANDS, len(sizes))
+        return AbsoluteAddresses([*((number, sizes[number]) for number in numbers), (INTERNAL, 0)])
+    return RelocatedAddresses(
+        {
+            tensor.name: Address(tensor.section, tensor.offset)
+            for tensor in graph.tensors
+            if tensor.section or tensor.kind.is_internal
+        }
+    )
+
+
+def _written(states: Iterable[TaskState], addresses: AddressSpace) -> frozenset[int]:
+    """The data sections that some task writes."""
+    sections = set()
+    for state in states:
+        for register in (DpuDestination, PpuDestination):
+            if register.number in state.words and not state.loads_tables:
+                with suppress(LookupError):
+                    sections.add(addresses.find(register.number, state).section)
+    return frozenset(sections - {INTERNAL})
+
+
+def _queues(graph: Graph, cores: int) -> Iterator[tuple[CommandTask, ...]]:
+    """Each core's tasks."""
+    tasks = graph.tasks_for(cores)
+    first = (0, 1, 3)[cores - 1]
+    place = 0
+    for core in range(cores):
+        count = sum(node.task_counts[first + core] for node in graph.nodes if node.task_counts)
+        count = count if cores > 1 else len(tasks)
+        yield tasks[place : place + count]
+        place += count
+
+
+def _decode(
+    state: TaskState, graph: Graph, context: Context, addresses: AddressSpace
+) -> Task | None:
+    if state.loads_tables:
+        # Besides the tables, such a task copies one atom that nothing reads.
+        return None
+    if state.node >= len(graph.nodes):
+        raise ModelError(f"task {state.index} belongs to node {state.node}, which isn't there")
+    node = graph.nodes[state.node]
+    if node.op_type == _OUTPUT:
+        # Converts an output to rows in scratch memory; it is read as it is instead.
+        return None
+    try:
+        words = context.generation.translate(state)
+        return decode_task(TaskRegisters(state, words, addresses), context)
+    except ModelError as error:
+        raise ModelError(f"node {node.name!r}, task {state.index}: {error}") from None

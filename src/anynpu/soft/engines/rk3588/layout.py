@@ -1,0 +1,96 @@
+"""Which bytes of memory features, pictures and writers touch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .elements import Address
+from .memory import Strided
+from .tasks import (
+    AtomTransposer,
+    BlockWriter,
+    DenseWriter,
+    Features,
+    Image,
+    PackedWriter,
+    PhaseWriter,
+    PixelTransposer,
+    Writer,
+)
+
+ATOM = 16
+"""Bytes of the atoms that transposers know."""
+
+
+def feature_views(features: Features) -> tuple[Strided, ...]:
+    """The atoms (surfaces, height, width, bytes); two views where odd surfaces lie elsewhere."""
+    strides = (features.surface, features.line, features.atom, 1)
+    shape = (features.surfaces, features.height, features.width, features.atom)
+    if features.odd is None:
+        return (Strided(features.address, shape, strides),)
+    odd = shape[0] // 2
+    even_view = Strided(features.address, (shape[0] - odd, *shape[1:]), strides)
+    if not odd:
+        return (even_view,)
+    return (even_view, Strided(features.odd, (odd, *shape[1:]), strides))
+
+
+def image_view(image: Image) -> Strided:
+    """The bytes (height, width * channels * element)."""
+    row = image.width * image.channels * image.element.size
+    return Strided(image.address, (image.height, row), (image.line, 1))
+
+
+def moved(address: Address, distance: int) -> Address:
+    """The address `distance` bytes further on."""
+    return replace(address, offset=address.offset + distance)
+
+
+def target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Strided, ...]:
+    """The bytes that a writer fills when it gets atoms of this shape (surfaces, h, w, bytes)."""
+    surfaces, height, width, atom = shape
+    match writer:
+        case BlockWriter():
+            return _blocks(writer, surfaces, atom)
+        case PhaseWriter():
+            strides = (writer.surface, writer.line, writer.pixel, 1)
+            return (Strided(writer.address, shape, strides),)
+        case AtomTransposer():
+            transposed = (width, surfaces, height, atom)
+            return (Strided(writer.address, transposed, (writer.surface, writer.line, atom, 1)),)
+        case PixelTransposer():
+            return (_transposed_pixels(writer, surfaces, height * width),)
+        case PackedWriter():
+            count = min(surfaces * height * width * writer.atom_bytes, writer.limit)
+            return (Strided(writer.address, (count,), (1,)),)
+        case DenseWriter():
+            raise AssertionError("a dense writer takes no atoms")
+
+
+def _blocks(writer: BlockWriter, surfaces: int, atom: int) -> tuple[Strided, ...]:
+    rest = (writer.height, writer.width, atom)
+    strides = (writer.surface, writer.line, atom, 1)
+    if surfaces <= writer.group:
+        return (Strided(writer.address, (surfaces, *rest), strides),)
+    return tuple(
+        Strided(
+            moved(writer.address, first // writer.group * writer.group_stride),
+            (min(writer.group, surfaces - first), *rest),
+            strides,
+        )
+        for first in range(0, surfaces, writer.group)
+    )
+
+
+def _transposed_pixels(writer: PixelTransposer, surfaces: int, pixels: int) -> Strided:
+    if writer.element_size == 1:
+        groups = -(-surfaces * pixels // ATOM)
+        strides = (writer.group_stride, writer.line, writer.lane_stride, 1)
+        return Strided(writer.address, (groups, 2, 8, ATOM), strides)
+    blocks = surfaces * -(-pixels // 8)
+    groups = -(-blocks // (writer.width * writer.height))
+    return Strided(
+        writer.address,
+        (groups, writer.height, writer.width, 8, ATOM),
+        (writer.group_stride, writer.line, ATOM, writer.lane_stride, 1),
+    )

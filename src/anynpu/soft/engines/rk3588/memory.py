@@ -1,0 +1,135 @@
+"""Where tasks read and write: internal memory and the file's data sections, as strided views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ....native.memory import address_of
+from .elements import Address
+
+INTERNAL = 0
+"""The section number of internal memory."""
+
+SLACK = 1 << 20
+"""Bytes that hardware may touch behind internal memory: it moves whole groups of channels."""
+
+_TAIL = 4096
+"""Bytes that it may read behind a constant; they count as zero."""
+
+
+@dataclass(frozen=True)
+class Strided:
+    """An array of bytes in memory: `strides` are bytes and may be negative."""
+
+    address: Address
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The first byte and the one behind the last, relative to the section's start."""
+        low = high = self.address.offset
+        for count, stride in zip(self.shape, self.strides, strict=True):
+            reach = (count - 1) * stride
+            low, high = low + min(reach, 0), high + max(reach, 0)
+        return low, high + 1
+
+
+class MemoryMap:
+    """What addresses a model's tasks may use; finds out how much internal memory they need.
+
+    `sections` are the file's data sections by number, as byte arrays that aren't copied unless a
+    task reads behind their end. Tasks write those in `written`: every context has its own copy.
+    """
+
+    def __init__(
+        self,
+        internal_bytes: int,
+        sections: Mapping[int, NDArray[np.uint8]],
+        written: frozenset[int] = frozenset(),
+    ) -> None:
+        self._internal_bytes = internal_bytes
+        self.written = written
+        self.needed_bytes = internal_bytes
+        self._sections = dict(sections)
+
+    @property
+    def sections(self) -> Mapping[int, NDArray[np.uint8]]:
+        return self._sections
+
+    def check(self, view: Strided, writes: bool = False) -> None:
+        """Raise `ModelError` if a view leaves the memory it lies in."""
+        low, high = view.extent
+        section = view.address.section
+        if section == INTERNAL:
+            if low < 0 or high > self._internal_bytes + SLACK:
+                raise ModelError(
+                    f"bytes {low} to {high} of internal memory are used, which has "
+                    f"{self._internal_bytes}"
+                )
+            self.needed_bytes = max(self.needed_bytes, high)
+            return
+        if writes and section not in self.written:
+            raise ModelError(f"data section {section} is written, which is constant")
+        self._reach(section, low, high)
+
+    def is_constant(self, section: int) -> bool:
+        """Whether no task writes there."""
+        return section != INTERNAL and section not in self.written
+
+    def constant(self, address: Address, count: int) -> NDArray[np.uint8]:
+        """`count` bytes of a constant, as a view."""
+        self._reach(address.section, address.offset, address.offset + count)
+        return self._sections[address.section][address.offset : address.offset + count]
+
+    def _reach(self, section: int, low: int, high: int) -> None:
+        data = self._sections.get(section)
+        size = 0 if data is None else data.size
+        if data is None or low < 0 or high > size + _TAIL:
+            raise ModelError(
+                f"bytes {low} to {high} of data section {section} are read, which has {size}"
+            )
+        if high > size:
+            self._sections[section] = np.concatenate([data, np.zeros(_TAIL, np.uint8)])
+
+
+class Memory:
+    """One context's internal memory together with the constants; views are made without checks.
+
+    `MemoryMap.check` has seen every view when the model was decoded. The sections in `written` are
+    copied. One thread at a time.
+    """
+
+    def __init__(
+        self,
+        internal: NDArray[np.uint8],
+        sections: Mapping[int, NDArray[np.uint8]],
+        written: frozenset[int] = frozenset(),
+    ) -> None:
+        copies = {number: sections[number].copy() for number in written}
+        self._arrays = {**sections, **copies, INTERNAL: internal}
+
+    def view(self, view: Strided, writeable: bool = False) -> NDArray[np.uint8]:
+        """The bytes of a view, in place."""
+        array = self._arrays[view.address.section]
+        result: NDArray[Any] = np.lib.stride_tricks.as_strided(
+            array[view.address.offset :], view.shape, view.strides, writeable=writeable
+        )
+        return result
+
+    def bytes(self, address: Address, count: int) -> NDArray[np.uint8]:
+        """`count` bytes in place, from an address on."""
+        result: NDArray[np.uint8] = self._arrays[address.section][
+            address.offset : address.offset + count
+        ]
+        return result
+
+    def pointer(self, address: Address) -> int:
+        """The address of a byte, for C."""
+        return address_of(self._arrays[address.section]) + address.offset

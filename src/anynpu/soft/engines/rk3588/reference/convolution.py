@@ -1,0 +1,148 @@
+"""The convolution: an exact integer sum, or one in float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory import Memory
+from ..rounding import ROUNDING
+from ..tasks import Convolution, Image, InputConversion
+from ..weights import unpack_weights, widen
+from .dpu import operand_values
+from .features import read_features, read_image
+from .weights import effective_weights
+
+_EXACT = 1 << 24
+"""Whole numbers up to here are exact in float32, and so are sums that stay below."""
+
+_LARGEST_INPUT = 128
+_LARGEST_MATRIX = 1 << 24
+"""Elements that are laid out for one matrix product."""
+
+
+def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
+    """The accumulators (K, H, W): int64, or float32 for float elements."""
+    padded = _padded_input(memory, convolution)
+    weights = _weights(memory, convolution)
+    is_float = convolution.source.element.is_float
+    kind = np.float32 if is_float or _is_exact(weights, convolution) else np.float64
+    padded, weights = padded.astype(kind, copy=False), weights.astype(kind, copy=False)
+    if convolution.weights.layout.is_depthwise:
+        sums = _depthwise(padded, weights, convolution)
+    else:
+        sums = _dense(padded, weights, convolution)
+    return sums if is_float else sums.astype(np.int64)
+
+
+def _weights(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:
+    stored = convolution.weights
+    if stored.is_constant:
+        values = stored.values
+    else:
+        data = memory.bytes(stored.address, stored.layout.bytes)
+        values = unpack_weights(data, stored.layout)
+    offset = convolution.weight_offset
+    offsets = None if offset is None else operand_values(memory, offset, is_float=False)
+    return effective_weights(convolution, values, offsets)
+
+
+def _is_exact(weights: NDArray[np.float32], convolution: Convolution) -> bool:
+    """Whether no sum of products, in any order, leaves the whole numbers of float32."""
+    axes = (1, 2) if convolution.weights.layout.is_depthwise else (1, 2, 3)
+    largest = max(_LARGEST_INPUT, abs(convolution.padding_value))
+    return bool(np.abs(weights).sum(axes, dtype=np.float64).max() * largest < _EXACT)
+
+
+def _padded_input(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:
+    """The input as float32 (C, H, W), with zeros between pixels and padding on all sides."""
+    source = convolution.source
+    if isinstance(source, Image):
+        values = widen(read_image(memory, source), source.element)
+    else:
+        values = widen(read_features(memory, source), source.element)
+    # What lies behind the valid channels is arbitrary, and may be NaN.
+    values[convolution.valid_channels :] = 0
+    if convolution.conversion:
+        values = _converted(values, convolution.conversion)
+    values = _spread(values, convolution)
+    channels, height, width = values.shape
+    top, left = convolution.padding
+    layout = convolution.weights.layout
+    rows = _reach(convolution.height, layout.height, convolution.stride[0], convolution.dilation[0])
+    columns = _reach(
+        convolution.width, layout.width, convolution.stride[1], convolution.dilation[1]
+    )
+    shape = (channels, max(rows, height + top), max(columns, width + left))
+    padded = np.full(shape, convolution.padding_value, np.float32)
+    padded[:, top : top + height, left : left + width] = values
+    return padded
+
+
+def _reach(outputs: int, kernel: int, stride: int, dilation: int) -> int:
+    """How many inputs a row of outputs looks at."""
+    return (outputs - 1) * stride + (kernel - 1) * dilation + 1
+
+
+def _converted(values: NDArray[np.float32], how: InputConversion) -> NDArray[np.float32]:
+    result = np.empty_like(values)
+    for lane in range(4):
+        channel = values[lane::4].astype(np.int64)
+        if how.add_first:
+            channel = (channel + how.offsets[lane]) * how.scales[lane]
+        else:
+            channel = channel * how.scales[lane] + how.offsets[lane]
+        result[lane::4] = np.clip(ROUNDING.shift(channel, how.shifts[lane]), -128, 127)
+    return result
+
+
+def _spread(values: NDArray[np.float32], convolution: Convolution) -> NDArray[np.float32]:
+    """Rows and columns of the padding value between those of the input."""
+    rows, columns = convolution.inserted
+    if not (rows or columns):
+        return values
+    channels, height, width = values.shape
+    shape = (channels, (height - 1) * (rows + 1) + 1, (width - 1) * (columns + 1) + 1)
+    spread = np.full(shape, convolution.padding_value, np.float32)
+    spread[:, :: rows + 1, :: columns + 1] = values
+    return spread
+
+
+def _window(padded: NDArray[Any], convolution: Convolution, row: int, column: int) -> NDArray[Any]:
+    """What one weight of the kernels sees: (C, H, W) of the output's size."""
+    (step_y, step_x), (apart_y, apart_x) = convolution.stride, convolution.dilation
+    top, left = row * apart_y, column * apart_x
+    bottom = top + (convolution.height - 1) * step_y + 1
+    right = left + (convolution.width - 1) * step_x + 1
+    return padded[:, top:bottom:step_y, left:right:step_x]
+
+
+def _depthwise(
+    padded: NDArray[Any], weights: NDArray[Any], convolution: Convolution
+) -> NDArray[Any]:
+    sums = np.zeros((convolution.channels, convolution.height, convolution.width), padded.dtype)
+    for row in range(weights.shape[1]):
+        for column in range(weights.shape[2]):
+            window = _window(padded, convolution, row, column)
+            sums += window * weights[:, row, column, None, None]
+    return sums
+
+
+def _dense(padded: NDArray[Any], weights: NDArray[Any], convolution: Convolution) -> NDArray[Any]:
+    kernels, _, height, width = weights.shape
+    matrix = weights.reshape(kernels, -1)
+    sums = np.empty((kernels, convolution.height, convolution.width), padded.dtype)
+    rows = max(1, _LARGEST_MATRIX // (matrix.shape[1] * convolution.width))
+    for first in range(0, convolution.height, rows):
+        part = slice(first, first + rows)
+        seen = [
+            _window(padded, convolution, row, column)[:, part]
+            for row in range(height)
+            for column in range(width)
+        ]
+        columns = np.stack(seen, axis=1)
+        product = matrix @ columns.reshape(matrix.shape[1], -1)
+        sums[:, part] = product.reshape(kernels, -1, convolution.width)
+    return sums

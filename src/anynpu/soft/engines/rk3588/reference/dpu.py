@@ -1,0 +1,201 @@
+"""The DPU: stages, table, element-wise operation, output conversion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..elements import Element
+from ..memory import Memory
+from ..rounding import ROUNDING
+from ..tasks import Dpu, Elementwise, Features, LookupTable, Operation, Output, Stage
+from ..weights import Operand, StoredOperand, unpack_operands
+from .features import as_numbers, read_features
+
+_MINUS, _PLUS = 0, 1
+
+
+def process(memory: Memory, dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
+    """Accumulators or features (C, H, W), int64 or float32, to what is written.
+
+    That is (C, H, W) of the output's dtype, or (1, H, W) after a reduction.
+    """
+    for stage in (dpu.bs, dpu.bn):
+        if stage:
+            values = _stage(memory, stage, values, dpu.is_float)
+    if dpu.elementwise:
+        values = _elementwise(memory, dpu.elementwise, values, dpu.is_float)
+    if dpu.reduction:
+        reduce = np.max if dpu.reduction == "max" else np.min
+        reduced = np.asarray(reduce(values, axis=0, keepdims=True))
+        return reduced.astype(np.float16 if dpu.is_float else np.int8)
+    return convert(dpu.output, values, dpu.is_float)
+
+
+def _stage(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
+    if stage.multiply_first:
+        values = _multiply(memory, stage, values, is_float)
+        values = _add(memory, stage, values, is_float)
+    else:
+        values = _add(memory, stage, values, is_float)
+        values = _multiply(memory, stage, values, is_float)
+    if not is_float:
+        values = _shift(values, stage.shift_positive, stage.shift_negative)
+    if stage.relu:
+        values = np.maximum(values, 0)
+        if stage.limit is not None:
+            values = np.minimum(values, _number(stage.limit, is_float))
+    return values
+
+
+def operand_values(memory: Memory, operand: Operand, is_float: bool) -> Any:
+    """A number, or an array (C, 1, 1), in the arithmetic's own type."""
+    if isinstance(operand, np.ndarray):
+        return operand
+    if isinstance(operand, StoredOperand):
+        data = memory.bytes(operand.address, operand.block.bytes)
+        return unpack_operands(data, operand.block)[operand.part]
+    return _number(operand, is_float)
+
+
+def _number(value: float, is_float: bool) -> Any:
+    return np.float32(value) if is_float else np.int64(value)
+
+
+def _add(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
+    if stage.add is None:
+        return values
+    addend = operand_values(memory, stage.add, is_float)
+    result: NDArray[Any] = values - addend if stage.subtracts else values + addend
+    return result
+
+
+def _multiply(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
+    if stage.multiply is None:
+        return values
+    product: NDArray[Any] = values * operand_values(memory, stage.multiply, is_float)
+    return np.where(values < 0, product, values) if stage.multiply_negatives else product
+
+
+def _shift(values: NDArray[Any], positive: int, negative: int) -> NDArray[Any]:
+    if positive == negative:
+        return ROUNDING.shift(values, positive)
+    return np.where(values < 0, ROUNDING.shift(values, negative), ROUNDING.shift(values, positive))
+
+
+def _elementwise(
+    memory: Memory, stage: Elementwise, values: NDArray[Any], is_float: bool
+) -> NDArray[Any]:
+    if stage.table:
+        values = look_up(stage.table, values, is_float)
+    if stage.operation:
+        operand = _operand(memory, stage, is_float)
+        values = _operate(stage.operation, values, operand)
+        if stage.product_shift:
+            values = ROUNDING.shift(values, stage.product_shift)
+    if stage.relu:
+        values = np.maximum(values, 0)
+        if stage.limit is not None:
+            values = np.minimum(values, _number(stage.limit, is_float))
+    return values
+
+
+def _operand(memory: Memory, stage: Elementwise, is_float: bool) -> Any:
+    source = stage.operand
+    if not isinstance(source, Features):
+        return _number(0 if source is None else source, is_float)
+    values = as_numbers(read_features(memory, source), source.element)
+    if how := stage.conversion:
+        values = ROUNDING.shift((values + how.offset) * how.scale, how.shift)
+    return values
+
+
+def _operate(operation: Operation, values: NDArray[Any], operand: Any) -> NDArray[Any]:
+    result: NDArray[Any]
+    match operation:
+        case Operation.PRELU:
+            result = np.where(values < 0, values * operand, values)
+        case Operation.ABS:
+            result = np.abs(values)
+        case Operation.NEGATE:
+            result = -values
+        case Operation.FLOOR:
+            result = np.floor(values)
+        case Operation.CEIL:
+            result = np.ceil(values)
+        case _:
+            result = _BINARY[operation](values, operand)
+    return result
+
+
+_BINARY: dict[Operation, np.ufunc] = {
+    Operation.MAX: np.maximum,
+    Operation.MIN: np.minimum,
+    Operation.ADD: np.add,
+    Operation.SUBTRACT: np.subtract,
+    Operation.DIVIDE: np.divide,
+    Operation.MULTIPLY: np.multiply,
+}
+
+
+def look_up(table: LookupTable, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
+    """Interpolated values: int64, or exact in float64 and then float32."""
+    x = values.astype(np.float64)
+    low = _interpolate(table.negative, x, table.negative_start, table.steps[_MINUS])
+    high = _interpolate(table.positive, x, table.positive_start, table.steps[_PLUS])
+    y = np.where(x < 0, low, high)
+    slopes = [slope * 2.0**-shift for slope, shift in zip(table.slopes, table.shifts, strict=True)]
+    below = table.negative[0] + (x - table.negative_start) * slopes[_MINUS]
+    above = table.positive[-1] + (x - table.positive_end) * slopes[_PLUS]
+    y = np.where(x < table.negative_start, below, y)
+    y = np.where(x > table.positive_end, above, y)
+    return y.astype(np.float32) if is_float else ROUNDING.integer(y).astype(np.int64)
+
+
+def _interpolate(
+    entries: NDArray[np.float64], x: NDArray[np.float64], start: int, step: int
+) -> NDArray[np.float64]:
+    place = (x - start) * 2.0**-step
+    # NaN finds the first entry, and stays NaN through the fraction.
+    index = np.nan_to_num(np.clip(np.floor(place), 0, entries.size - 2)).astype(np.int64)
+    fraction = np.clip(place - index, 0, 1)
+    left = entries[index]
+    between: NDArray[np.float64] = left + (entries[index + 1] - left) * fraction
+    return between
+
+
+def convert(output: Output, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
+    """Results to the element that is written."""
+    element = output.element
+    if not is_float:
+        if element is Element.FLOAT16:
+            return _rounded(values.astype(np.float64) * output.factor, element)
+        scaled = ROUNDING.shift(values * output.scale, output.shift) + output.offset
+        return _saturated(scaled, element)
+    values = values.astype(np.float32, copy=False)
+    if element is Element.BFLOAT16:
+        return round_to_bfloat(values)
+    if element.is_float:
+        return _rounded(values * np.float32(output.factor), element)
+    if element is Element.INT8:
+        values = ROUNDING.integer(values * output.factor) + output.offset
+        return _saturated(values, element)
+    return _saturated(ROUNDING.integer(values.astype(np.float64)), element)
+
+
+def _rounded(values: NDArray[Any], element: Element) -> NDArray[Any]:
+    return values.astype(element.dtype)
+
+
+def _saturated(values: NDArray[Any], element: Element) -> NDArray[Any]:
+    limits = np.iinfo(element.dtype)
+    clipped: NDArray[Any] = np.nan_to_num(np.clip(values, limits.min, limits.max))
+    return clipped.astype(element.dtype)
+
+
+def round_to_bfloat(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The upper halves of float32 words, ties to even."""
+    words = np.ascontiguousarray(values).view(np.uint32)
+    return ((words + 0x7FFF + (words >> 16 & 1)) >> 16).astype(np.uint16)

@@ -1,0 +1,38 @@
+"""One task, from memory to memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..memory import Memory
+from ..tasks import ConvolutionTask, CopyTask, ElementwiseTask, PoolingTask, Task
+from .convolution import convolve
+from .dpu import process
+from .features import as_numbers, read_atoms, read_features
+from .pooling import pool
+from .writer import write_atoms, write_channels
+
+
+def run_task(memory: Memory, task: Task) -> None:
+    """Compute what a task describes. Infinities and NaN are results, not warnings."""
+    with np.errstate(all="ignore"):
+        match task:
+            case ConvolutionTask():
+                sums = convolve(memory, task.convolution)
+                write_channels(memory, task.writer, process(memory, task.dpu, sums))
+            case ElementwiseTask():
+                values = as_numbers(read_features(memory, task.source), task.source.element)
+                write_channels(memory, task.writer, process(memory, task.dpu, values))
+            case CopyTask():
+                _copy(memory, task)
+            case PoolingTask():
+                write_channels(memory, task.writer, pool(memory, task))
+
+
+def _copy(memory: Memory, task: CopyTask) -> None:
+    atoms = read_atoms(memory, task.source)
+    rows, columns = task.repeats
+    if (rows, columns) != (1, 1):
+        # The copies below one another are so many more surfaces for the writer.
+        atoms = np.concatenate([atoms.repeat(columns, axis=2)] * rows)
+    write_atoms(memory, task.writer, atoms)

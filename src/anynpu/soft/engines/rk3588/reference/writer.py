@@ -1,0 +1,82 @@
+"""Where results go: each writer is a rearrangement of atoms into one or more views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..layout import ATOM, target_views
+from ..memory import Memory, Strided
+from ..tasks import (
+    AtomTransposer,
+    BlockWriter,
+    DenseWriter,
+    PackedWriter,
+    PhaseWriter,
+    PixelTransposer,
+    Writer,
+)
+from .features import pack_atoms
+
+
+def write_channels(memory: Memory, writer: Writer, values: NDArray[Any]) -> None:
+    """Write (C, H, W) of the output's dtype."""
+    if isinstance(writer, DenseWriter):
+        target = memory.view(Strided(writer.address, (values.nbytes,), (1,)), writeable=True)
+        target[...] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        return
+    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else ATOM
+    padding = writer.padding if isinstance(writer, BlockWriter | PhaseWriter) else 0
+    write_atoms(memory, writer, pack_atoms(values, atom // values.itemsize, padding))
+
+
+def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> None:
+    """Write atoms (surfaces, height, width, bytes)."""
+    surfaces, height, width, atom = atoms.shape
+    views = target_views(writer, (surfaces, height, width, atom))
+    targets = [memory.view(view, writeable=True) for view in views]
+    match writer:
+        case BlockWriter():
+            stream = atoms.reshape(surfaces, writer.height, writer.width, atom)
+            for place, target in enumerate(targets):
+                first = place * writer.group
+                target[...] = stream[first : first + len(target)]
+        case AtomTransposer():
+            targets[0][...] = atoms.transpose(2, 0, 1, 3)
+        case PixelTransposer():
+            targets[0][...] = _transposed(writer, atoms, targets[0].shape)
+        case PackedWriter():
+            kept = atoms[..., : writer.atom_bytes].reshape(-1)
+            targets[0][...] = kept[: len(targets[0])]
+        case _:
+            targets[0][...] = atoms
+
+
+def _transposed(
+    writer: PixelTransposer, atoms: NDArray[np.uint8], shape: tuple[int, ...]
+) -> NDArray[np.uint8]:
+    surfaces, height, width, _ = atoms.shape
+    if writer.element_size == 1:
+        pixels = _filled_up(atoms.reshape(1, -1, ATOM), ATOM)
+        squares: NDArray[np.uint8] = pixels.reshape(-1, ATOM, ATOM).transpose(0, 2, 1)
+        return squares.reshape(shape)
+    lanes = ATOM // 2
+    pixels = _filled_up(atoms.reshape(surfaces, height * width, ATOM), lanes)
+    if writer.element_size == 2:
+        halves = np.ascontiguousarray(pixels).view(np.uint16).reshape(-1, lanes, lanes)
+        blocks = np.ascontiguousarray(halves.transpose(0, 2, 1)).view(np.uint8)
+    else:
+        blocks = np.ascontiguousarray(pixels)
+    per_group = shape[1] * shape[2]
+    return _filled_up(blocks.reshape(1, -1, lanes * ATOM), per_group).reshape(shape)
+
+
+def _filled_up(rows: NDArray[np.uint8], multiple: int) -> NDArray[np.uint8]:
+    """(A, N, B) with zeros behind, so that N is a multiple."""
+    outer, count, size = rows.shape
+    missing = -count % multiple
+    if not missing:
+        return rows
+    return np.concatenate([rows, np.zeros((outer, missing, size), np.uint8)], axis=1)

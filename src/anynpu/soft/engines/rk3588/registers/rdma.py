@@ -1,0 +1,90 @@
+"""DPU_RDMA: reads the DPU's input and operands."""
+
+from __future__ import annotations
+
+from .fields import Register, bits
+
+
+class RdmaWidth(Register, number=0x500C, title="RDMA_DATA_CUBE_WIDTH"):
+    WIDTH = bits(0, 12)
+
+
+class RdmaHeight(Register, number=0x5010, title="RDMA_DATA_CUBE_HEIGHT"):
+    HEIGHT = bits(0, 12)
+    EW_LINE_NOTCH_ADDR = bits(16, 28)
+
+
+class RdmaChannel(Register, number=0x5014, title="RDMA_DATA_CUBE_CHANNEL"):
+    CHANNEL = bits(0, 12)
+
+
+class RdmaSource(Register, number=0x5018, title="RDMA_SRC_BASE_ADDR"):
+    SRC_BASE_ADDR = bits(0, 31)
+
+
+class RdmaBs(Register, number=0x501C, title="RDMA_BRDMA_CFG"):
+    DATA_USE = bits(1, 4, only=(0, 1, 2, 3, 4, 5, 6, 7))
+
+
+class RdmaBsAddress(Register, number=0x5020, title="RDMA_BS_BASE_ADDR"):
+    BASE_ADDR = bits(0, 31)
+
+
+class RdmaBn(Register, number=0x5028, title="RDMA_NRDMA_CFG"):
+    DATA_USE = bits(1, 4, only=(0, 1, 4, 5))
+
+
+class RdmaBnAddress(Register, number=0x502C, title="RDMA_BN_BASE_ADDR"):
+    BASE_ADDR = bits(0, 31)
+
+
+class RdmaEw(Register, number=0x5034, title="RDMA_ERDMA_CFG"):
+    DISABLE = bits(0)
+    OV4K_BYPASS = bits(1)
+    DATA_SIZE = bits(2, 3)
+    NONALIGN = bits(28, only=(0,))
+    SURF_MODE = bits(29, only=(0,))
+    DATA_MODE = bits(30, 31, only=(0, 1, 2))
+
+
+class RdmaEwAddress(Register, number=0x5038, title="RDMA_EW_BASE_ADDR"):
+    BASE_ADDR = bits(0, 31)
+
+
+class RdmaEwSurfaceStride(Register, number=0x5040, title="RDMA_EW_SURF_STRIDE"):
+    EW_SURF_STRIDE = bits(0, 31)
+
+
+class RdmaFeatureMode(Register, number=0x5044, title="RDMA_FEATURE_MODE_CFG"):
+    FLYING_MODE = bits(0)
+    CONV_MODE = bits(1, 2)
+    MRDMA_FP16TOFP32_EN = bits(3)
+    MRDMA_DISABLE = bits(4)
+    PROC_PRECISION = bits(5, 7)
+    COMB_USE = bits(8, 10, only=(0, 3, 5))
+    BURST_LEN = bits(11, 14)
+    IN_PRECISION = bits(15, 17, only=(0, 1, 2, 3, 4, 5))
+
+
+class RdmaSourceDma(Register, number=0x5048, title="RDMA_SRC_DMA_CFG"):
+    KERNEL_WIDTH = bits(0, 2)
+    KERNEL_HEIGHT = bits(3, 5)
+    KERNEL_STRIDE_WIDTH = bits(6, 8)
+    KERNEL_STRIDE_HEIGHT = bits(9, 11)
+    UNPOOLING_EN = bits(12)
+    POOLING_METHOD = bits(13, only=(0,))
+    LINE_NOTCH_ADDR = bits(19, 31)
+
+
+class RdmaSurfaceNotch(Register, number=0x504C, title="RDMA_SURF_NOTCH"):
+    SURF_NOTCH_ADDR = bits(0, 31)
+
+
+class RdmaPad(Register, number=0x5064, title="RDMA_PAD_CFG"):
+    PAD_LEFT = bits(0, 2, only=(0,))
+    PAD_TOP = bits(4, 6, only=(0,))
+    PAD_VALUE = bits(16, 31)
+
+
+class RdmaEwSurfaceNotch(Register, number=0x506C, title="RDMA_EW_SURF_NOTCH"):
+    EW_SURF_NOTCH = bits(0, 31)

@@ -1,0 +1,347 @@
+"""What one hardware task computes, resolved: no registers, no addresses left to find.
+
+Everything here is immutable and shared between contexts and threads. Shapes are (channels, height,
+width); strides are bytes; an *atom* is what one pixel takes in one channel block (NC1HWC2's C2
+elements): 16 bytes, or 8 on RK3566 and RK3568. A *surface* is one channel block of all pixels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .elements import Address, Element
+from .weights import Operand, Weights
+
+TABLE_ENTRIES = 513
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features in channel blocks: lane c % lanes of surface c // lanes.
+
+    `line` and `surface` are the distances between rows and between channel blocks; both may be
+    negative. Where `odd` is set, surfaces 1, 3, 5... lie there and `address` holds 0, 2, 4...
+    """
+
+    address: Address
+    element: Element
+    channels: int
+    height: int
+    width: int
+    line: int
+    surface: int
+    atom: int
+    odd: Address | None = None
+
+    @property
+    def lanes(self) -> int:
+        return self.atom // self.element.size
+
+    @property
+    def surfaces(self) -> int:
+        return -(-self.channels // self.lanes)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.channels, self.height, self.width
+
+
+@dataclass(frozen=True)
+class Image:
+    """A picture with its channels side by side: height rows of width * channels elements."""
+
+    address: Address
+    element: Element
+    channels: int
+    height: int
+    width: int
+    line: int
+
+
+@dataclass(frozen=True)
+class InputConversion:
+    """clip8((x + offset) * scale >> shift), or x * scale + offset first; each by channel % 4."""
+
+    add_first: bool
+    offsets: tuple[int, int, int, int]
+    scales: tuple[int, int, int, int]
+    shifts: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution, dense or depthwise: an exact integer sum, or one in float32.
+
+    Between input pixels `inserted` rows and columns of the padding value go first (a transposed
+    convolution; kernels are stored flipped). Padding at the bottom and right follows from the
+    output's size. Channels from `valid_channels` on count as zero. `weight_offset`, a number or an
+    array (K, 1, 1), is added to every weight of a kernel.
+    """
+
+    source: Features | Image
+    valid_channels: int
+    conversion: InputConversion | None
+    weights: Weights
+    inserted: tuple[int, int]
+    padding: tuple[int, int]
+    padding_value: float
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    weight_offset: Operand | None
+    channels: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The DPU's first (BS) or second (BN) stage: add and multiply, shift, ReLU, upper limit.
+
+    BS adds first, BN multiplies first; with `subtracts` the first number is taken away.
+    `multiply_negatives` leaves positive values as they are (PReLU). Integers are shifted right
+    after that, positive and negative ones by their own number of bits.
+    """
+
+    add: Operand | None
+    subtracts: bool
+    multiply: Operand | None
+    multiply_first: bool
+    multiply_negatives: bool
+    shift_positive: int
+    shift_negative: int
+    relu: bool
+    limit: float | None
+
+
+@dataclass(frozen=True)
+class LookupTable:
+    """Two tables of 513 entries, one for negative values and one for the others.
+
+    Between entries, 2^`steps` apart, values are interpolated. Below `negative_start` and above
+    `positive_end` straight lines go on from the outermost entries, with slopes `slope` / 2^`shift`.
+    """
+
+    negative: NDArray[np.float64]
+    positive: NDArray[np.float64]
+    negative_start: int
+    positive_start: int
+    positive_end: int
+    steps: tuple[int, int]
+    slopes: tuple[int, int]
+    shifts: tuple[int, int]
+
+
+class Operation(Enum):
+    """What the element-wise stage does; the value is EW_ALU_ALGO's, but for MULTIPLY and PRELU."""
+
+    MAX = 0
+    MIN = 1
+    ADD = 2
+    DIVIDE = 3
+    SUBTRACT = 4
+    ABS = 5
+    NEGATE = 6
+    FLOOR = 7
+    CEIL = 8
+    MULTIPLY = 16
+    PRELU = 17
+
+
+@dataclass(frozen=True)
+class OperandConversion:
+    """(e + offset) * scale, shifted right with rounding."""
+
+    offset: int
+    scale: int
+    shift: int
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """The DPU's third stage: the table, then an operation with a second operand, then ReLU.
+
+    The operand is a number, features of the same shape, one pixel for all, or one number in memory
+    (features of one channel and one pixel).
+    """
+
+    table: LookupTable | None
+    operation: Operation | None
+    operand: float | Features | None
+    conversion: OperandConversion | None
+    product_shift: int
+    relu: bool
+    limit: float | None
+
+
+@dataclass(frozen=True)
+class Output:
+    """The conversion to the element that is written.
+
+    Integers to integers: round(x * scale >> shift) + offset, saturated. Everything else is
+    multiplied by `factor` and rounded.
+    """
+
+    element: Element
+    scale: int
+    shift: int
+    offset: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Dpu:
+    """The stages between accumulator or memory and the writer, None where bypassed.
+
+    `reduction` takes the least ("min") or greatest ("max") value of all channels instead of an
+    output conversion.
+    """
+
+    is_float: bool
+    bs: Stage | None
+    bn: Stage | None
+    elementwise: Elementwise | None
+    reduction: str | None
+    output: Output
+
+
+@dataclass(frozen=True)
+class BlockWriter:
+    """Channel blocks: surface s at (s // group) * group_stride + (s % group) * surface.
+
+    Pixels form one linear stream that is broken into `height` rows of `width`.
+    """
+
+    address: Address
+    height: int
+    width: int
+    line: int
+    surface: int
+    group: int
+    group_stride: int
+    atom: int
+    padding: int
+
+
+@dataclass(frozen=True)
+class PhaseWriter:
+    """Every n-th pixel of every m-th row: rows `line` apart, pixels `pixel`, surfaces `surface`.
+
+    A pixel has `atom` bytes of a surface.
+    """
+
+    address: Address
+    line: int
+    pixel: int
+    surface: int
+    atom: int
+    padding: int
+
+
+@dataclass(frozen=True)
+class AtomTransposer:
+    """Atoms (surface, row, column) go to surface *column*, row *surface*, column *row*."""
+
+    address: Address
+    line: int
+    surface: int
+
+
+@dataclass(frozen=True)
+class PixelTransposer:
+    """Turns lanes into pixels: blocks of as many pixels as lanes are transposed.
+
+    For `element_size` 2, eight pixels of a surface become eight atoms, `lane_stride` apart; blocks
+    follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
+    places get the eight pixels as they are. For 1, sixteen pixels become two rows, `line` apart,
+    of eight atoms.
+    """
+
+    address: Address
+    element_size: int
+    height: int
+    width: int
+    line: int
+    lane_stride: int
+    group_stride: int
+
+
+@dataclass(frozen=True)
+class PackedWriter:
+    """The first `atom_bytes` of every atom side by side, `limit` bytes at most."""
+
+    address: Address
+    atom_bytes: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class DenseWriter:
+    """One element a pixel, side by side: what a reduction over channels gives."""
+
+    address: Address
+
+
+Writer = BlockWriter | PhaseWriter | AtomTransposer | PixelTransposer | PackedWriter | DenseWriter
+
+
+@dataclass(frozen=True)
+class Task:
+    """`index` is its place in the file's list of tasks, `node` that of its node in the graph."""
+
+    index: int
+    node: int
+
+
+@dataclass(frozen=True)
+class ConvolutionTask(Task):
+    convolution: Convolution
+    dpu: Dpu
+    writer: Writer
+
+
+@dataclass(frozen=True)
+class ElementwiseTask(Task):
+    """The DPU on features from memory."""
+
+    source: Features
+    dpu: Dpu
+    writer: Writer
+
+
+@dataclass(frozen=True)
+class CopyTask(Task):
+    """Moves atoms without looking into them.
+
+    `repeats` (rows, columns): each pixel is repeated so many times in its row, and the surface so
+    often as one more surface.
+    """
+
+    source: Features
+    repeats: tuple[int, int]
+    writer: Writer
+
+
+class PoolingMethod(Enum):
+    AVERAGE = 0
+    MAX = 1
+    MIN = 2
+
+
+@dataclass(frozen=True)
+class PoolingTask(Task):
+    """`reciprocals` of height and width multiply an average's sum: integers / 2^16 for int8."""
+
+    source: Features
+    method: PoolingMethod
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    padding_value: float
+    reciprocals: tuple[float, float]
+    height: int
+    width: int
+    writer: BlockWriter

@@ -1,0 +1,124 @@
+"""`anynpu inspect`: compiled files, soft ones, and files that are neither."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anynpu.cli import main
+from anynpu.soft.formats.rknn import write_soft
+
+from ..soft.formats.compiled_file import micro_file, standard_file
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Path:
+    file = tmp_path / "net.rknn"
+    file.write_bytes(standard_file())
+    return file
+
+
+def described(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    assert main(["inspect", str(file), "--json", *options]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_compiled_file_as_json(compiled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = described(compiled, capsys)
+    assert (found["kind"], found["target"], found["npu"]) == ("compiled", "rk3588", "RKNPU v2")
+    assert (found["toolkit"], found["custom_string"]) == ("2.3.2", "mine")
+    assert found["memory"] == {"weight": 64, "internal": 4096, "extra": 0}
+    (graph,) = found["graphs"]
+    assert "layers" not in graph
+    (source,), (target,) = graph["inputs"], graph["outputs"]
+    assert (source["name"], source["shape"], source["mean"]) == ("x", [1, 16, 2, 2], [1, 2, 3, 1])
+    assert (target["scale"], target["zero_point"]) == ([0.25], [4])
+
+
+def test_a_compiled_file_as_a_table(compiled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(compiled), "--layers"]) == 0
+    shown = capsys.readouterr().out
+    for word in ("rk3588 (RKNPU v2)", "2.3.2(compiler version", "mine", "1x16x2x2", "Conv:conv0"):
+        assert word in shown
+
+
+def test_why_a_graph_is_not_run(compiled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graphs = described(compiled, capsys, "--layers")["graphs"]
+    assert graphs[0]["problem"]
+    assert {layer["runs_on"] for layer in graphs[0]["layers"]} == {"-"}
+    assert main(["inspect", str(compiled), "--layers"]) == 0
+    assert "The soft NPU can't run this graph" in capsys.readouterr().out
+
+
+def test_who_runs_each_layer(
+    compiled_sample: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = described(compiled_sample("rk3588/op_gemm_i8"), capsys, "--layers")
+    (graph,) = found["graphs"]
+    assert graph["problem"] == ""
+    devices = [layer["device"] for layer in graph["layers"]]
+    assert devices == ["edge", "NPU", "NPU", "CPU", "edge"]
+    runs = [layer["runs_on"] for layer in graph["layers"]]
+    assert (runs[0], runs[3], runs[4]) == ("-", "ONNX Runtime", "-")
+    assert not {"-", "ONNX Runtime"} & {*runs[1:3]}
+
+
+def test_a_small_chip_s_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "micro.rknn"
+    file.write_bytes(micro_file())
+    found = described(file, capsys)
+    assert (found["target"], found["container"]) == ("rv1106", 0x1004)
+
+
+def test_a_soft_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "soft.rknn"
+    file.write_bytes(
+        write_soft(
+            b"onnx", target="rk3566", toolkit="t", inputs=[("[x]", (1, 2))], outputs=[("y", (3,))]
+        )
+    )
+    found = described(file, capsys)
+    assert (found["kind"], found["target"]) == ("soft", "rk3566")
+    assert main(["inspect", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "an ONNX file for the soft NPU" in shown
+    assert "[x]" in shown
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"CYPTRKNN" + bytes(200), "encrypted"),
+        (b"\x08\x07onnx" + bytes(200), "neither a .rknn nor a .nb file"),
+        (b"", "neither a .rknn nor a .nb file"),
+        (standard_file()[:-3], "truncated"),
+    ],
+)
+def test_other_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, problem: str
+) -> None:
+    file = tmp_path / "other"
+    file.write_bytes(data)
+    assert main(["inspect", str(file)]) == 1
+    error = capsys.readouterr().err
+    assert any(word in error for word in problem.split("|"))
+
+
+def test_it_needs_no_onnx_runtime(compiled: Path) -> None:
+    """A board or a bare machine has the reader's packages only."""
+    program = (
+        "import sys; sys.modules['onnxruntime'] = sys.modules['onnx'] = None\n"
+        "from anynpu.cli import main\n"
+        f"sys.exit(main(['inspect', {str(compiled)!r}, '--layers']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "Conv:conv0" in done.stdout) == (0, True), done.stderr

@@ -1,0 +1,176 @@
+"""CPU nodes: dequantise, compute, quantise, against NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anynpu
+from anynpu.soft.engines.compiled.buffers import TensorBuffer
+from anynpu.soft.engines.compiled.cpu_nodes import CpuNode, Move, prepare_cpu_node
+from anynpu.soft.formats.rknn.model import Node, Tensor, TensorKind
+
+from .parts import blocked, cpu_node, model_of, plain
+
+SHAPE = (1, 4, 6, 6)
+OUT = 8192
+REAL = np.random.default_rng(3).normal(0, 1, SHAPE).astype(np.float32).round(2)
+
+
+def compute(
+    node: Node, tensors: list[Tensor], given: np.ndarray, **constants: np.ndarray
+) -> np.ndarray:
+    """Run a node from its first input to its first output, as real values."""
+    model = model_of(tensors, node, constants)
+    memory = np.zeros(1 << 16, np.uint8)
+    graph = model.graphs[0]
+    source, target = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    put(memory, source, given)
+    prepare_cpu_node(model, graph, node).bind(memory)()
+    return real_of(memory, target)
+
+
+def put(memory: np.ndarray, tensor: Tensor, real: np.ndarray) -> None:
+    q = tensor.quantization
+    held = real if q is None else np.clip(np.rint(real / q.scale) + q.zero_point, -128, 127)
+    TensorBuffer(memory, tensor).write(held.astype(np.float32 if q is None else np.int8))
+
+
+def real_of(memory: np.ndarray, tensor: Tensor) -> np.ndarray:
+    buffer = TensorBuffer(memory, tensor)
+    held: np.ndarray = np.empty(tensor.shape, buffer.array.dtype)
+    buffer.read(held)
+    q = tensor.quantization
+    if q is not None:
+        held = (held.astype(np.float32) - q.zero_point) * np.float32(q.scale)
+    return held
+
+
+def constant(name: str, data: np.ndarray) -> Tensor:
+    return plain(name, data.shape, data.dtype, kind=TensorKind.OPERAND)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    powers: np.ndarray = np.exp(x - x.max(axis=1, keepdims=True))
+    shares: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
+    return shares
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "reference"),
+    [
+        ("Exp", {}, np.exp),
+        ("Erf", {}, np.vectorize(math.erf)),
+        ("Abs", {}, np.abs),
+        ("exDataConvert", {}, lambda x: x),
+        ("exSoftmax13", {"axis": 1}, softmax),
+        ("Transpose", {"perm": [0, 2, 3, 1]}, lambda x: x.transpose(0, 2, 3, 1)),
+        ("ArgMax", {"axis": 1, "keepdims": 1}, lambda x: x.argmax(axis=1)[:, None]),
+        (
+            "SpaceToDepth",
+            {"blocksize": 2},
+            lambda x: x.reshape(1, 4, 3, 2, 3, 2).transpose(0, 3, 5, 1, 2, 4).reshape(1, 16, 3, 3),
+        ),
+        ("ReduceMax", {"axes": [1], "keepdims": 1}, lambda x: x.max(axis=1, keepdims=True)),
+        ("Cast", {"to": 6}, np.trunc),
+    ],
+)
+def test_operators_of_one_input(
+    op_type: str, attributes: dict[str, Any], reference: Callable[[Any], Any]
+) -> None:
+    expected = reference(REAL.astype(np.float16).astype(np.float32))
+    tensors = [plain("x", SHAPE), plain("y", expected.shape, offset=OUT)]
+    found = compute(cpu_node(op_type, (0,), (1,), **attributes), tensors, REAL)
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-3)
+
+
+def test_int8_in_and_out() -> None:
+    x = blocked("x", SHAPE, 16, scale=(0.02,), zero_point=(5,))
+    y = plain("y", SHAPE, np.int8, offset=OUT, scale=(0.05,), zero_point=(-100,))
+    held = np.clip(np.rint(REAL / np.float32(0.02)) + 5, -128, 127)
+    expected = np.rint(np.exp((held - 5) * np.float32(0.02)) / 0.05) - 100
+    found = compute(cpu_node("Exp", (0,), (1,)), [x, y], REAL)
+    np.testing.assert_allclose(found / 0.05 - 100, np.clip(expected, -128, 127), atol=1e-3)
+
+
+def test_operands_of_the_file_and_scratch_buffers() -> None:
+    """Slice with its bounds as constants, a left-out operand, and a buffer nobody needs."""
+    bounds = {
+        "starts": np.array([1, 0]),
+        "ends": np.array([3, 6]),
+        "axes": np.array([1, 3]),
+        "steps": np.array([1, 2]),
+    }
+    tensors = [plain("x", SHAPE), plain("y", (1, 2, 6, 3), offset=OUT)]
+    tensors += [constant(name, data) for name, data in bounds.items()]
+    tensors.append(plain("x_exSecondary", SHAPE, offset=2 * OUT))
+    node = cpu_node("Slice", (0, 2, 3, 4, 5, 6), (1,))
+    found = compute(node, tensors, REAL, **bounds)
+    np.testing.assert_array_equal(found, REAL[:, 1:3, :, ::2].astype(np.float16))
+
+
+def test_resize_takes_the_compiler_s_own_attributes() -> None:
+    scales = {"sc": np.array([1, 1, 2, 2], np.float32)}
+    placeholder = plain("empty_placeholder_0", (1,), np.float32, kind=TensorKind.OPERAND)
+    tensors = [plain("x", SHAPE), plain("y", (1, 4, 12, 12), offset=OUT)]
+    tensors += [placeholder, constant("sc", scales["sc"])]
+    options = {"coordinate_transformation_mode": "align_corners", "mode": "linear"}
+    node = cpu_node("Resize", (0, 2, 3), (1,), options=options)
+    found = compute(node, tensors, REAL, empty_placeholder_0=np.zeros(1, np.float32), **scales)
+    corners = (slice(None), slice(None), slice(None, None, 11), slice(None, None, 11))
+    ends = (slice(None), slice(None), slice(None, None, 5), slice(None, None, 5))
+    np.testing.assert_array_equal(found[corners], REAL[ends].astype(np.float16))
+
+
+def test_two_activations() -> None:
+    other = plain("b", SHAPE, offset=4096)
+    model = model_of([plain("a", SHAPE), other, plain("y", SHAPE, offset=OUT)])
+    memory = np.zeros(1 << 16, np.uint8)
+    graph = model.graphs[0]
+    put(memory, graph.tensors[0], REAL)
+    put(memory, graph.tensors[1], -REAL)
+    prepare_cpu_node(model, graph, cpu_node("Min", (0, 1), (2,))).bind(memory)()
+    expected = np.minimum(REAL, -REAL).astype(np.float16)
+    np.testing.assert_array_equal(real_of(memory, graph.tensors[2]), expected)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_reshape_moves_bytes_where_they_mean_the_same(same: bool) -> None:
+    x = blocked("x", SHAPE, 16, scale=(0.02,), zero_point=(5,))
+    scale = 0.02 if same else 0.04
+    y = plain("y", (1, 144), np.int8, offset=OUT, scale=(scale,), zero_point=(5,))
+    shape = constant("s", np.array([1, 144]))
+    node = cpu_node("Reshape", (0, 2), (1,))
+    model = model_of([x, y, shape], node, {"s": np.array([1, 144])})
+    prepared = prepare_cpu_node(model, model.graphs[0], node)
+    assert isinstance(prepared, Move if same else CpuNode)
+    found = compute(node, [x, y, shape], REAL, s=np.array([1, 144]))
+    held = np.clip(REAL, -133 * 0.02, 122 * 0.02)
+    np.testing.assert_allclose(found, held.reshape(1, 144), atol=0.51 * (0.02 + scale))
+
+
+@pytest.mark.parametrize(
+    ("node", "problem"),
+    [
+        (cpu_node("Warp", (0,), (1,)), "node 0 'Warp:node' of type Warp"),
+        (cpu_node("Exp", (0,), ()), "has no output"),
+        (cpu_node("Exp", (0,), (1,), speed=3), "no attributes"),
+        (cpu_node("Exp", (), (1,)), "can't be computed"),
+        (cpu_node("Exp", (2,), (1,)), "constant 'w' of shape"),
+    ],
+)
+def test_nodes_that_cannot_be_computed(node: Node, problem: str) -> None:
+    tensors = [plain("x", SHAPE), plain("y", SHAPE, offset=OUT), plain("w", (9,), np.float32)]
+    model = model_of(tensors, node, {"w": np.zeros(3, np.float32)})
+    with pytest.raises(anynpu.ModelError, match=problem):
+        prepare_cpu_node(model, model.graphs[0], node)
+
+
+def test_a_result_of_another_size_is_refused() -> None:
+    tensors = [plain("x", SHAPE), plain("y", (1, 4, 6, 5), offset=OUT)]
+    with pytest.raises(anynpu.ModelError, match="gives the shape"):
+        compute(cpu_node("Exp", (0,), (1,)), tensors, REAL)
