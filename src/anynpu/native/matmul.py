@@ -22,8 +22,8 @@ _EXACT_COLUMNS = 2**24 // 128**2
 """Sums of so many products of two int8 don't exceed what float32 holds exactly."""
 
 
-_PRODUCTS_FOR_A_THREAD = 2**22
-"""What takes about as long as to begin and end some threads."""
+_PRODUCTS_FOR_A_THREAD = 2**25
+"""Work of about a millisecond; with less a busy machine's other threads decide how long it takes."""
 
 
 class _Product(ctypes.Structure):
