@@ -23,7 +23,7 @@ _EXACT_COLUMNS = 2**24 // 128**2
 
 
 _PRODUCTS_FOR_A_THREAD = 2**25
-"""Work of about a millisecond; with less a busy machine's other threads decide how long it takes."""
+"""Work of about a millisecond; with less, other threads of a busy machine decide its time."""
 
 
 class _Product(ctypes.Structure):
