@@ -3,6 +3,7 @@
  * Sums of int8 are exact in int32: the caller sees to it that they fit. float16 is for few rows of A,
  * on processors that convert it. Plain C11; NumPy does the same elsewhere.
  */
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,7 +26,12 @@
 /* C (m, n) = A (m, k) times B. B lies in parts of `segment` rows, each (n / block_n, rows / block_k,
  * block_n, block_k); or, where block_k is 0, as (k, n). */
 struct product {
-    int64_t m, k, n, segment, block_n, block_k;
+    int64_t m, k, n, segment, block_n, block_k, threads;
+};
+
+/* A thread's share: columns of C. */
+struct share {
+    size_t begin, end;
 };
 
 /* Rows of A and of B whose sums are kept in registers. */
@@ -45,6 +51,8 @@ struct product {
 #define PANEL_ROWS 512
 #define PANEL_COLUMNS 64
 #define SIDE 16
+
+#define MOST_THREADS 16
 
 /* Rows of B, `row` elements apart: each has `count` blocks of `length` elements, `step` apart. */
 struct run {
@@ -294,36 +302,38 @@ static void multiply_chunk(const struct product *p, const struct run *run, const
     }
 }
 
-static void multiply_blocks(const struct product *p, const int16_t *a, const int8_t *b, int32_t *c) {
+static void multiply_blocks(const struct product *p, struct share share, const int16_t *a,
+                            const int8_t *b, int32_t *c) {
     size_t k = p->k, n = p->n, block_n = p->block_n, block_k = p->block_k;
     size_t block = block_n * block_k, most = block < CHUNK ? CHUNK / block : 1;
     for (size_t start = 0; start < k; start += p->segment) {
         size_t rows = smaller(p->segment, k - start), count = rows / block_k;
-        for (size_t j = 0; j < n; j += block_n)
+        for (size_t j = share.begin; j < share.end; j += block_n)
             for (size_t first = 0; first < count; first += most) {
                 struct run run = {smaller(most, count - first), block_k, block_k, block};
-                multiply_chunk(p, &run, a + start + first * block_k, b, block_n, c + j);
-                b += run.count * block;
+                multiply_chunk(p, &run, a + start + first * block_k,
+                               b + start * n + j * rows + first * block, block_n, c + j);
             }
     }
 }
 
 /* B transposed: a few of its rows stay cached while they meet every row of A. */
-static void multiply_columns(const struct product *p, const int16_t *a, const int8_t *b,
-                             int32_t *c) {
+static void multiply_columns(const struct product *p, struct share share, const int16_t *a,
+                             const int8_t *b, int32_t *c) {
     size_t m = p->m, k = p->k, n = p->n;
     struct run run = {1, k, k, 0};
-    for (size_t j = 0; j < n; j += TILE_B)
+    for (size_t j = share.begin; j < share.end; j += TILE_B)
         for (size_t i = 0; i < m; i += TILE_A)
             add_dots(&run, a + i * k, k, b + j * k, c + i * n + j, n, smaller(TILE_A, m - i),
-                     smaller(TILE_B, n - j));
+                     smaller(TILE_B, share.end - j));
 }
 
 /* B row by row: some rows of some columns stay cached while they meet every row of A. */
-static void multiply_rows(const struct product *p, const int16_t *a, const int8_t *b, int32_t *c) {
+static void multiply_rows(const struct product *p, struct share share, const int16_t *a,
+                          const int8_t *b, int32_t *c) {
     size_t m = p->m, k = p->k, n = p->n;
-    for (size_t j = 0; j < n; j += COLUMNS_AT_ONCE) {
-        size_t columns = smaller(COLUMNS_AT_ONCE, n - j);
+    for (size_t j = share.begin; j < share.end; j += COLUMNS_AT_ONCE) {
+        size_t columns = smaller(COLUMNS_AT_ONCE, share.end - j);
         for (size_t row = 0; row < k; row += ROWS_AT_ONCE)
             for (size_t i = 0; i < m; i++)
                 add_rows(a + i * k + row, b + row * n + j, n, c + i * n + j, columns);
@@ -331,15 +341,16 @@ static void multiply_rows(const struct product *p, const int16_t *a, const int8_
 }
 
 /* B row by row: a panel of it is widened once and stays cached while it meets every row of A. */
-static int multiply_panels(const struct product *p, const int16_t *a, const int8_t *b, int32_t *c) {
+static int multiply_panels(const struct product *p, struct share share, const int16_t *a,
+                           const int8_t *b, int32_t *c) {
     size_t m = p->m, k = p->k, n = p->n;
     int16_t *pairs = malloc(PANEL_ROWS * PANEL_COLUMNS * sizeof *pairs);
     if (!pairs)
         return -2;
     for (size_t start = 0; start < k; start += PANEL_ROWS) {
         size_t rows = smaller(PANEL_ROWS, k - start);
-        for (size_t j = 0; j < n; j += PANEL_COLUMNS) {
-            size_t columns = smaller(PANEL_COLUMNS, n - j);
+        for (size_t j = share.begin; j < share.end; j += PANEL_COLUMNS) {
+            size_t columns = smaller(PANEL_COLUMNS, share.end - j);
             pack_pairs(b + start * n + j, n, rows, columns, pairs);
             for (size_t side = 0; side < columns; side += SIDE)
                 for (size_t i = 0; i < m; i += TILE_B)
@@ -362,6 +373,58 @@ static int is_valid(const struct product *p) {
            p->k % p->block_k == 0 && p->segment % p->block_k == 0 && p->n % p->block_n == 0;
 }
 
+struct work {
+    const struct product *product;
+    const int16_t *a;
+    const int8_t *b;
+    int32_t *c;
+    struct share share;
+    int code;
+};
+
+static void *multiply_share(void *argument) {
+    struct work *work = argument;
+    const struct product *p = work->product;
+    if (p->block_n == 1)
+        multiply_columns(p, work->share, work->a, work->b, work->c);
+    else if (p->block_k)
+        multiply_blocks(p, work->share, work->a, work->b, work->c);
+    else if (p->m > FEW_ROWS)
+        work->code = multiply_panels(p, work->share, work->a, work->b, work->c);
+    else
+        multiply_rows(p, work->share, work->a, work->b, work->c);
+    return NULL;
+}
+
+/* Shares C's columns out to threads; what no thread can be had for is done here. */
+static int multiply_together(const struct product *p, const int16_t *a, const int8_t *b,
+                             int32_t *c) {
+    struct work works[MOST_THREADS];
+    pthread_t threads[MOST_THREADS];
+    int is_begun[MOST_THREADS] = {0};
+    size_t n = p->n, unit = p->block_n > PANEL_COLUMNS ? p->block_n : PANEL_COLUMNS;
+    size_t count = p->threads < 1 ? 1 : smaller(p->threads, MOST_THREADS);
+    if (unit % (p->block_n ? p->block_n : 1))
+        count = 1;
+    size_t units = (n + unit - 1) / unit, each = (units + count - 1) / count * unit;
+    for (size_t i = 0; i < count; i++) {
+        struct share share = {smaller(i * each, n), smaller((i + 1) * each, n)};
+        works[i] = (struct work){p, a, b, c, share, 0};
+        /* The caller's own share is the last one. */
+        if (i + 1 < count && share.begin < share.end)
+            is_begun[i] = !pthread_create(&threads[i], NULL, multiply_share, &works[i]);
+        if (!is_begun[i])
+            multiply_share(&works[i]);
+    }
+    int code = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (is_begun[i])
+            pthread_join(threads[i], NULL);
+        code = works[i].code ? works[i].code : code;
+    }
+    return code;
+}
+
 /* Writes C; -1 for a shape that isn't made of whole blocks, -2 where memory is lacking. */
 EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, const int8_t *b,
                                     int32_t *c) {
@@ -374,15 +437,7 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
     for (size_t i = 0; i < count; i++)
         wide[i] = a[i];
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
-    int code = 0;
-    if (p->block_n == 1)
-        multiply_columns(p, wide, b, c);
-    else if (p->block_k)
-        multiply_blocks(p, wide, b, c);
-    else if (p->m > FEW_ROWS)
-        code = multiply_panels(p, wide, b, c);
-    else
-        multiply_rows(p, wide, b, c);
+    int code = multiply_together(p, wide, b, c);
     free(wide);
     return code;
 }

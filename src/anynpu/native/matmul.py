@@ -6,6 +6,7 @@ The C functions let go of the GIL. Any thread may call these, each with arrays o
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,6 +20,10 @@ from .memory import address_of
 
 _EXACT_COLUMNS = 2**24 // 128**2
 """Sums of so many products of two int8 don't exceed what float32 holds exactly."""
+
+
+_PRODUCTS_FOR_A_THREAD = 2**25
+"""Work of about a millisecond; with less, other threads of a busy machine decide its time."""
 
 
 class _Product(ctypes.Structure):
@@ -42,7 +47,7 @@ class Weights:
 
     def for_rows(self, rows: int) -> _Product:
         """What C has to know to multiply so many rows of A by it."""
-        how = _Product(rows, self.k, self.n)
+        how = _Product(rows, self.k, self.n, threads=_threads(rows * self.k * self.n))
         if self.blocks is not None:
             how.block_n, how.block_k = self.blocks.block_n, self.blocks.block_k
             how.segment = self.blocks.segment or self.k
@@ -103,6 +108,11 @@ def _multiplied_in_c(name: str, a: NDArray[Any], b: Weights, out: NDArray[Any]) 
         ctypes.addressof(how), address_of(a), address_of(b.data), address_of(out)
     )
     return code == 0
+
+
+def _threads(products: int) -> int:
+    """How many threads are worth it: as many as there are processors, where there is work."""
+    return min(len(os.sched_getaffinity(0)), products // _PRODUCTS_FOR_A_THREAD + 1)
 
 
 @cache
