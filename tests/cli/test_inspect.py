@@ -122,3 +122,17 @@ def test_it_needs_no_onnx_runtime(compiled: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, "Conv:conv0" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("package", ["flatbuffers", "bson"])
+def test_what_the_reader_needs_is_named(compiled: Path, package: str) -> None:
+    program = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from anynpu.cli import main\n"
+        f"sys.exit(main(['inspect', {str(compiled)!r}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "pip install 'anynpu[formats]'" in done.stderr

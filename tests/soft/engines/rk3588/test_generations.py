@@ -68,6 +68,7 @@ def test_lite_stages() -> None:
         state(
             {
                 DpuDataFormat.number: 0,
+                0x400C: 0x109,
                 0x4030: 15,
                 0x4034: 7,
                 DpuBs.number: 2 << 2,
@@ -86,6 +87,11 @@ def test_lite_stages() -> None:
     assert value(words, RdmaEw.DATA_SIZE) == 1
     # The operand's surfaces follow each other: 8 * 16 atoms of 8 bytes.
     assert words[0x506C] == 0
+
+
+def test_lite_refuses_modes_that_it_does_not_know() -> None:
+    with pytest.raises(ModelError, match=r"DPU_FEATURE_MODE_CFG \(0x400c\) = 0x2000109 is not"):
+        LITE.translate(state({DpuDataFormat.number: 0, 0x400C: 0x2000109}))
 
 
 def micro(changes: dict[int, int], mask: int = 0x1D) -> dict[int, int]:

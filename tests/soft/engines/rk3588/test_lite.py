@@ -28,6 +28,7 @@ def test_a_phase_has_rows_times_channels_in_its_channel_register(
         0x300C: 2,
         0x3010: (ROWS - 1) << 16 | (ROWS - 1),
         0x3014: CHANNELS - 1,
+        0x400C: 0x138,
         0x4010: 0,
         0x403C: 15 << 16 | (written - 1),
     }

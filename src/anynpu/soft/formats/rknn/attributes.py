@@ -24,8 +24,13 @@ def read_document(data: memoryview, offset: int) -> Mapping[str, Any]:
     """
     if len(data) <= _EMPTY_DOCUMENT or int.from_bytes(data[:4], "little") != len(data):
         return {}
-    import bson
-    import bson.errors
+    try:
+        import bson
+        import bson.errors
+    except ImportError as error:
+        raise ModelError(
+            f"a node's attributes need pymongo: pip install 'anynpu[formats]' ({error})"
+        ) from error
 
     if len(data) > _LONGEST_DOCUMENT:
         raise ModelError(f"damaged .rknn file: offset {offset}: {len(data)} bytes of attributes")

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import struct
 
-import flatbuffers.encode
-import flatbuffers.number_types as types
-import flatbuffers.table
-
 from ....errors import ModelError
+
+try:
+    import flatbuffers.encode
+    import flatbuffers.number_types as types
+    import flatbuffers.table
+except ImportError as error:
+    raise ModelError(
+        f"compiled .rknn files need more: pip install 'anynpu[formats]' ({error})"
+    ) from error
 
 _OFFSET = 4  # bytes of an offset and of a vector's length
 _VTABLE_HEADER = 4

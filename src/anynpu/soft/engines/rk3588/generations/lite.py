@@ -33,7 +33,7 @@ from ..registers.rdma import (
     RdmaHeight,
 )
 from ..view import TaskRegisters
-from .base import Generation, Groups
+from .base import Generation, Groups, unknown
 
 _CORE_MISC, _CORE_SIZE0, _CORE_SIZE1, _CORE_CLIP = 0x300C, 0x3010, 0x3014, 0x3018
 """The CORE block's registers lie four bytes lower."""
@@ -48,6 +48,10 @@ _POOLING_PRECISION = bits(0, 1)
 
 _ALGORITHM = bits(2, 3)
 """Of both stages' additions."""
+
+
+_MODES = frozenset({0x102, 0x103, 0x108, 0x109, 0x138})
+"""DPU_FEATURE_MODE_CFG: from memory or not, into the PPU or memory, depthwise or not."""
 
 
 class Lite(Generation):
@@ -110,7 +114,10 @@ def _translate_convolution(words: dict[int, int]) -> None:
 
 
 def _translate_dpu(words: dict[int, int]) -> None:
-    transposes = DpuFeatureMode.TP_EN.of(words.get(DpuFeatureMode.number, 0))
+    mode = words.get(DpuFeatureMode.number, 0)
+    transposes = DpuFeatureMode.TP_EN.of(mode)
+    if mode & ~DpuFeatureMode.TP_EN.put(1) not in _MODES:
+        raise unknown(DpuFeatureMode, mode)
     words[DpuFeatureMode.number] = DpuFeatureMode.OUTPUT_MODE.put(2) | DpuFeatureMode.TP_EN.put(
         transposes
     )
