@@ -38,7 +38,7 @@ def test_a_compiled_file_as_json(compiled: Path, capsys: pytest.CaptureFixture[s
     (graph,) = found["graphs"]
     assert "layers" not in graph
     (source,), (target,) = graph["inputs"], graph["outputs"]
-    assert (source["name"], source["shape"], source["mean"]) == ("x", [1, 16, 2, 2], [1, 2, 3, 1])
+    assert (source["name"], source["shape"], source["mean"]) == ("x", [1, 3, 2, 2], [1, 2, 3])
     assert (target["scale"], target["zero_point"]) == ([0.25], [4])
 
 

@@ -15,6 +15,7 @@ import anynpu
 from anynpu import InferenceSession
 
 from .. import models
+from ..soft.formats.compiled_file import standard_file
 
 SHAPE = (1, 3, 4, 5)
 VALUES = np.random.default_rng(5).integers(0, 100, SHAPE).astype(np.float32)
@@ -207,15 +208,14 @@ def test_files_for_other_chips_are_named() -> None:
 def test_a_compiled_file_is_refused_with_the_reason(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    import json
-    import struct
-
-    summary = json.dumps({"target_platform": ["rk3566"]}).encode()
-    data = struct.pack("<4sIQQ40x", b"RKNN", 0, 6, 64) + bytes(64)
-    data += struct.pack("<Q", len(summary)) + summary
-    with pytest.raises(anynpu.ModelError):
-        InferenceSession(data)
-    assert "compiled file for rk3566" in capfd.readouterr().err
+    data = standard_file(target="rk3576", generation="RKNPU f2")
+    for model, reason in (
+        (data, "files for rk3576 (RKNPU f2) can't be executed"),
+        (data[:68] + bytes(4) + data[72:], "at offset 68"),
+    ):
+        with pytest.raises(anynpu.ModelError):
+            InferenceSession(model)
+        assert reason in capfd.readouterr().err
 
 
 def test_closing() -> None:

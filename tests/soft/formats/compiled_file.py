@@ -99,11 +99,12 @@ def node(slots: Slots, op_type: str, name: str, **fields: Any) -> Table:
 def a_graph(slots: Slots) -> Table:
     """The graph of `standard_file` and `micro_file`."""
     blocks: dict[str, Any] = {"layout": U8(TensorLayout.BLOCKED.value)}
+    picture = {**blocks, "native_shape": (1, 1, 2, 2, 3), "shape": (1, 3, 2, 2), "size": U32(12)}
     blocks |= {"native_shape": (1, 1, 2, 2, 16), "shape": (1, 16, 2, 2), "size": U32(64)}
     opaque = {"element": U8(13)}
     tensors = [
         tensor(slots, "", TensorKind.PLACEHOLDER, element=U8(0)),
-        tensor(slots, "x", TensorKind.INPUT, scale=(0.5,), zero_point=(-3,), **blocks),
+        tensor(slots, "x", TensorKind.INPUT, scale=(0.5,), zero_point=(-3,), **picture),
         tensor(
             slots, "y", TensorKind.OUTPUT, scale=(0.25,), zero_point=(4,), offset=U32(64), **blocks
         ),

@@ -49,8 +49,8 @@ def test_the_tensors() -> None:
     x, weights = tensors[1], tensors[3]
     assert (x.name, x.kind, x.element) == ("x", TensorKind.INPUT, ElementType.INT8)
     assert x.layout is TensorLayout.BLOCKED
-    assert (x.native_shape, x.shape) == ((1, 1, 2, 2, 16), (1, 16, 2, 2))
-    assert (x.quantization, x.size, x.offset) == (Quantization(0.5, -3), 64, 0)
+    assert (x.native_shape, x.shape) == ((1, 1, 2, 2, 3), (1, 3, 2, 2))
+    assert (x.quantization, x.size, x.offset) == (Quantization(0.5, -3), 12, 0)
     assert weights.quantization is None
     assert bytes(model.data(weights)) == bytes(range(64))
 

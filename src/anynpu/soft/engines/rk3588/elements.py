@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ....errors import ModelError
+
 
 class Element(Enum):
     """What a lane of an atom holds; the value is the registers' number for it."""
@@ -18,6 +20,10 @@ class Element(Enum):
     BFLOAT16 = 3
     INT32 = 4
     FLOAT32 = 5
+
+    @classmethod
+    def _missing_(cls, value: object) -> Element:
+        raise ModelError(f"elements of type {value} are not known")
 
     @property
     def dtype(self) -> np.dtype[Any]:

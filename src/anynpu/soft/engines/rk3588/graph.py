@@ -91,6 +91,8 @@ class Executor:
     ) -> None:
         most = max((plan.scratch_bytes for plan in plans.values()), default=0)
         scratch = [np.empty(most, np.uint8) for _ in range(thread_count())]
+        # The steps have addresses of what lies in both; C doesn't keep it alive.
+        self._memory, self._scratch = memory, scratch
         self._steps = {
             node: tuple(
                 plans[task.index].bind(memory, scratch)
