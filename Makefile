@@ -1,13 +1,14 @@
 # make demo   read a page of text on a simulated RK3588
 # make test   run the tests (ARGS='-k name' for some)     make nightly   those that take minutes
 # make lint   types and style                             make bench     benchmarks
+# make conformance   compiled files against the vendor's simulator
 # Each makes .venv and installs what it needs on the first run.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test nightly lint bench clean
+.PHONY: demo test nightly conformance lint bench clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/anynpu demo
@@ -22,6 +23,9 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+conformance: $(VENV)/installed-conformance
+	$(BIN)/python -m tests.conformance.rknn_files $(ARGS)
 
 bench: $(VENV)/installed-conformance
 	$(BIN)/python -m benchmarks $(ARGS)
