@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,10 @@ from .measure import Comparison, compare
 SOURCE = Path(__file__).parent / "reference" / "unpack.c"
 CHANNELS, SIZE, BLOCK = 255, 80, 16
 SCALE, ZERO_POINT = 0.1, 3
+BUILDS: tuple[tuple[str, list[str], float | None], ...] = (
+    ("scalar", ["-O3", "-fno-tree-vectorize"], 0.25),
+    ("vectorised by the compiler", ["-O3"], None),
+)
 
 
 class _Blocks(ctypes.Structure):
@@ -31,27 +36,23 @@ def run(rounds: int) -> Iterator[Comparison]:
     planes = np.empty((1, CHANNELS, SIZE, SIZE), np.float32)
     expected = np.empty_like(planes)
     how = _Blocks(CHANNELS, SIZE, SIZE, BLOCK, SCALE, ZERO_POINT)
+    name = f"int8 1x{CHANNELS}x{SIZE}x{SIZE} to float32"
+
+    def kernel() -> object:
+        return anynpu.dequantize_nc1hwc2(blocks, CHANNELS, SCALE, ZERO_POINT, planes)
+
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "unpack.so"
-        compile_shared(SOURCE, library, ["-O3"])
-        loops = ctypes.CDLL(str(library)).unpack
-        arguments = (ctypes.byref(how), *map(ctypes.c_void_p, map(address_of, (blocks, expected))))
-
-        def kernel() -> object:
-            return anynpu.dequantize_nc1hwc2(blocks, CHANNELS, SCALE, ZERO_POINT, planes)
-
-        name = f"int8 1x{CHANNELS}x{SIZE}x{SIZE} to float32"
-        yield compare(
-            f"{name} / scalar C loops", kernel, lambda: loops(*arguments), rounds=rounds, goal=0.25
-        )
-        kernel()
-        assert np.array_equal(planes, expected), "both convert the same"
-        # A copy of n bytes reads n and writes n.
-        half = np.empty((blocks.nbytes + planes.nbytes) // 2, np.uint8)
-        other = np.empty_like(half)
-        yield compare(
-            f"{name} / a copy of as many bytes",
-            kernel,
-            lambda: np.copyto(other, half),
-            rounds=rounds,
-        )
+        for what, options, goal in BUILDS:
+            library = Path(folder) / f"{what}.so"
+            compile_shared(SOURCE, library, options)
+            loops = ctypes.CDLL(str(library)).unpack
+            arrays = map(ctypes.c_void_p, map(address_of, (blocks, expected)))
+            call = partial(loops, ctypes.byref(how), *arrays)
+            title = f"{name} / C loops, {what}"
+            yield compare(title, kernel, call, rounds=rounds, repeat=10, goal=goal)
+    kernel()
+    assert np.array_equal(planes, expected), "both convert the same"
+    # A copy of n bytes reads n and writes n.
+    half = np.empty((blocks.nbytes + planes.nbytes) // 2, np.uint8)
+    copy = partial(np.copyto, np.empty_like(half), half)
+    yield compare(f"{name} / a copy of as many bytes", kernel, copy, rounds=rounds, repeat=10)

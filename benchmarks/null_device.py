@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import tempfile
@@ -41,6 +42,10 @@ class NullDevice:
         return anynpu.InferenceSession(
             self.model, provider_options={"library": self.library, **options}
         )
+
+    def saturate(self, tasks: int) -> None:
+        """Run tasks on all cores with C threads and nothing besides; a session has to be open."""
+        ctypes.CDLL(str(self.library)).null_device_saturate(ctypes.c_long(tasks))
 
     def open_peer(self, **options: Any) -> Any:
         """A session of EZ RKNN Async on it."""

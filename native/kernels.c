@@ -270,7 +270,7 @@ EXPORT int32_t anynpu_each(int32_t (*function)(void *, int32_t), void *const *ha
 typedef uint8_t bytes __attribute__((vector_size(16)));
 typedef uint16_t pairs __attribute__((vector_size(16)));
 
-#define STRIP 64
+#define STRIP 256
 #define LARGEST_BLOCK 32
 #define WIDEST 4
 
@@ -303,8 +303,9 @@ ROTATE(rotate_pairs, pairs, CHOOSE_PAIRS, LOW_PAIRS, HIGH_PAIRS)
 
 /* A strip of pixels of `block` channels, a power of two, to rows of channels, and back. */
 #define STRIPS(kind, element, vector, lanes, pixel_bits, rotate)                               \
-    INLINE void kind##_to_rows_of(const element *source, element *rows, size_t block) {        \
-        for (size_t i = 0; i < STRIP; i += lanes) {                                            \
+    INLINE void kind##_to_rows_of(const element *source, element *rows, size_t block,          \
+                                  size_t pixels) {                                             \
+        for (size_t i = 0; i < pixels; i += lanes) {                                           \
             vector tile[LARGEST_BLOCK];                                                        \
             memcpy(tile, source + i * block, block * sizeof *tile);                            \
             rotate(tile, block, pixel_bits);                                                   \
@@ -312,8 +313,9 @@ ROTATE(rotate_pairs, pairs, CHOOSE_PAIRS, LOW_PAIRS, HIGH_PAIRS)
                 memcpy(rows + c * STRIP + i, &tile[c], sizeof *tile);                          \
         }                                                                                      \
     }                                                                                          \
-    INLINE void kind##_from_rows_of(const element *rows, element *target, size_t block) {      \
-        for (size_t i = 0; i < STRIP; i += lanes) {                                            \
+    INLINE void kind##_from_rows_of(const element *rows, element *target, size_t block,        \
+                                    size_t pixels) {                                           \
+        for (size_t i = 0; i < pixels; i += lanes) {                                           \
             vector tile[LARGEST_BLOCK];                                                        \
             UNROLLED for (size_t c = 0; c < block; c++)                                        \
                 memcpy(&tile[c], rows + c * STRIP + i, sizeof *tile);                          \
@@ -321,21 +323,23 @@ ROTATE(rotate_pairs, pairs, CHOOSE_PAIRS, LOW_PAIRS, HIGH_PAIRS)
             memcpy(target + i * block, tile, block * sizeof *tile);                            \
         }                                                                                      \
     }                                                                                          \
-    INLINE void kind##_to_rows(const element *source, element *rows, size_t block) {           \
+    INLINE void kind##_to_rows(const element *source, element *rows, size_t block,             \
+                               size_t pixels) {                                                \
         if (block == 16)                                                                       \
-            kind##_to_rows_of(source, rows, 16);                                               \
+            kind##_to_rows_of(source, rows, 16, pixels);                                               \
         else if (block == 8)                                                                   \
-            kind##_to_rows_of(source, rows, 8);                                                \
+            kind##_to_rows_of(source, rows, 8, pixels);                                                \
         else                                                                                   \
-            kind##_to_rows_of(source, rows, 4);                                                \
+            kind##_to_rows_of(source, rows, 4, pixels);                                                \
     }                                                                                          \
-    INLINE void kind##_from_rows(const element *rows, element *target, size_t block) {         \
+    INLINE void kind##_from_rows(const element *rows, element *target, size_t block,           \
+                                 size_t pixels) {                                              \
         if (block == 16)                                                                       \
-            kind##_from_rows_of(rows, target, 16);                                             \
+            kind##_from_rows_of(rows, target, 16, pixels);                                             \
         else if (block == 8)                                                                   \
-            kind##_from_rows_of(rows, target, 8);                                              \
+            kind##_from_rows_of(rows, target, 8, pixels);                                              \
         else                                                                                   \
-            kind##_from_rows_of(rows, target, 4);                                              \
+            kind##_from_rows_of(rows, target, 4, pixels);                                              \
     }
 
 STRIPS(bytes, uint8_t, bytes, 16, 4, rotate_bytes)
@@ -370,24 +374,33 @@ static int has_tiles(size_t block, size_t size) {
     return (block == 4 || block == 8 || block == 16) && size < 4;
 }
 
+/* How many pixels of a strip are whole tiles; the others go one element after the other. */
+INLINE size_t tiled(size_t size, size_t block, size_t pixels) {
+    return has_tiles(block, size) ? pixels - pixels % (sizeof(bytes) / size) : 0;
+}
+
 INLINE void strip_to_rows(const uint8_t *source, uint8_t *rows, size_t size, size_t block,
                           size_t pixels) {
-    if (pixels == STRIP && has_tiles(block, size) && size == 1)
-        bytes_to_rows(source, rows, block);
-    else if (pixels == STRIP && has_tiles(block, size))
-        pairs_to_rows((const uint16_t *)source, (uint16_t *)rows, block);
-    else
-        transpose(source, rows, size, block, block, pixels, STRIP);
+    size_t done = tiled(size, block, pixels);
+    if (size == 1)
+        bytes_to_rows(source, rows, block, done);
+    else if (size == 2)
+        pairs_to_rows((const uint16_t *)source, (uint16_t *)rows, block, done);
+    if (done < pixels)
+        transpose(source + done * block * size, rows + done * size, size, block, block,
+                  pixels - done, STRIP);
 }
 
 INLINE void strip_from_rows(const uint8_t *rows, uint8_t *target, size_t size, size_t block,
                             size_t pixels) {
-    if (pixels == STRIP && has_tiles(block, size) && size == 1)
-        bytes_from_rows(rows, target, block);
-    else if (pixels == STRIP && has_tiles(block, size))
-        pairs_from_rows((const uint16_t *)rows, (uint16_t *)target, block);
-    else
-        transpose(rows, target, size, pixels, STRIP, block, block);
+    size_t done = tiled(size, block, pixels);
+    if (size == 1)
+        bytes_from_rows(rows, target, block, done);
+    else if (size == 2)
+        pairs_from_rows((const uint16_t *)rows, (uint16_t *)target, block, done);
+    if (done < pixels)
+        transpose(rows + done * size, target + done * block * size, size, pixels - done, STRIP,
+                  block, block);
 }
 
 struct blocks {

@@ -280,6 +280,9 @@ static void add_side(const int16_t *a, size_t a_row, const int16_t *pairs, size_
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
+/* From one widened row of A to the next: rows a power of two apart would share a cache's sets. */
+static size_t row_of_a(const struct product *p) { return (size_t)p->k + 32; }
+
 /* Let the memory be on its way; it needn't be there. */
 static void fetch(const int8_t *memory, size_t size) {
     for (size_t i = 0; i < size; i += 64)
@@ -289,14 +292,14 @@ static void fetch(const int8_t *memory, size_t size) {
 /* Some blocks of B that lie together, times all of A: they stay cached while they meet its rows. */
 static void multiply_chunk(const struct product *p, const struct run *run, const int16_t *a,
                            const int8_t *b, size_t rows_b, int32_t *c) {
-    size_t m = p->m, size = run->count * run->step;
+    size_t m = p->m, row = row_of_a(p), size = run->count * run->step;
     for (size_t top = 0; top < m; top += ROWS_CACHED) {
         size_t bottom = smaller(top + ROWS_CACHED, m);
         for (size_t j = 0; j < rows_b; j += TILE_B) {
             if (!top)
                 fetch(b + size + j * size / rows_b, TILE_B * size / rows_b);
             for (size_t i = top; i < bottom; i += TILE_A)
-                add_dots(run, a + i * p->k, p->k, b + j * run->row, c + i * p->n + j, p->n,
+                add_dots(run, a + i * row, row, b + j * run->row, c + i * p->n + j, p->n,
                          smaller(TILE_A, bottom - i), smaller(TILE_B, rows_b - j));
         }
     }
@@ -320,11 +323,11 @@ static void multiply_blocks(const struct product *p, struct share share, const i
 /* B transposed: a few of its rows stay cached while they meet every row of A. */
 static void multiply_columns(const struct product *p, struct share share, const int16_t *a,
                              const int8_t *b, int32_t *c) {
-    size_t m = p->m, k = p->k, n = p->n;
+    size_t m = p->m, k = p->k, n = p->n, row = row_of_a(p);
     struct run run = {1, k, k, 0};
     for (size_t j = share.begin; j < share.end; j += TILE_B)
         for (size_t i = 0; i < m; i += TILE_A)
-            add_dots(&run, a + i * k, k, b + j * k, c + i * n + j, n, smaller(TILE_A, m - i),
+            add_dots(&run, a + i * row, row, b + j * k, c + i * n + j, n, smaller(TILE_A, m - i),
                      smaller(TILE_B, share.end - j));
 }
 
@@ -336,7 +339,7 @@ static void multiply_rows(const struct product *p, struct share share, const int
         size_t columns = smaller(COLUMNS_AT_ONCE, share.end - j);
         for (size_t row = 0; row < k; row += ROWS_AT_ONCE)
             for (size_t i = 0; i < m; i++)
-                add_rows(a + i * k + row, b + row * n + j, n, c + i * n + j, columns);
+                add_rows(a + i * row_of_a(p) + row, b + row * n + j, n, c + i * n + j, columns);
     }
 }
 
@@ -354,7 +357,7 @@ static int multiply_panels(const struct product *p, struct share share, const in
             pack_pairs(b + start * n + j, n, rows, columns, pairs);
             for (size_t side = 0; side < columns; side += SIDE)
                 for (size_t i = 0; i < m; i += TILE_B)
-                    add_side(a + i * k + start, k, pairs + side * rows, rows, c + i * n + j + side,
+                    add_side(a + i * row_of_a(p) + start, row_of_a(p), pairs + side * rows, rows, c + i * n + j + side,
                              n, smaller(TILE_B, m - i));
         }
     }
@@ -430,12 +433,13 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
                                     int32_t *c) {
     if (!is_valid(p))
         return -1;
-    size_t count = (size_t)p->m * p->k;
-    int16_t *wide = malloc(count * sizeof *wide);
+    size_t m = p->m, k = p->k, row = row_of_a(p);
+    int16_t *wide = malloc(m * row * sizeof *wide);
     if (!wide)
         return -2;
-    for (size_t i = 0; i < count; i++)
-        wide[i] = a[i];
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < k; j++)
+            wide[i * row + j] = a[i * k + j];
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
     int code = multiply_together(p, wide, b, c);
     free(wide);
