@@ -38,13 +38,22 @@ def descriptors() -> int:
 
 
 def growth(work: Callable[[], object], times: int) -> int:
-    """Bytes that the process grows by when work is done so often, after a tenth of that."""
+    """Bytes that the process grows by each time that work is done so often, after a tenth of that.
+
+    The least of three times, or the first that is next to nothing: a leak grows every time, what
+    allocators keep does not.
+    """
     for _ in range(times // 10):
         work()
-    before = resident()
-    for _ in range(times):
-        work()
-    return resident() - before
+    least = 2**62
+    for _ in range(3):
+        before = resident()
+        for _ in range(times):
+            work()
+        least = min(least, resident() - before)
+        if least < MEGABYTE:
+            break
+    return least
 
 
 @pytest.mark.usefixtures("_without_collector")
