@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+
 from ..errors import ModelError
 from .base import Backend, Binding, DeviceBuffer, ModelSource, Network, Request, ZeroCopyModel
-from .rknn import RknnBackend
-from .viplite import VipliteBackend
 
 __all__ = [
     "Backend",
@@ -19,7 +21,9 @@ __all__ = [
     "providers",
 ]
 
-_BACKENDS: tuple[Backend, ...] = (RknnBackend(), VipliteBackend())
+_PACKAGES = ("rknn", "viplite")
+"""Each has a `BACKEND`, and is imported when a model may be for it."""
+
 _LONGEST_MAGIC = 16
 _UNSUPPORTED_MAGICS = {
     b"RKNX": "a file for RKNPU3, which anynpu can't run",
@@ -28,7 +32,7 @@ _UNSUPPORTED_MAGICS = {
 
 def providers() -> dict[str, Backend]:
     """Every backend under each of its execution providers' names."""
-    return {name: backend for backend in _BACKENDS for name in backend.names}
+    return {name: backend for backend in _backends() for name in backend.names}
 
 
 def choose(model: ModelSource) -> Backend:
@@ -40,7 +44,18 @@ def choose(model: ModelSource) -> Backend:
     for magic, what in _UNSUPPORTED_MAGICS.items():
         if head.startswith(magic):
             raise ModelError(f"the model is {what}")
-    return next((b for b in _BACKENDS if head.startswith(b.magic)), _BACKENDS[0])
+    fitting = (backend for backend in _backends() if head.startswith(backend.magic))
+    return next(fitting, None) or next(_backends())
+
+
+def _backends() -> Iterator[Backend]:
+    return map(_backend, _PACKAGES)
+
+
+@cache
+def _backend(package: str) -> Backend:
+    backend: Backend = import_module(f".{package}", __name__).BACKEND
+    return backend
 
 
 def _head(model: ModelSource) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +31,8 @@ def find_compiler() -> list[str]:
 
 def compile_shared(source: Path, output: Path, options: Sequence[str] = ()) -> None:
     """Compile one C file to a shared library; raises `LibraryError` with the compiler's words."""
+    import subprocess
+
     command = [*find_compiler(), *FLAGS, *options, "-o", str(output), str(source)]
     command += ["-ldl", "-lpthread", "-lm"]
     try:

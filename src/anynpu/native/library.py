@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
-import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +41,9 @@ def _built_before(name: str) -> Path | None:
 
 
 def _build(name: str, options: Sequence[str]) -> Path:
+    import hashlib
+    import tempfile
+
     source = SOURCES / f"{name}.c"
     digest = hashlib.sha256(source.read_bytes() + repr(options).encode()).hexdigest()[:16]
     target = cache_folder("native") / f"libanynpu_{name}-{digest}.so"

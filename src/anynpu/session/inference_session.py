@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -23,6 +22,9 @@ from .node import ModelMetadata, NodeArg, input_arg, output_arg
 from .profile import Profile
 from .run_options import dispatches_batch
 from .scheduler import Results, Scheduler
+
+if TYPE_CHECKING:
+    import asyncio
 
 Callback = Callable[[Results | None, Any, str], Any]
 
@@ -154,6 +156,8 @@ class InferenceSession(Closeable):
         self, output_names: Sequence[str] | None, input_feed: feeds.Feed
     ) -> Results:
         """`run` for asyncio: the event loop goes on, also while the queue is full."""
+        import asyncio
+
         try:
             future = self._submit(output_names, input_feed, may_wait=False)
         except QueueFullError:
@@ -313,6 +317,8 @@ class InferenceSession(Closeable):
         self, output_names: Sequence[str] | None, input_feed: feeds.Feed
     ) -> InferenceFuture:
         """Wait for a place on another thread; the task is taken back where nobody waits for it."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         submitting = loop.run_in_executor(None, self.submit, output_names, input_feed)
         try:

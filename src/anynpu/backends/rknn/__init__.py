@@ -18,7 +18,7 @@ from .options import RknnOptions
 from .zero_copy import RknnZeroCopyModel
 from .zero_copy_network import ZeroCopyNetwork, is_needed
 
-__all__ = ["RknnBackend"]
+__all__ = ["BACKEND", "RknnBackend"]
 
 
 class RknnBackend(Backend):
@@ -56,3 +56,6 @@ class RknnBackend(Backend):
             raise OptionError("twin is for .nb files; a .rknn is computed by what it holds")
         flags = InitFlag.COLLECT_PERF_MASK if profile else InitFlag.PRIOR_HIGH
         return RknnZeroCopyModel(Context(model, library=library, flags=flags), custom_ops)
+
+
+BACKEND = RknnBackend()

@@ -13,7 +13,7 @@ from .network import VipliteNetwork
 from .options import VipliteOptions
 from .zero_copy import VipliteZeroCopyModel
 
-__all__ = ["VipliteBackend"]
+__all__ = ["BACKEND", "VipliteBackend"]
 
 
 class VipliteBackend(Backend):
@@ -47,3 +47,6 @@ class VipliteBackend(Backend):
                 "tells what a whole run took"
             )
         return VipliteZeroCopyModel.open(model, library, twin)
+
+
+BACKEND = VipliteBackend()
