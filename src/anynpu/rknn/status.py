@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..call_status import CallStatus
 from ..errors import (
     CallError,
     CallTimeoutError,
@@ -47,18 +48,5 @@ _MEANINGS: dict[ErrorCode, tuple[type[CallError], str]] = {
     ),
 }
 
-
-def error_for(call: str, code: int, detail: str = "") -> CallError:
-    """The exception for a C function's error code; `detail` becomes the message's second line."""
-    try:
-        known = ErrorCode(code)
-        kind, meaning = _MEANINGS[known]
-    except (ValueError, KeyError):
-        return CallError(call, code, "an unknown code", "not in the RKNN API 2.3.2", detail)
-    return kind(call, code, known.symbol, meaning, detail)
-
-
-def check(call: str, code: int, detail: str = "") -> None:
-    """Raise the exception for `code` unless it is RKNN_SUCC."""
-    if code != 0:
-        raise error_for(call, code, detail)
+_STATUS = CallStatus(ErrorCode, _MEANINGS, "not in the RKNN API 2.3.2")
+error_for, check = _STATUS.error_for, _STATUS.check

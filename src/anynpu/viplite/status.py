@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..call_status import CallStatus
 from ..errors import (
     CallCancelledError,
     CallError,
@@ -43,18 +44,5 @@ _MEANINGS: dict[Status, tuple[type[CallError], str]] = {
     Status.FUSA: (DeviceError, "the NPU's safety checks found a fault"),
 }
 
-
-def error_for(call: str, code: int, detail: str = "") -> CallError:
-    """The exception for a C function's error code; `detail` becomes the message's second line."""
-    try:
-        known = Status(code)
-        kind, meaning = _MEANINGS[known]
-    except (ValueError, KeyError):
-        return CallError(call, code, "an unknown code", "not in the VIPLite API 2.0", detail)
-    return kind(call, code, known.symbol, meaning, detail)
-
-
-def check(call: str, code: int, detail: str = "") -> None:
-    """Raise the exception for `code` unless it is VIP_SUCCESS."""
-    if code != 0:
-        raise error_for(call, code, detail)
+_STATUS = CallStatus(Status, _MEANINGS, "not in the VIPLite API 2.0")
+error_for, check = _STATUS.error_for, _STATUS.check
