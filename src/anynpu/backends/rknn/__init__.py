@@ -16,7 +16,7 @@ from .general import GeneralNetwork
 from .network import RknnNetwork
 from .options import RknnOptions
 from .zero_copy import RknnZeroCopyModel
-from .zero_copy_network import ZeroCopyNetwork, is_needed
+from .zero_copy_network import ZeroCopyNetwork
 
 __all__ = ["BACKEND", "RknnBackend"]
 
@@ -36,7 +36,7 @@ class RknnBackend(Backend):
         donor = weights.contexts.all[0] if weights is not None else None
         contexts = WorkerContexts(model, options, donor)
         try:
-            if options.output_layout == "native" or is_needed(contexts):
+            if options.output_layout == "native" or not contexts.has_general_api:
                 return ZeroCopyNetwork(contexts, options)
             return GeneralNetwork(contexts, options)
         except BaseException:

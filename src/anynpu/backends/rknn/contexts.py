@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from ... import soc as socs
 from ...errors import CallError, LibraryError, MissingFunctionError, ModelError, OptionError
@@ -44,6 +45,13 @@ class WorkerContexts:
         except BaseException:
             self.close()
             raise
+
+    @cached_property
+    def has_general_api(self) -> bool:
+        """Whether the runtime sets inputs and gets outputs: RV1103's and RV1106's doesn't."""
+        if self.chip is not None:
+            return self.chip.family is not socs.Family.RV1106
+        return self.all[0].knows_dynamic_shapes()
 
     def close(self) -> None:
         """Destroy the contexts, the first one last."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from dataclasses import replace
 from functools import cached_property
@@ -60,9 +59,7 @@ class RknnNetwork(Network):
 
     def call(self, name: str, *arguments: int | Slot) -> Step:
         """A step that calls a function of the runtime."""
-        address = ctypes.cast(getattr(self.library, name), ctypes.c_void_p).value
-        assert address, "a bound function has an address"
-        return Step(name, address, arguments)
+        return Step(name, self.library.address_of(name), arguments)
 
     def error(self, request: Request, step: Step, code: int) -> AnynpuError:
         return error_for(step.name, code)

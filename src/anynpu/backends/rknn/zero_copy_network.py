@@ -16,7 +16,6 @@ from ...native.pump import MAX_STEPS, Slot, Step
 from ...rknn.abi import Query
 from ...rknn.context import Context
 from ...rknn.device_tensor import DeviceTensor, input_tensor, output_tensor
-from ...soc import Family
 from ...tensor import DType, Layout, TensorInfo
 from ..base import Request
 from .contexts import WorkerContexts
@@ -25,13 +24,6 @@ from .options import RknnOptions
 from .zero_copy_request import INPUTS, OUTPUTS, ZeroCopyRequest
 
 Dtypes = tuple[DType, ...]
-
-
-def is_needed(contexts: WorkerContexts) -> bool:
-    """Whether the runtime has no general API: that of RV1103 and RV1106."""
-    if contexts.chip is not None:
-        return contexts.chip.family is Family.RV1106
-    return not contexts.all[0].knows_dynamic_shapes()
 
 
 class ZeroCopyNetwork(RknnNetwork):
@@ -46,7 +38,6 @@ class ZeroCopyNetwork(RknnNetwork):
         first = contexts.all[0]
         if any(first.dynamic_shapes()):
             raise OptionError("output_layout 'native' needs a model with one set of input shapes")
-        self._is_small = is_needed(contexts)
         self._variants: dict[Dtypes, int] = {}
         self._workers = [_WorkerTensors(context, self._input_dtypes) for context in contexts.all]
         self.native_outputs = [tensor.info for tensor in self._workers[0].outputs]
@@ -62,7 +53,7 @@ class ZeroCopyNetwork(RknnNetwork):
     def _dtypes(self, info: TensorInfo) -> Dtypes:
         if not feeds.is_real(info):
             return (info.dtype,)
-        if not self._is_small:
+        if self.contexts.has_general_api:
             return (DType.FLOAT32, DType.UINT8)
         return (DType.UINT8,) if info.layout is Layout.NHWC else (info.dtype,)
 
