@@ -52,7 +52,7 @@ def functions() -> Functions:
         library = kernels.functions()
         return Functions(
             *(
-                ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+                _address(getattr(library, name))
                 for name in ("anynpu_send", "anynpu_receive", "anynpu_each")
             )
         )
@@ -70,8 +70,8 @@ def _callbacks() -> tuple[Any, ...]:
     return transfer(_send), transfer(_receive), each(_each)
 
 
-def _address(callback: Any) -> int:
-    return ctypes.cast(callback, ctypes.c_void_p).value or 0
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def _send(transfers: Any, memories: Any, count: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...rknn.abi import ErrorCode
-from ..clock import LayerTime, estimate
+from ..clock import estimate
 from ..device import DeadlineError
 from .failure import Failure
 
@@ -114,7 +114,7 @@ class ModelClock(Clock):
 
         layers = ctx.program.lowered(ctx.variant).layers
         custom = {node.op_type for node in ctx.program.custom_nodes(ctx.variant)}
-        times = self._estimates(ctx, len(ctx.last_cores))
+        times = estimate(layers, ctx.soc, len(ctx.last_cores))
         return [
             Row(
                 layer.op_type,
@@ -131,10 +131,6 @@ class ModelClock(Clock):
             )
             for layer, estimated in zip(layers, times, strict=True)
         ]
-
-    @staticmethod
-    def _estimates(ctx: Context, cores: int) -> tuple[LayerTime, ...]:
-        return estimate(ctx.program.lowered(ctx.variant).layers, ctx.soc, cores)
 
 
 def clock() -> Clock:
