@@ -1,4 +1,10 @@
-"""The convolution: an exact integer sum, or one in float32."""
+"""The convolution: an exact integer sum, or one in float32.
+
+How wide the hardware adds floats, and in which order, is not known. Here sums are float32, begin with
+zero and add one product after the other, each rounded to float32 first: the kernel's places row by
+row, and in each the channels in their order. Products of two float16 are exact in float32, so that
+fusing the multiplication and the addition changes nothing for them.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +28,9 @@ _LARGEST_INPUT = 128
 _LARGEST_MATRIX = 1 << 24
 """Elements that are laid out for one matrix product."""
 
+_SUMS_AT_ONCE = 1 << 15
+"""float32 sums that stay in the cache while products are added."""
+
 
 def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
     """The accumulators (K, H, W): int64, or float32 for float elements."""
@@ -32,6 +41,8 @@ def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
     padded, weights = padded.astype(kind, copy=False), weights.astype(kind, copy=False)
     if convolution.weights.layout.is_depthwise:
         sums = _depthwise(padded, weights, convolution)
+    elif is_float:
+        sums = _one_by_one(padded, weights, convolution)
     else:
         sums = _dense(padded, weights, convolution)
     return sums if is_float else sums.astype(np.int64)
@@ -145,4 +156,26 @@ def _dense(padded: NDArray[Any], weights: NDArray[Any], convolution: Convolution
         columns = np.stack(seen, axis=1)
         product = matrix @ columns.reshape(matrix.shape[1], -1)
         sums[:, part] = product.reshape(kernels, -1, convolution.width)
+    return sums
+
+
+def _one_by_one(
+    padded: NDArray[Any], weights: NDArray[Any], convolution: Convolution
+) -> NDArray[np.float32]:
+    """Dense sums of floats, which depend on the order."""
+    kernels, channels, height, width = weights.shape
+    sums = np.zeros((kernels, convolution.height, convolution.width), np.float32)
+    rows = max(1, _SUMS_AT_ONCE // (kernels * convolution.width))
+    product = np.empty_like(sums[:, :rows])
+    for first in range(0, convolution.height, rows):
+        part = slice(first, first + rows)
+        total = sums[:, part]
+        own = product[:, : total.shape[1]]
+        for row in range(height):
+            for column in range(width):
+                seen = _window(padded, convolution, row, column)[:, part]
+                for channel in range(channels):
+                    factor = weights[:, channel, row, column, None, None]
+                    np.multiply(factor, seen[channel], out=own)
+                    np.add(total, own, out=total)
     return sums

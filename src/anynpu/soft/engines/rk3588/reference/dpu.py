@@ -1,7 +1,13 @@
-"""The DPU: stages, table, element-wise operation, output conversion."""
+"""The DPU: stages, table, element-wise operation, output conversion.
+
+Floats are float32 between operations; a NaN is written as the positive quiet one without payload. Of
+two zeros, the greater and the lesser is the first operand.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -28,9 +34,9 @@ def process(memory: Memory, dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
     if dpu.elementwise:
         values = _elementwise(memory, dpu.elementwise, values, dpu.is_float)
     if dpu.reduction:
-        reduce = np.max if dpu.reduction == "max" else np.min
-        reduced = np.asarray(reduce(values, axis=0, keepdims=True))
-        return reduced.astype(np.float16 if dpu.is_float else np.int8)
+        choose = greater if dpu.reduction == "max" else lesser
+        reduced = reduce(choose, values)[None]
+        return round_to(reduced, Element.FLOAT16 if dpu.is_float else Element.INT8)
     return convert(dpu.output, values, dpu.is_float)
 
 
@@ -43,11 +49,28 @@ def _stage(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool) -
         values = _multiply(memory, stage, values, is_float)
     if not is_float:
         values = _shift(values, stage.shift_positive, stage.shift_negative)
-    if stage.relu:
-        values = np.maximum(values, 0)
-        if stage.limit is not None:
-            values = np.minimum(values, _number(stage.limit, is_float))
-    return values
+    return _limited(stage, values, is_float)
+
+
+def _limited(stage: Stage | Elementwise, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
+    if not stage.relu:
+        return values
+    zero = _number(0, is_float)
+    values = np.where(values < zero, zero, values)
+    if stage.limit is None:
+        return values
+    limit = _number(stage.limit, is_float)
+    return np.where(values > limit, limit, values)
+
+
+def greater(a: NDArray[Any], b: Any) -> NDArray[Any]:
+    """The greater of each pair, the first of equal ones, NaN where there is one."""
+    return np.where((a < b) | (b != b), b, a)
+
+
+def lesser(a: NDArray[Any], b: Any) -> NDArray[Any]:
+    """The lesser of each pair, the first of equal ones, NaN where there is one."""
+    return np.where((a > b) | (b != b), b, a)
 
 
 def operand_values(memory: Memory, operand: Operand, is_float: bool) -> Any:
@@ -95,11 +118,7 @@ def _elementwise(
         values = _operate(stage.operation, values, operand)
         if stage.product_shift:
             values = ROUNDING.shift(values, stage.product_shift)
-    if stage.relu:
-        values = np.maximum(values, 0)
-        if stage.limit is not None:
-            values = np.minimum(values, _number(stage.limit, is_float))
-    return values
+    return _limited(stage, values, is_float)
 
 
 def _operand(memory: Memory, stage: Elementwise, is_float: bool) -> Any:
@@ -130,9 +149,9 @@ def _operate(operation: Operation, values: NDArray[Any], operand: Any) -> NDArra
     return result
 
 
-_BINARY: dict[Operation, np.ufunc] = {
-    Operation.MAX: np.maximum,
-    Operation.MIN: np.minimum,
+_BINARY: dict[Operation, Callable[..., NDArray[Any]]] = {
+    Operation.MAX: greater,
+    Operation.MIN: lesser,
     Operation.ADD: np.add,
     Operation.SUBTRACT: np.subtract,
     Operation.DIVIDE: np.divide,
@@ -171,21 +190,25 @@ def convert(output: Output, values: NDArray[Any], is_float: bool) -> NDArray[Any
     element = output.element
     if not is_float:
         if element is Element.FLOAT16:
-            return _rounded(values.astype(np.float64) * output.factor, element)
+            return round_to(values.astype(np.float64) * output.factor, element)
         scaled = ROUNDING.shift(values * output.scale, output.shift) + output.offset
         return _saturated(scaled, element)
     values = values.astype(np.float32, copy=False)
-    if element is Element.BFLOAT16:
-        return round_to_bfloat(values)
     if element.is_float:
-        return _rounded(values * np.float32(output.factor), element)
+        factor = 1 if element is Element.BFLOAT16 else np.float32(output.factor)
+        return round_to(values * factor, element)
     if element is Element.INT8:
         values = ROUNDING.integer(values * output.factor) + output.offset
         return _saturated(values, element)
     return _saturated(ROUNDING.integer(values.astype(np.float64)), element)
 
 
-def _rounded(values: NDArray[Any], element: Element) -> NDArray[Any]:
+def round_to(values: NDArray[Any], element: Element) -> NDArray[Any]:
+    """Numbers to the element that is stored, ties to even; there is one NaN."""
+    if values.dtype.kind == "f":
+        values = np.where(values != values, values.dtype.type(np.nan), values)
+    if element is Element.BFLOAT16:
+        return round_to_bfloat(values)
     return values.astype(element.dtype)
 
 
@@ -196,6 +219,6 @@ def _saturated(values: NDArray[Any], element: Element) -> NDArray[Any]:
 
 
 def round_to_bfloat(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """The upper halves of float32 words, ties to even."""
+    """The upper halves of float32 words, ties to even; a NaN has no payload."""
     words = np.ascontiguousarray(values).view(np.uint32)
     return ((words + 0x7FFF + (words >> 16 & 1)) >> 16).astype(np.uint16)

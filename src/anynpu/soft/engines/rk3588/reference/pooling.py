@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..memory import Memory
 from ..rounding import ROUNDING
 from ..tasks import PoolingMethod, PoolingTask
+from .dpu import greater, lesser, round_to
 from .features import as_numbers, read_features
 
 _FRACTION_BITS = 16
@@ -23,12 +24,12 @@ def pool(memory: Memory, task: PoolingTask) -> NDArray[Any]:
     values = as_numbers(read_features(memory, source), source.element)
     windows = _windows(_padded(values, task), task)
     if task.method is PoolingMethod.MAX:
-        pooled = reduce(np.maximum, windows)
+        pooled = reduce(greater, windows)
     elif task.method is PoolingMethod.MIN:
-        pooled = reduce(np.minimum, windows)
+        pooled = reduce(lesser, windows)
     else:
         pooled = _average(reduce(np.add, windows), task)
-    return pooled.astype(source.element.dtype)
+    return round_to(pooled, source.element)
 
 
 def _padded(values: NDArray[Any], task: PoolingTask) -> NDArray[Any]:
