@@ -1,9 +1,9 @@
 """The convolution: an exact integer sum, or one in float32.
 
-How wide the hardware adds floats, and in which order, is not known. Here sums are float32, begin with
-zero and add one product after the other, each rounded to float32 first: the kernel's places row by
-row, and in each the channels in their order. Products of two float16 are exact in float32, so that
-fusing the multiplication and the addition changes nothing for them.
+How wide the hardware adds floats, and in which order, is not known. Here sums are float32, begin
+with zero and add one product after the other, each rounded to float32 first: the kernel's places
+row by row, and in each the channels in their order. Products of two float16 are exact in float32,
+so that fusing the multiplication and the addition changes nothing for them.
 """
 
 from __future__ import annotations

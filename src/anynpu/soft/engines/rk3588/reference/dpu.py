@@ -1,7 +1,7 @@
 """The DPU: stages, table, element-wise operation, output conversion.
 
-Floats are float32 between operations; a NaN is written as the positive quiet one without payload. Of
-two zeros, the greater and the lesser is the first operand.
+Floats are float32 between operations; a NaN is written as the positive quiet one without payload.
+Of two zeros, the first operand counts as the greater and as the lesser.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ def _limited(stage: Stage | Elementwise, values: NDArray[Any], is_float: bool) -
 
 def greater(a: NDArray[Any], b: Any) -> NDArray[Any]:
     """The greater of each pair, the first of equal ones, NaN where there is one."""
-    return np.where((a < b) | (b != b), b, a)
+    return np.where((a < b) | np.isnan(b), b, a)
 
 
 def lesser(a: NDArray[Any], b: Any) -> NDArray[Any]:
     """The lesser of each pair, the first of equal ones, NaN where there is one."""
-    return np.where((a > b) | (b != b), b, a)
+    return np.where((a > b) | np.isnan(b), b, a)
 
 
 def operand_values(memory: Memory, operand: Operand, is_float: bool) -> Any:
@@ -206,7 +206,7 @@ def convert(output: Output, values: NDArray[Any], is_float: bool) -> NDArray[Any
 def round_to(values: NDArray[Any], element: Element) -> NDArray[Any]:
     """Numbers to the element that is stored, ties to even; there is one NaN."""
     if values.dtype.kind == "f":
-        values = np.where(values != values, values.dtype.type(np.nan), values)
+        values = np.where(np.isnan(values), values.dtype.type(np.nan), values)
     if element is Element.BFLOAT16:
         return round_to_bfloat(values)
     return values.astype(element.dtype)

@@ -1,0 +1,1151 @@
+/* The NPU's floating-point arithmetic on channel blocks: what the reference does with NumPy, in one pass.
+ *
+ * Plain C11, built without contraction of a * b + c. Every operation is the reference's, in its order:
+ * sums are float32, one product after the other, place by place and channel by channel; stages are
+ * float32, tables double. Where both factors are float16 a product is exact in float32, so there a fused
+ * multiplication and addition gives the same bits.
+ *
+ * Whatever lanes an atom has, values between memory and memory are (pixels, GROUP) floats. Nothing is
+ * allocated; callers bring scratch space, and weights stay as the file has them.
+ */
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#include <immintrin.h>
+#define X86 1
+#define WIDE __attribute__((target("avx2,fma,f16c")))
+#else
+#define WIDE
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+
+enum { GROUP = 16, BLOCK = 60, ROWS = 6, CHUNK = 256, RUN = 64, ENTRIES = 513 };
+
+enum element { INT8, INT16, FLOAT16, BFLOAT16, INT32, FLOAT32 };
+
+/* Features in channel blocks; where `odd` is set, every second block lies there. */
+struct features {
+    const uint8_t *base;
+    const uint8_t *odd;
+    int64_t surface;
+    int64_t line;
+    int64_t pixel;
+    int64_t lanes;
+    int64_t channels;
+    int64_t valid; /* channels behind these count as zero */
+    int64_t height;
+    int64_t width;
+    int64_t element;
+};
+
+/* What one output pixel sees. */
+struct window {
+    int64_t height;
+    int64_t width;
+    int64_t stride_y;
+    int64_t stride_x;
+    int64_t dilation_y;
+    int64_t dilation_x;
+    int64_t top;
+    int64_t left;
+    int64_t inserted_y; /* rows and columns of padding between those of the input */
+    int64_t inserted_x;
+    int64_t out_height;
+    int64_t out_width;
+    float padding;
+};
+
+/* Kernels as the hardware streams them: blocks of kernels, of channels, of places, as in WeightLayout. */
+struct weights {
+    const uint8_t *base;
+    int64_t element;
+    int64_t kernels;
+    int64_t channels;
+    int64_t kernel_group;
+    int64_t channel_group;
+};
+
+/* A number a channel: an array of whole groups, or in memory, where a group of them takes `stride`
+ * bytes; neither for none. */
+struct operand {
+    const float *values;
+    const uint8_t *stored;
+    int64_t group;
+    int64_t stride;
+    int64_t element;
+    int64_t channels;
+};
+
+/* (v + add) * multiply, or v * multiply + add; then limits. */
+struct stage {
+    struct operand add;
+    struct operand multiply;
+    float lowest;
+    float highest;
+    int64_t subtracts;
+    int64_t multiply_first;
+    int64_t only_negatives;
+};
+
+/* Both tables one behind the other; pairs are those of negative values and of the others. */
+struct table {
+    const double *entries;
+    double start[2];
+    double end;
+    double step[2]; /* 1 / distance of entries */
+    double slope[2];
+};
+
+enum operation { NONE, MAXIMUM, MINIMUM, ADD, DIVIDE, SUBTRACT, ABSOLUTE, NEGATE, FLOOR, CEIL, MULTIPLY, PRELU };
+
+struct dpu {
+    struct stage bs;
+    struct stage bn;
+    struct table table;
+    struct features operand;
+    float number; /* the operand where there are no features */
+    float lowest; /* after the operation */
+    float highest;
+    float factor; /* of the output */
+    float offset;
+    int64_t average; /* of int8 sums: times this, / 2^32 */
+    int64_t has_bs;
+    int64_t has_bn;
+    int64_t has_table;
+    int64_t operation;
+    int64_t has_operand;
+    int64_t has_limits;
+    int64_t element; /* of the output */
+};
+
+struct writer {
+    uint8_t *base;
+    int64_t line;
+    int64_t pixel;
+    int64_t surface;
+    int64_t group;
+    int64_t group_stride;
+    int64_t width;
+    int64_t channels;
+    int64_t lanes;
+    int64_t padding;
+};
+
+/* ---------------------------------------------------------------------------------------- processors */
+
+#ifdef X86
+static int is_wide;
+
+/* AVX2, FMA and F16C. */
+__attribute__((constructor)) static void find_vectors(void) {
+    unsigned a, b, c = 0, d;
+    __builtin_cpu_init();
+    is_wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#else
+enum { is_wide = 0 };
+#endif
+
+/* A function from an inline one, once for wide vectors and once for any processor. */
+#define ON_ANY(name, parameters, arguments)                                                            \
+    WIDE static void name##_wide parameters { name##_inline arguments; }                               \
+    static void name##_narrow parameters { name##_inline arguments; }                                  \
+    static void name parameters {                                                                      \
+        if (is_wide)                                                                                   \
+            name##_wide arguments;                                                                     \
+        else                                                                                           \
+            name##_narrow arguments;                                                                   \
+    }
+
+/* ------------------------------------------------------------------------------------------ elements */
+
+INLINE float float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+INLINE uint32_t bits_of_float(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+INLINE float float_of_half(uint16_t half) {
+#ifdef __ARM_FP16_FORMAT_IEEE
+    __fp16 value;
+    memcpy(&value, &half, sizeof value);
+    return (float)value;
+#else
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7FFF;
+    if (rest >= 0x7C00)
+        return float_of_bits(sign | 0x7F800000 | (rest & 0x3FF) << 13);
+    /* 2^112 takes the exponent's bias from 15 to 127, and denormals to what they mean. */
+    const float scaled = float_of_bits(rest << 13) * 0x1p112f;
+    return float_of_bits(sign | bits_of_float(scaled));
+#endif
+}
+
+/* Ties to even; NaN is 0x7E00. */
+INLINE uint16_t half_of_float(float value) {
+    if (value != value)
+        return 0x7E00;
+#ifdef __ARM_FP16_FORMAT_IEEE
+    __fp16 half = (__fp16)value;
+    uint16_t bits;
+    memcpy(&bits, &half, sizeof bits);
+    return bits;
+#else
+    const uint32_t bits = bits_of_float(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7FFFFFFF;
+    if (rest >= 0x47800000)
+        return (uint16_t)(sign | 0x7C00);
+    if (rest < 0x38800000) {
+        /* A denormal: the sum's last bit is worth 2^-24. */
+        const float sum = float_of_bits(rest) + 0.5f;
+        return (uint16_t)(sign | (bits_of_float(sum) - 0x3F000000));
+    }
+    return (uint16_t)(sign | (rest - 0x38000000 + 0xFFF + (rest >> 13 & 1)) >> 13);
+#endif
+}
+
+INLINE uint16_t bfloat_of_float(float value) {
+    if (value != value)
+        return 0x7FC0;
+    const uint32_t bits = bits_of_float(value);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+INLINE int64_t size_of(int64_t element) {
+    return element == INT8 ? 1 : element >= INT32 ? 4 : 2;
+}
+
+INLINE float element_at(const uint8_t *source, int64_t place, int64_t element) {
+    uint16_t half;
+    int16_t small;
+    int32_t word;
+    float value;
+    switch (element) {
+    case INT8:
+        return (float)(int8_t)source[place];
+    case INT16:
+        memcpy(&small, source + 2 * place, 2);
+        return (float)small;
+    case FLOAT16:
+        memcpy(&half, source + 2 * place, 2);
+        return float_of_half(half);
+    case BFLOAT16:
+        memcpy(&half, source + 2 * place, 2);
+        return float_of_bits((uint32_t)half << 16);
+    case INT32:
+        memcpy(&word, source + 4 * place, 4);
+        return (float)word;
+    default:
+        memcpy(&value, source + 4 * place, 4);
+        return value;
+    }
+}
+
+/* `count` atoms' first `lanes` elements, `step` bytes apart, to floats `target_step` apart. */
+INLINE void widen_element(const uint8_t *source, int64_t step, int64_t count, float *target,
+                          int64_t target_step, int64_t lanes, const int element) {
+    for (int64_t i = 0; i < count; i++, source += step, target += target_step)
+        for (int64_t l = 0; l < lanes; l++)
+            target[l] = element_at(source, l, element);
+}
+
+INLINE void widen_any_inline(const uint8_t *source, int64_t step, int64_t count, float *target,
+                         int64_t target_step, int64_t lanes, int64_t element) {
+    switch (element) {
+    case INT8:
+        widen_element(source, step, count, target, target_step, lanes, INT8);
+        break;
+    case INT16:
+        widen_element(source, step, count, target, target_step, lanes, INT16);
+        break;
+    case FLOAT16:
+        widen_element(source, step, count, target, target_step, lanes, FLOAT16);
+        break;
+    case BFLOAT16:
+        widen_element(source, step, count, target, target_step, lanes, BFLOAT16);
+        break;
+    case INT32:
+        widen_element(source, step, count, target, target_step, lanes, INT32);
+        break;
+    default:
+        widen_element(source, step, count, target, target_step, lanes, FLOAT32);
+    }
+}
+
+#define WIDEN                                                                                          \
+    (const uint8_t *source, int64_t step, int64_t count, float *target, int64_t target_step,           \
+     int64_t lanes, int64_t element)
+
+ON_ANY(widen_any, WIDEN, (source, step, count, target, target_step, lanes, element))
+
+#ifdef X86
+WIDE static void widen_halves WIDEN {
+    (void)element;
+    for (int64_t i = 0; i < count; i++, source += step, target += target_step) {
+        int64_t l = 0;
+        for (; l + 8 <= lanes; l += 8)
+            _mm256_storeu_ps(target + l,
+                             _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(source + 2 * l))));
+        for (; l + 4 <= lanes; l += 4)
+            _mm_storeu_ps(target + l, _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(source + 2 * l))));
+        for (; l < lanes; l++) {
+            uint16_t half;
+            memcpy(&half, source + 2 * l, 2);
+            target[l] = _cvtsh_ss(half);
+        }
+    }
+}
+#endif
+
+static void widen WIDEN {
+#ifdef X86
+    if (is_wide && element == FLOAT16) {
+        widen_halves(source, step, count, target, target_step, lanes, element);
+        return;
+    }
+#endif
+    widen_any(source, step, count, target, target_step, lanes, element);
+}
+
+INLINE void store_halves_inline(const float *v, int64_t count, uint16_t *q) {
+    for (int64_t i = 0; i < count; i++)
+        q[i] = half_of_float(v[i]);
+}
+
+#ifdef X86
+/* A multiple of eight. */
+WIDE static void store_halves_wide(const float *v, int64_t count, uint16_t *q) {
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000));
+    for (int64_t i = 0; i < count; i += 8) {
+        __m256 x = _mm256_loadu_ps(v + i);
+        x = _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+        _mm_storeu_si128((__m128i *)(q + i), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+    }
+}
+#endif
+
+static void store_halves(const float *v, int64_t count, uint16_t *q) {
+#ifdef X86
+    if (is_wide) {
+        store_halves_wide(v, count, q);
+        return;
+    }
+#endif
+    store_halves_inline(v, count, q);
+}
+
+/* -------------------------------------------------------------------------------------------- memory */
+
+INLINE const uint8_t *surface_of(const struct features *f, int64_t s) {
+    if (f->odd)
+        return (s & 1 ? f->odd : f->base) + (s >> 1) * f->surface;
+    return f->base + s * f->surface;
+}
+
+INLINE int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* A group's values of `count` neighbours in a row; lanes without a channel are zero. */
+static void load_row(const struct features *f, int64_t g, int64_t y, int64_t x, int64_t step,
+                     int64_t count, float *v) {
+    const int64_t first = g * GROUP, last = least(f->valid, first + GROUP);
+    if (last < first + GROUP)
+        memset(v, 0, count * GROUP * sizeof *v);
+    for (int64_t c = first; c < last; c += f->lanes)
+        widen(surface_of(f, c / f->lanes) + y * f->line + x * f->pixel, step * f->pixel, count,
+              v + (c - first), GROUP, least(f->lanes, last - c), f->element);
+}
+
+/* The same for `count` pixels from number `first` on. */
+static void load(const struct features *f, int64_t g, int64_t first, int64_t count, float *v) {
+    int64_t y = first / f->width, x = first % f->width;
+    while (count) {
+        const int64_t n = least(count, f->width - x);
+        load_row(f, g, y, x, 1, n, v);
+        v += n * GROUP, count -= n, x = 0, y++;
+    }
+}
+
+/* A group's numbers, or what changes nothing. */
+static void load_operand(const struct operand *o, int64_t g, float nothing, float *numbers) {
+    for (int l = 0; l < GROUP; l++) {
+        const int64_t c = g * GROUP + l;
+        if (o->values)
+            numbers[l] = o->values[c];
+        else if (o->stored)
+            numbers[l] = c < o->channels ? element_at(o->stored + c / o->group * o->stride, c % o->group,
+                                                      o->element)
+                                         : 0;
+        else
+            numbers[l] = nothing;
+    }
+}
+
+/* Store `count` pixels' atoms of one group; `size` is that of an element. */
+static void store(const struct writer *w, int64_t g, int64_t first, int64_t count, uint8_t *q,
+                  int64_t size) {
+    const int64_t surfaces = (w->channels + w->lanes - 1) / w->lanes, atom = w->lanes * size;
+    const uint64_t padding = size == 4 ? 0 : (uint64_t)w->padding;
+    for (int64_t l = w->channels - g * GROUP; l < GROUP; l++)
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t b = 0; b < size; b++)
+                q[(i * GROUP + l) * size + b] = (uint8_t)(padding >> 8 * b);
+    for (int64_t l = 0; l < GROUP; l += w->lanes) {
+        const int64_t s = (g * GROUP + l) / w->lanes;
+        if (s >= surfaces)
+            break;
+        uint8_t *surface = w->base + s / w->group * w->group_stride + s % w->group * w->surface;
+        int64_t y = first / w->width, x = first % w->width;
+        const uint8_t *from = q + l * size;
+        for (int64_t left = count; left;) {
+            const int64_t n = least(left, w->width - x);
+            uint8_t *to = surface + y * w->line + x * w->pixel;
+            if (atom == 16)
+                for (int64_t i = 0; i < n; i++)
+                    memcpy(to + i * w->pixel, from + i * GROUP * size, 16);
+            else if (atom == 8)
+                for (int64_t i = 0; i < n; i++)
+                    memcpy(to + i * w->pixel, from + i * GROUP * size, 8);
+            else
+                for (int64_t i = 0; i < n; i++)
+                    memcpy(to + i * w->pixel, from + i * GROUP * size, atom);
+            from += n * GROUP * size, left -= n, x = 0, y++;
+        }
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- stages */
+
+INLINE float limited(float v, float lowest, float highest) {
+    v = v < lowest ? lowest : v;
+    return v > highest ? highest : v;
+}
+
+INLINE void calculate_inline(const struct stage *s, const float *add, const float *multiply, float *v,
+                             int64_t count) {
+    const float lowest = s->lowest, highest = s->highest;
+    float a[GROUP], m[GROUP], p[GROUP];
+    for (int l = 0; l < GROUP; l++) {
+        a[l] = s->subtracts ? -add[l] : add[l];
+        m[l] = multiply[l];
+        p[l] = s->only_negatives ? 1 : m[l]; /* v * 1 is v */
+    }
+    if (s->multiply_first)
+        for (int64_t i = 0; i < count * GROUP; i += GROUP)
+            for (int l = 0; l < GROUP; l++) {
+                const float x = v[i + l] * (v[i + l] < 0 ? m[l] : p[l]);
+                v[i + l] = limited(x + a[l], lowest, highest);
+            }
+    else
+        for (int64_t i = 0; i < count * GROUP; i += GROUP)
+            for (int l = 0; l < GROUP; l++) {
+                const float x = v[i + l] + a[l];
+                v[i + l] = limited(x * (x < 0 ? m[l] : p[l]), lowest, highest);
+            }
+}
+
+ON_ANY(calculate, (const struct stage *s, const float *add, const float *multiply, float *v, int64_t count),
+       (s, add, multiply, v, count))
+
+static void run_stage(const struct stage *s, int64_t g, float *v, int64_t count) {
+    float add[GROUP], multiply[GROUP];
+    /* A zero that changes nothing is negative. */
+    load_operand(&s->add, g, s->subtracts ? 0.0f : -0.0f, add);
+    load_operand(&s->multiply, g, 1, multiply);
+    calculate(s, add, multiply, v, count);
+}
+
+INLINE void look_up_inline(const struct table *t, float *v, int64_t count) {
+    const double *entries = t->entries;
+    const double first = entries[0], last = entries[2 * ENTRIES - 1];
+    for (int64_t i = 0; i < count; i++) {
+        const double x = v[i];
+        const int is_negative = x < 0;
+        const double start = is_negative ? t->start[0] : t->start[1];
+        const double place = (x - start) * (is_negative ? t->step[0] : t->step[1]);
+        double index = __builtin_floor(place);
+        /* NaN finds the first entry, and stays NaN through the fraction. */
+        index = index > 0 ? index : 0;
+        index = index < ENTRIES - 2 ? index : ENTRIES - 2;
+        double fraction = place - index;
+        fraction = fraction < 0 ? 0 : fraction;
+        fraction = fraction > 1 ? 1 : fraction;
+        const int32_t at = (int32_t)index + (is_negative ? 0 : ENTRIES);
+        double y = entries[at] + (entries[at + 1] - entries[at]) * fraction;
+        y = x < t->start[0] ? first + (x - t->start[0]) * t->slope[0] : y;
+        y = x > t->end ? last + (x - t->end) * t->slope[1] : y;
+        v[i] = (float)y;
+    }
+}
+
+ON_ANY(look_up, (const struct table *t, float *v, int64_t count), (t, v, count))
+
+INLINE void operate_inline(int64_t operation, float *v, const float *e, int64_t count) {
+    switch (operation) {
+    case MAXIMUM:
+        for (int64_t i = 0; i < count; i++)
+            v[i] = v[i] < e[i] || e[i] != e[i] ? e[i] : v[i];
+        break;
+    case MINIMUM:
+        for (int64_t i = 0; i < count; i++)
+            v[i] = v[i] > e[i] || e[i] != e[i] ? e[i] : v[i];
+        break;
+    case ADD:
+        for (int64_t i = 0; i < count; i++)
+            v[i] += e[i];
+        break;
+    case DIVIDE:
+        for (int64_t i = 0; i < count; i++)
+            v[i] /= e[i];
+        break;
+    case SUBTRACT:
+        for (int64_t i = 0; i < count; i++)
+            v[i] -= e[i];
+        break;
+    case ABSOLUTE:
+        for (int64_t i = 0; i < count; i++)
+            v[i] = fabsf(v[i]);
+        break;
+    case NEGATE:
+        for (int64_t i = 0; i < count; i++)
+            v[i] = -v[i];
+        break;
+    case FLOOR:
+        for (int64_t i = 0; i < count; i++)
+            v[i] = __builtin_floorf(v[i]);
+        break;
+    case CEIL:
+        for (int64_t i = 0; i < count; i++)
+            v[i] = __builtin_ceilf(v[i]);
+        break;
+    case MULTIPLY:
+        for (int64_t i = 0; i < count; i++)
+            v[i] *= e[i];
+        break;
+    default:
+        for (int64_t i = 0; i < count; i++)
+            v[i] = v[i] < 0 ? v[i] * e[i] : v[i];
+    }
+}
+
+ON_ANY(operate, (int64_t operation, float *v, const float *e, int64_t count), (operation, v, e, count))
+
+static void run_operation(const struct dpu *d, int64_t g, int64_t first, int64_t count, float *v) {
+    const struct features *f = &d->operand;
+    float e[BLOCK * GROUP];
+    if (!d->has_operand || f->channels * f->height * f->width == 1) {
+        const float number = d->has_operand ? element_at(f->base, 0, f->element) : d->number;
+        for (int64_t i = 0; i < count * GROUP; i++)
+            e[i] = number;
+    } else if (f->height * f->width == 1) {
+        load_row(f, g, 0, 0, 1, 1, e);
+        for (int64_t i = 1; i < count; i++)
+            memcpy(e + i * GROUP, e, GROUP * sizeof *e);
+    } else {
+        load(f, g, first, count, e);
+    }
+    operate(d->operation, v, e, count * GROUP);
+}
+
+INLINE void limit_inline(float lowest, float highest, float *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        v[i] = limited(v[i], lowest, highest);
+}
+
+ON_ANY(limit, (float lowest, float highest, float *v, int64_t count), (lowest, highest, v, count))
+
+/* All stages of one group, (count, GROUP), but for the output's. */
+static void run_stages(const struct dpu *d, int64_t g, int64_t first, int64_t count, float *v) {
+    if (d->has_bs)
+        run_stage(&d->bs, g, v, count);
+    if (d->has_bn)
+        run_stage(&d->bn, g, v, count);
+    if (d->has_table)
+        look_up(&d->table, v, count * GROUP);
+    if (d->operation != NONE)
+        run_operation(d, g, first, count, v);
+    if (d->has_limits)
+        limit(d->lowest, d->highest, v, count * GROUP);
+}
+
+/* ------------------------------------------------------------------------------------------- outputs */
+
+INLINE double clipped(double v, double lowest, double highest) {
+    v = v < lowest ? lowest : v;
+    v = v > highest ? highest : v;
+    return v == v ? v : 0;
+}
+
+INLINE void scale_inline(float factor, float *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        v[i] *= factor;
+}
+
+ON_ANY(scale, (float factor, float *v, int64_t count), (factor, v, count))
+
+INLINE void store_bytes_inline(const struct dpu *d, const float *v, int64_t count, int8_t *q) {
+    for (int64_t i = 0; i < count; i++) {
+        const float scaled = v[i] * d->factor;
+        q[i] = (int8_t)(int32_t)clipped((float)(__builtin_rintf(scaled) + d->offset), -128, 127);
+    }
+}
+
+ON_ANY(store_bytes, (const struct dpu *d, const float *v, int64_t count, int8_t *q), (d, v, count, q))
+
+/* To the mean of int8 sums, ties to even. */
+static void store_means(int64_t factor, const float *v, int64_t count, int8_t *q) {
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t product = (int64_t)v[i] * factor, mean = product >> 32;
+        const int64_t rest = product - mean * ((int64_t)1 << 32), half = (int64_t)1 << 31;
+        q[i] = (int8_t)(mean + (rest > half || (rest == half && (mean & 1))));
+    }
+}
+
+/* Results of one group, (count, GROUP), into memory. */
+static void store_results(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
+                          int64_t count, float *v) {
+    const int64_t all = count * GROUP;
+    union {
+        int8_t bytes[BLOCK * GROUP];
+        int16_t shorts[BLOCK * GROUP];
+        uint16_t halves[BLOCK * GROUP];
+        int32_t words[BLOCK * GROUP];
+        float floats[BLOCK * GROUP];
+    } q;
+    switch (d->element) {
+    case INT8:
+        if (d->average)
+            store_means(d->average, v, all, q.bytes);
+        else
+            store_bytes(d, v, all, q.bytes);
+        break;
+    case INT16:
+        for (int64_t i = 0; i < all; i++)
+            q.shorts[i] = (int16_t)clipped(__builtin_rint(v[i]), INT16_MIN, INT16_MAX);
+        break;
+    case FLOAT16:
+        if (d->factor != 1)
+            scale(d->factor, v, all);
+        store_halves(v, all, q.halves);
+        break;
+    case BFLOAT16:
+        for (int64_t i = 0; i < all; i++)
+            q.halves[i] = bfloat_of_float(v[i]);
+        break;
+    case INT32:
+        for (int64_t i = 0; i < all; i++)
+            q.words[i] = (int32_t)clipped(__builtin_rint(v[i]), INT32_MIN, INT32_MAX);
+        break;
+    default:
+        for (int64_t i = 0; i < all; i++) {
+            const float scaled = v[i] * d->factor;
+            q.floats[i] = scaled == scaled ? scaled : float_of_bits(0x7FC00000);
+        }
+    }
+    store(w, g, first, count, (uint8_t *)&q, size_of(d->element));
+}
+
+static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64_t first, int64_t count,
+                   float *v) {
+    for (int64_t done = 0; done < count; done += BLOCK) {
+        const int64_t n = least(count - done, BLOCK);
+        run_stages(d, g, first + done, n, v + done * GROUP);
+        store_results(d, w, g, first + done, n, v + done * GROUP);
+    }
+}
+
+/* ------------------------------------------------------------------------------------ what is weighed */
+
+/* The input's row or column under one of the spread ones; -1 in padding. */
+INLINE int64_t under(int64_t spread, int64_t inserted, int64_t size) {
+    if (spread < 0 || spread % (inserted + 1))
+        return -1;
+    spread /= inserted + 1;
+    return spread < size ? spread : -1;
+}
+
+/* The outputs [from, to) whose input column `first + output * step` exists; without inserted columns. */
+INLINE void existing(int64_t first, int64_t step, int64_t size, int64_t *from, int64_t *to) {
+    const int64_t low = first >= 0 ? 0 : (-first + step - 1) / step;
+    const int64_t high = first >= size ? 0 : (size - first + step - 1) / step;
+    *from = *from > low ? *from : low;
+    *to = *to < high ? *to : high;
+}
+
+static void fill(float *target, int64_t step, int64_t count, int64_t lanes, float value) {
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t l = 0; l < lanes; l++)
+            target[i * step + l] = value;
+}
+
+/* All channels of `count` pixels `step` apart, to rows. */
+static void gather_pixels(const struct features *f, int64_t y, int64_t x, int64_t step, int64_t count,
+                          float *rows, int64_t depth) {
+    const int64_t valid = least(f->valid, f->channels);
+    for (int64_t c = 0; c < valid; c += f->lanes)
+        widen(surface_of(f, c / f->lanes) + y * f->line + x * f->pixel, step * f->pixel, count, rows + c,
+              depth, least(f->lanes, valid - c), f->element);
+    if (valid < f->channels)
+        fill(rows + valid, depth, count, f->channels - valid, 0);
+}
+
+/* What outputs [from, to) of a row see at one place of the kernel. */
+static void gather_place(const struct features *f, const struct window *k, int64_t oy, int64_t ky,
+                         int64_t kx, int64_t from, int64_t to, float *rows, int64_t depth) {
+    const int64_t y = under(oy * k->stride_y + ky * k->dilation_y - k->top, k->inserted_y, f->height);
+    const int64_t left = kx * k->dilation_x - k->left;
+    int64_t begin = from, end = to;
+    if (y < 0) {
+        fill(rows, depth, to - from, f->channels, k->padding);
+        return;
+    }
+    if (k->inserted_x) {
+        for (int64_t ox = from; ox < to; ox++, rows += depth) {
+            const int64_t x = under(ox * k->stride_x + left, k->inserted_x, f->width);
+            if (x < 0)
+                fill(rows, depth, 1, f->channels, k->padding);
+            else
+                gather_pixels(f, y, x, 1, 1, rows, depth);
+        }
+        return;
+    }
+    existing(left, k->stride_x, f->width, &begin, &end);
+    if (begin >= end) {
+        fill(rows, depth, to - from, f->channels, k->padding);
+        return;
+    }
+    fill(rows, depth, begin - from, f->channels, k->padding);
+    gather_pixels(f, y, begin * k->stride_x + left, k->stride_x, end - begin, rows + (begin - from) * depth,
+                  depth);
+    fill(rows + (end - from) * depth, depth, to - end, f->channels, k->padding);
+}
+
+/* A row of the kernel at once, where neighbours lie side by side; whether all of it exists. */
+static int gather_line(const struct features *f, const struct window *k, int64_t oy, int64_t ky,
+                       int64_t from, int64_t to, float *rows, int64_t depth) {
+    const int64_t y = oy * k->stride_y + ky * k->dilation_y - k->top;
+    const int64_t left = from * k->stride_x - k->left;
+    const int64_t right = (to - 1) * k->stride_x - k->left + k->width;
+    if (y < 0 || y >= f->height || left < 0 || right > f->width)
+        return 0;
+    widen(f->base + y * f->line + left * f->pixel, k->stride_x * f->pixel, to - from, rows, depth,
+          k->width * f->channels, f->element);
+    return 1;
+}
+
+/* One row of floats a pixel: for each place of the kernel, all channels of the input there. */
+static void gather(const struct features *f, const struct window *k, int64_t first, int64_t count,
+                   float *rows, int64_t depth) {
+    const int is_packed = f->pixel == f->channels * size_of(f->element) && f->channels <= f->lanes &&
+                          f->valid >= f->channels && k->dilation_x == 1 &&
+                          !(k->inserted_x || k->inserted_y);
+    int64_t oy = first / k->out_width, ox = first % k->out_width;
+    while (count) {
+        const int64_t n = least(count, k->out_width - ox);
+        float *target = rows;
+        for (int64_t ky = 0; ky < k->height; ky++, target += k->width * f->channels) {
+            int64_t from = ox, to = ox;
+            if (is_packed) {
+                /* The outputs of which no place lies in the padding. */
+                to = ox + n;
+                existing(-k->left, k->stride_x, f->width, &from, &to);
+                existing(k->width - 1 - k->left, k->stride_x, f->width, &from, &to);
+                if (from >= to ||
+                    !gather_line(f, k, oy, ky, from, to, target + (from - ox) * depth, depth))
+                    from = to = ox;
+            }
+            for (int64_t kx = 0; kx < k->width; kx++) {
+                float *place = target + kx * f->channels;
+                if (from > ox)
+                    gather_place(f, k, oy, ky, kx, ox, from, place, depth);
+                if (to < ox + n)
+                    gather_place(f, k, oy, ky, kx, to, ox + n, place + (to - ox) * depth, depth);
+            }
+        }
+        rows += n * depth, count -= n, ox = 0, oy++;
+    }
+}
+
+/* ------------------------------------------------------------------------------------- dense products */
+
+#ifdef X86
+/* Eight kernels' eight float16 to eight channels of eight floats. */
+WIDE INLINE void transpose_halves(const uint8_t *const *kernels, int64_t offset, float *panel) {
+    __m128i a[8], b[8];
+    for (int i = 0; i < 8; i++)
+        a[i] = _mm_loadu_si128((const __m128i *)(kernels[i] + offset));
+    for (int i = 0; i < 4; i++) {
+        b[2 * i] = _mm_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+    }
+    for (int h = 0; h < 2; h++)
+        for (int i = 0; i < 2; i++) {
+            a[4 * h + 2 * i] = _mm_unpacklo_epi32(b[4 * h + i], b[4 * h + 2 + i]);
+            a[4 * h + 2 * i + 1] = _mm_unpackhi_epi32(b[4 * h + i], b[4 * h + 2 + i]);
+        }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(panel + 2 * i * GROUP, _mm256_cvtph_ps(_mm_unpacklo_epi64(a[i], a[4 + i])));
+        _mm256_storeu_ps(panel + (2 * i + 1) * GROUP, _mm256_cvtph_ps(_mm_unpackhi_epi64(a[i], a[4 + i])));
+    }
+}
+
+WIDE static int64_t pack_halves(const uint8_t *const *kernels, int64_t count, float *panel) {
+    int64_t c = 0;
+    for (; c + 8 <= count; c += 8) {
+        transpose_halves(kernels, 2 * c, panel + c * GROUP);
+        transpose_halves(kernels + 8, 2 * c, panel + c * GROUP + 8);
+    }
+    return c;
+}
+#endif
+
+/* `count` neighbouring channels of GROUP kernels, to (count, GROUP) floats. */
+static void pack_run(const uint8_t *const *kernels, int64_t count, int64_t element, float *panel) {
+    int64_t done = 0;
+#ifdef X86
+    if (is_wide && element == FLOAT16)
+        done = pack_halves(kernels, count, panel);
+#endif
+    for (int64_t c = done; c < count; c++)
+        for (int j = 0; j < GROUP; j++)
+            panel[c * GROUP + j] = element_at(kernels[j], c, element);
+}
+
+/* Factors [from, to) of all that one kernel sees, for a group of kernels: (to - from, GROUP). */
+static void pack(const struct weights *w, const struct window *k, int64_t channels, int64_t g,
+                 int64_t from, int64_t to, float *panel) {
+    static const uint8_t zeros[RUN * 4];
+    const int64_t places = k->height * k->width, size = size_of(w->element);
+    const uint8_t *kernels[GROUP];
+    while (from < to) {
+        const int64_t place = from / channels, c = from % channels;
+        const int64_t block = c / w->channel_group, lane = c % w->channel_group;
+        const int64_t width = least(w->channel_group, w->channels - block * w->channel_group);
+        int64_t count = least(least(to - from, channels - c), least(width - lane, RUN));
+        for (int64_t j = 0; j < GROUP; j++) {
+            const int64_t kernel = g * GROUP + j, set = kernel / w->kernel_group;
+            const int64_t height = least(w->kernel_group, w->kernels - set * w->kernel_group);
+            const int64_t before = set * w->kernel_group * w->channels * places +
+                                   block * w->channel_group * places * height;
+            const int64_t inside = (place * height + kernel % w->kernel_group) * width + lane;
+            kernels[j] = kernel < w->kernels ? w->base + (before + inside) * size : zeros;
+        }
+        pack_run(kernels, count, w->element, panel);
+        from += count, panel += count * GROUP;
+    }
+}
+
+/* Add `count` products to each of (rows, GROUP) sums. */
+INLINE void multiply_narrow(const float *rows, int64_t depth, const float *panel, int64_t count,
+                            float *sums, int64_t pixels) {
+    for (int64_t r = 0; r < pixels; r++, sums += GROUP) {
+        float total[GROUP];
+        memcpy(total, sums, sizeof total);
+        for (int64_t p = 0; p < count; p++)
+            for (int l = 0; l < GROUP; l++) {
+                const float product = rows[r * depth + p] * panel[p * GROUP + l];
+                total[l] += product;
+            }
+        memcpy(sums, total, sizeof total);
+    }
+}
+
+#ifdef X86
+WIDE INLINE void multiply_rows(const float *rows, int64_t depth, const float *panel, int64_t count,
+                               float *sums, const int pixels, const int fused) {
+    __m256 total[2 * ROWS];
+    for (int i = 0; i < 2 * pixels; i++)
+        total[i] = _mm256_loadu_ps(sums + 8 * i);
+    for (int64_t p = 0; p < count; p++, panel += GROUP) {
+        const __m256 low = _mm256_loadu_ps(panel), high = _mm256_loadu_ps(panel + 8);
+#pragma GCC unroll 6
+        for (int r = 0; r < pixels; r++) {
+            const __m256 x = _mm256_broadcast_ss(rows + r * depth + p);
+            if (fused) {
+                total[2 * r] = _mm256_fmadd_ps(x, low, total[2 * r]);
+                total[2 * r + 1] = _mm256_fmadd_ps(x, high, total[2 * r + 1]);
+            } else {
+                total[2 * r] = _mm256_add_ps(total[2 * r], _mm256_mul_ps(x, low));
+                total[2 * r + 1] = _mm256_add_ps(total[2 * r + 1], _mm256_mul_ps(x, high));
+            }
+        }
+    }
+    for (int i = 0; i < 2 * pixels; i++)
+        _mm256_storeu_ps(sums + 8 * i, total[i]);
+}
+
+#define SOME_ROWS(n)                                                                                   \
+    case n:                                                                                            \
+        if (fused)                                                                                     \
+            multiply_rows(rows, depth, panel, count, sums, n, 1);                                      \
+        else                                                                                           \
+            multiply_rows(rows, depth, panel, count, sums, n, 0);                                      \
+        break;
+
+WIDE static void multiply_wide(const float *rows, int64_t depth, const float *panel, int64_t count,
+                               float *sums, int64_t pixels, int64_t fused) {
+    for (; pixels > 0; pixels -= ROWS, rows += ROWS * depth, sums += ROWS * GROUP)
+        switch (least(pixels, ROWS)) {
+            SOME_ROWS(1)
+            SOME_ROWS(2)
+            SOME_ROWS(3)
+            SOME_ROWS(4)
+            SOME_ROWS(5)
+            SOME_ROWS(6)
+        }
+}
+#endif
+
+static void multiply(const float *rows, int64_t depth, const float *panel, int64_t count, float *sums,
+                     int64_t pixels, int64_t fused) {
+#ifdef X86
+    if (is_wide) {
+        multiply_wide(rows, depth, panel, count, sums, pixels, fused);
+        return;
+    }
+#endif
+    (void)fused;
+    multiply_narrow(rows, depth, panel, count, sums, pixels);
+}
+
+/* A dense convolution: kernels' groups `from` to `to` for `count` output pixels from number `first` on,
+ * `tile` pixels at a time. `scratch` takes the tile's rows of `depth`, its sums and one panel. `fused`
+ * says that products are exact. */
+EXPORT void anynpu_npu_float_dense(const struct dpu *d, const struct writer *w, const struct features *f,
+                                   const struct window *k, const struct weights *weights, int64_t from,
+                                   int64_t to, int64_t first, int64_t count, int64_t tile, int64_t depth,
+                                   int64_t fused, float *scratch) {
+    const int64_t seen = k->height * k->width * f->channels;
+    float *panel = scratch, *sums = panel + CHUNK * GROUP, *rows = sums + tile * GROUP;
+    for (int64_t done = 0; done < count; done += tile) {
+        const int64_t pixels = least(count - done, tile);
+        gather(f, k, first + done, pixels, rows, depth);
+        for (int64_t g = from; g < to; g++) {
+            memset(sums, 0, pixels * GROUP * sizeof *sums);
+            for (int64_t p = 0; p < seen; p += CHUNK) {
+                const int64_t n = least(seen - p, CHUNK);
+                pack(weights, k, f->channels, g, p, p + n, panel);
+                multiply(rows + p, depth, panel, n, sums, pixels, fused);
+            }
+            finish(d, w, g, first + done, pixels, sums);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------- channel by channel */
+
+/* What is done with what a window sees. */
+enum method { PRODUCTS, SUMS, GREATEST, LEAST };
+
+/* A ring of the input's rows with padding round them: row r of the spread, padded input lies at
+ * r % reach. */
+struct ring {
+    float *rows;
+    int64_t reach;
+    int64_t columns;
+    int64_t next;
+};
+
+/* Rows from `ring->next` to `end`, of one group. */
+static void fill_ring(struct ring *ring, const struct features *f, const struct window *k, int64_t g,
+                      int64_t end) {
+    for (; ring->next < end; ring->next++) {
+        float *row = ring->rows + ring->next % ring->reach * ring->columns * GROUP;
+        const int64_t y = under(ring->next - k->top, k->inserted_y, f->height);
+        if (y < 0 || k->inserted_x || k->left >= ring->columns) {
+            fill(row, GROUP, ring->columns, GROUP, k->padding);
+            for (int64_t c = 0; y >= 0 && c < ring->columns; c++) {
+                const int64_t x = under(c - k->left, k->inserted_x, f->width);
+                if (x >= 0)
+                    load_row(f, g, y, x, 1, 1, row + c * GROUP);
+            }
+            continue;
+        }
+        const int64_t n = least(f->width, ring->columns - k->left), right = k->left + n;
+        fill(row, GROUP, k->left, GROUP, k->padding);
+        load_row(f, g, y, 0, 1, n, row + k->left * GROUP);
+        fill(row + right * GROUP, GROUP, ring->columns - right, GROUP, k->padding);
+    }
+}
+
+INLINE void combine(float *total, const float *x, const float *factor, const int method) {
+    for (int l = 0; l < GROUP; l++) {
+        const float product = method == PRODUCTS ? x[l] * factor[l] : x[l];
+        if (method == GREATEST)
+            total[l] = total[l] < x[l] || x[l] != x[l] ? x[l] : total[l];
+        else if (method == LEAST)
+            total[l] = total[l] > x[l] || x[l] != x[l] ? x[l] : total[l];
+        else
+            total[l] += product;
+    }
+}
+
+/* (count, GROUP) results for neighbours from `column` of the ring on, for output row `oy`. */
+INLINE void see_any(const struct ring *ring, const struct window *k, const float *factors, int64_t oy,
+                    int64_t column, int64_t count, float *totals, const int method) {
+    const float start = method == GREATEST ? -INFINITY : method == LEAST ? INFINITY : 0;
+    for (int64_t i = 0; i < count * GROUP; i++)
+        totals[i] = method == SUMS ? -0.0f : start; /* -0 + x is x */
+    for (int64_t ky = 0; ky < k->height; ky++) {
+        const int64_t r = oy * k->stride_y + ky * k->dilation_y;
+        const float *row = ring->rows + (r % ring->reach * ring->columns + column) * GROUP;
+        for (int64_t kx = 0; kx < k->width; kx++, factors += method == PRODUCTS ? GROUP : 0)
+            for (int64_t i = 0; i < count; i++)
+                combine(totals + i * GROUP, row + (i * k->stride_x + kx * k->dilation_x) * GROUP, factors,
+                        method);
+    }
+}
+
+INLINE void see_inline(const struct ring *ring, const struct window *k, const float *factors, int64_t oy,
+                       int64_t column, int64_t count, float *totals, int64_t method) {
+    switch (method) {
+    case PRODUCTS:
+        see_any(ring, k, factors, oy, column, count, totals, PRODUCTS);
+        break;
+    case SUMS:
+        see_any(ring, k, factors, oy, column, count, totals, SUMS);
+        break;
+    case GREATEST:
+        see_any(ring, k, factors, oy, column, count, totals, GREATEST);
+        break;
+    default:
+        see_any(ring, k, factors, oy, column, count, totals, LEAST);
+    }
+}
+
+ON_ANY(see,
+       (const struct ring *ring, const struct window *k, const float *factors, int64_t oy, int64_t column,
+        int64_t count, float *totals, int64_t method),
+       (ring, k, factors, oy, column, count, totals, method))
+
+#ifdef X86
+/* Sums of exact products of some pixels, in registers. */
+WIDE INLINE void see_some(const struct ring *ring, const struct window *k, const float *factors,
+                          int64_t oy, int64_t column, float *totals, const int pixels) {
+    __m256 total[2 * ROWS];
+    for (int i = 0; i < 2 * pixels; i++)
+        total[i] = _mm256_setzero_ps();
+    for (int64_t ky = 0; ky < k->height; ky++) {
+        const int64_t r = oy * k->stride_y + ky * k->dilation_y;
+        const float *x = ring->rows + (r % ring->reach * ring->columns + column) * GROUP;
+        for (int64_t kx = 0; kx < k->width; kx++, factors += GROUP, x += k->dilation_x * GROUP) {
+            const __m256 low = _mm256_loadu_ps(factors), high = _mm256_loadu_ps(factors + 8);
+#pragma GCC unroll 6
+            for (int i = 0; i < pixels; i++) {
+                const float *at = x + i * k->stride_x * GROUP;
+                total[2 * i] = _mm256_fmadd_ps(_mm256_loadu_ps(at), low, total[2 * i]);
+                total[2 * i + 1] = _mm256_fmadd_ps(_mm256_loadu_ps(at + 8), high, total[2 * i + 1]);
+            }
+        }
+    }
+    for (int i = 0; i < 2 * pixels; i++)
+        _mm256_storeu_ps(totals + 8 * i, total[i]);
+}
+
+WIDE static void see_products(const struct ring *ring, const struct window *k, const float *factors,
+                              int64_t oy, int64_t column, int64_t count, float *totals) {
+    int64_t i = 0;
+    for (; i + ROWS <= count; i += ROWS)
+        see_some(ring, k, factors, oy, column + i * k->stride_x, totals + i * GROUP, ROWS);
+    for (; i < count; i++)
+        see_some(ring, k, factors, oy, column + i * k->stride_x, totals + i * GROUP, 1);
+}
+#endif
+
+/* One group's factors, (places, GROUP). */
+static void pack_channels(const struct weights *w, int64_t places, int64_t g, float *factors) {
+    for (int64_t l = 0; l < GROUP; l++) {
+        const int64_t c = g * GROUP + l, block = c / w->channel_group;
+        const int64_t width = least(w->channel_group, w->channels - block * w->channel_group);
+        const int64_t before = block * w->channel_group * places;
+        for (int64_t p = 0; p < places; p++)
+            factors[p * GROUP + l] =
+                c < w->channels ? element_at(w->base, before + p * width + c % w->channel_group, w->element)
+                                : 0;
+    }
+}
+
+/* Depthwise products, or without weights a pooling: groups `from` to `to`, output rows `first` to
+ * `last`. `scratch` takes the factors and the ring. */
+EXPORT void anynpu_npu_float_depthwise(const struct dpu *d, const struct writer *w,
+                                       const struct features *f, const struct window *k,
+                                       const struct weights *weights, int64_t method, int64_t fused,
+                                       int64_t from, int64_t to, int64_t first, int64_t last,
+                                       float *scratch) {
+    const int64_t places = k->height * k->width;
+    struct ring ring = {scratch + (weights ? places * GROUP : 0), (k->height - 1) * k->dilation_y + 1,
+                        (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1, 0};
+    float totals[BLOCK * GROUP];
+    for (int64_t g = from; g < to; g++) {
+        if (weights)
+            pack_channels(weights, places, g, scratch);
+        ring.next = first * k->stride_y;
+        for (int64_t oy = first; oy < last; oy++) {
+            if (ring.next < oy * k->stride_y)
+                ring.next = oy * k->stride_y;
+            fill_ring(&ring, f, k, g, oy * k->stride_y + ring.reach);
+            for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
+                const int64_t n = least(k->out_width - ox, BLOCK);
+#ifdef X86
+                if (is_wide && fused)
+                    see_products(&ring, k, scratch, oy, ox * k->stride_x, n, totals);
+                else
+#endif
+                    see(&ring, k, scratch, oy, ox * k->stride_x, n, totals, method);
+                finish(d, w, g, oy * k->out_width + ox, n, totals);
+            }
+        }
+    }
+    (void)fused;
+}
+
+/* ------------------------------------------------------------------------------- features as they are */
+
+/* Groups `from` to `to` of `count` pixels from number `first` on. */
+EXPORT void anynpu_npu_float_process(const struct dpu *d, const struct writer *w,
+                                     const struct features *f, int64_t from, int64_t to, int64_t first,
+                                     int64_t count) {
+    float v[BLOCK * GROUP];
+    for (int64_t g = from; g < to; g++)
+        for (int64_t done = 0; done < count; done += BLOCK) {
+            const int64_t n = least(count - done, BLOCK);
+            load(f, g, first + done, n, v);
+            finish(d, w, g, first + done, n, v);
+        }
+}
+
+/* The greatest, or with `sign` -1 the least channel of `count` pixels from number `first` on, as float16
+ * side by side. */
+EXPORT void anynpu_npu_float_reduce(const struct dpu *d, const struct features *f, int64_t sign,
+                                    int64_t first, int64_t count, uint16_t *target) {
+    float v[BLOCK * GROUP], best[BLOCK];
+    for (int64_t done = 0; done < count; done += BLOCK) {
+        const int64_t n = least(count - done, BLOCK);
+        for (int64_t i = 0; i < n; i++)
+            best[i] = sign > 0 ? -INFINITY : INFINITY;
+        for (int64_t g = 0; g * GROUP < f->channels; g++) {
+            const int64_t lanes = least(GROUP, f->channels - g * GROUP);
+            load(f, g, first + done, n, v);
+            run_stages(d, g, first + done, n, v);
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t l = 0; l < lanes; l++) {
+                    const float x = v[i * GROUP + l];
+                    best[i] = (sign > 0 ? best[i] < x : best[i] > x) || x != x ? x : best[i];
+                }
+        }
+        for (int64_t i = 0; i < n; i++)
+            target[first + done + i] = half_of_float(best[i]);
+    }
+}

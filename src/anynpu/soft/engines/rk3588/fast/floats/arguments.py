@@ -1,0 +1,183 @@
+"""From descriptions of floating-point tasks to the kernels' structures."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ......native.memory import address_of
+from ...elements import Element
+from ...memory import Memory
+from ...tasks import (
+    Dpu,
+    Elementwise,
+    Features,
+    Image,
+    LookupTable,
+    Operation,
+    Stage,
+)
+from ...weights import Operand, OperandBlock, StoredOperand
+from . import kernels
+
+_OPERATIONS = {
+    None: 0,
+    Operation.MAX: 1,
+    Operation.MIN: 2,
+    Operation.ADD: 3,
+    Operation.DIVIDE: 4,
+    Operation.SUBTRACT: 5,
+    Operation.ABS: 6,
+    Operation.NEGATE: 7,
+    Operation.FLOOR: 8,
+    Operation.CEIL: 9,
+    Operation.MULTIPLY: 10,
+    Operation.PRELU: 11,
+}
+_STORED = {
+    np.dtype(np.float32): Element.FLOAT32,
+    np.dtype(np.float16): Element.FLOAT16,
+    np.dtype(np.int16): Element.INT16,
+}
+
+
+def features_of(
+    features: Features | Image, memory: Memory, valid: int | None = None
+) -> kernels.Features:
+    """Features, or a picture as one block of few channels; channels from `valid` on are zero."""
+    channels = features.channels
+    known = channels if valid is None else valid
+    size = features.height, features.width, features.element.value
+    base = memory.pointer(features.address)
+    if isinstance(features, Image):
+        pixel = channels * features.element.size
+        return kernels.Features(
+            base, None, 0, features.line, pixel, channels, channels, known, *size
+        )
+    odd = memory.pointer(features.odd) if features.odd else None
+    return kernels.Features(
+        base, odd, features.surface, features.line, features.atom, features.lanes, channels, known,
+        *size,
+    )  # fmt: skip
+
+
+def is_known(features: Features) -> bool:
+    """Whether the kernels' groups hold whole atoms of such features."""
+    return features.lanes > 0 and kernels.GROUP % features.lanes == 0
+
+
+class DpuArguments:
+    """The stages' parameters, shared by all contexts."""
+
+    def __init__(self, dpu: Dpu, channels: int) -> None:
+        self._arrays: list[NDArray[Any]] = []
+        self._padded = -(-channels // kernels.GROUP) * kernels.GROUP
+        self._stored: list[tuple[str, str, StoredOperand]] = []
+        self._operand: Features | None = None
+        self._template = self._build(dpu)
+
+    def bind(self, memory: Memory) -> kernels.Dpu:
+        """The structure for one context's memory; this object outlives it."""
+        result = kernels.Dpu.from_buffer_copy(self._template)
+        for stage, name, operand in self._stored:
+            field = getattr(getattr(result, stage), name)
+            field.stored = memory.pointer(operand.address) + (field.stored or 0)
+        if self._operand:
+            result.operand = features_of(self._operand, memory)
+        return result
+
+    def _build(self, dpu: Dpu) -> kernels.Dpu:
+        result = kernels.Dpu()
+        for name, stage in (("bs", dpu.bs), ("bn", dpu.bn)):
+            if stage:
+                setattr(result, name, self._stage(name, stage))
+                setattr(result, f"has_{name}", 1)
+        result.lowest, result.highest = -math.inf, math.inf
+        if dpu.elementwise:
+            self._elementwise(result, dpu.elementwise)
+        result.element = dpu.output.element.value
+        result.factor, result.offset = dpu.output.factor, dpu.output.offset
+        return result
+
+    def _stage(self, name: str, stage: Stage) -> kernels.Stage:
+        return kernels.Stage(
+            self._channels(name, "add", stage.add),
+            self._channels(name, "multiply", stage.multiply),
+            *_limits(stage),
+            stage.subtracts,
+            stage.multiply_first,
+            stage.multiply_negatives,
+        )
+
+    def _channels(self, stage: str, name: str, value: Operand | None) -> kernels.Operand:
+        if value is None:
+            return kernels.Operand()
+        if isinstance(value, StoredOperand):
+            self._stored.append((stage, name, value))
+            return _stored(value.block, value.part)
+        array = np.zeros(self._padded, np.float32)
+        flat = np.asarray(value, np.float32).reshape(-1)
+        array[: flat.size if flat.size > 1 else None] = flat
+        self._arrays.append(array)
+        return kernels.Operand(address_of(array))
+
+    def _elementwise(self, result: kernels.Dpu, stage: Elementwise) -> None:
+        if stage.table:
+            result.table = self._table(stage.table)
+            result.has_table = 1
+        result.operation = _OPERATIONS[stage.operation]
+        if isinstance(stage.operand, Features):
+            self._operand = stage.operand
+            result.has_operand = 1
+        else:
+            result.number = stage.operand or 0
+        result.lowest, result.highest = _limits(stage)
+        result.has_limits = stage.relu
+
+    def _table(self, table: LookupTable) -> kernels.Table:
+        entries = np.concatenate([table.negative, table.positive])
+        self._arrays.append(entries)
+        slopes = [
+            slope * 2.0**-shift for slope, shift in zip(table.slopes, table.shifts, strict=True)
+        ]
+        return kernels.Table(
+            address_of(entries),
+            (table.negative_start, table.positive_start),
+            table.positive_end,
+            tuple(2.0**-step for step in table.steps),
+            tuple(slopes),
+        )
+
+
+def _stored(block: OperandBlock, part: str) -> kernels.Operand:
+    """Where a part's numbers lie; `stored` counts from the block's address."""
+    sizes = {name: kind.itemsize for name, kind in block.parts}
+    kind = dict(block.parts)[part]
+    group = block.channels if len(sizes) == 1 else block.group
+    names = list(sizes)
+    before = sum(sizes[name] for name in names[: names.index(part)])
+    return kernels.Operand(
+        None, group * before, group, group * sum(sizes.values()), _STORED[kind].value,
+        block.channels,
+    )  # fmt: skip
+
+
+def _limits(stage: Stage | Elementwise) -> tuple[float, float]:
+    if not stage.relu:
+        return -math.inf, math.inf
+    return 0.0, math.inf if stage.limit is None else stage.limit
+
+
+def is_supported(dpu: Dpu, shape: tuple[int, int, int]) -> bool:
+    """Whether the kernels know all of the stages for features of a shape (C, H, W)."""
+    stage = dpu.elementwise
+    if not dpu.is_float or (stage and (stage.conversion or stage.product_shift)):
+        return False
+    operand = stage.operand if stage else None
+    if not isinstance(operand, Features):
+        return True
+    shapes = (shape, (shape[0], 1, 1), (1, 1, 1))
+    return operand.element.is_float and operand.shape in shapes and is_known(operand)

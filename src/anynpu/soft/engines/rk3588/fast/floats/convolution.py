@@ -1,0 +1,231 @@
+"""Convolutions of floats: gathered rows times packed weights, or depthwise, then the DPU.
+
+Weights stay as the file, or another task's output, has them: a kernel turns as many of them into
+float32 as it multiplies at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ......native.memory import address_of
+from ...elements import Element
+from ...layout import image_view
+from ...memory import Memory, Strided
+from ...tasks import Convolution, ConvolutionTask, DenseWriter, Features
+from ...weights import Weights
+from ..rearranging import in_order
+from ..steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
+from . import kernels
+from .arguments import DpuArguments, features_of, is_known, is_supported
+from .targets import Target, read_operands, stored_operands
+
+_TILE_BYTES = 3 << 17
+"""Gathered rows that are multiplied at a time, so that they stay in the cache."""
+
+_FEWEST, _MOST = 48, 240
+"""Pixels of a tile: weights are packed for each, and sums of all are kept."""
+
+_MOST_BYTES = 1 << 26
+"""Scratch space that a task may ask for."""
+
+_SKEW = 16
+"""Floats between rows, so that rows of 4096 bytes don't share sets of the cache."""
+
+_WORK_OF_A_PRODUCT = 2
+"""What a product of floats costs, in products of a dense int8 convolution."""
+
+_WORK_OF_A_PLACE = 8
+"""The same for a depthwise product."""
+
+
+def plan_convolution(task: ConvolutionTask) -> Plan | None:
+    """A plan, where the kernels know the task."""
+    convolution = task.convolution
+    shape = convolution.channels, convolution.height, convolution.width
+    if not _is_known(convolution) or not is_supported(task.dpu, shape) or task.dpu.reduction:
+        return None
+    if isinstance(task.writer, DenseWriter):
+        return None
+    target = Target(
+        task.writer, shape, task.dpu.output.element.size, _reads(task), read_operands(task.dpu)
+    )
+    if not target.is_known:
+        return None
+    kind = _Depthwise if convolution.weights.layout.is_depthwise else _Dense
+    plan = kind(task, target)
+    return plan if plan.scratch_bytes <= _MOST_BYTES else None
+
+
+def _is_known(convolution: Convolution) -> bool:
+    layout, source = convolution.weights.layout, convolution.source
+    if not (source.element.is_float and layout.element.is_float) or layout.has_zero_points:
+        return False
+    if convolution.conversion or convolution.weight_offset is not None:
+        return False
+    if isinstance(source, Features):
+        return is_known(source)
+    return not layout.is_depthwise
+
+
+def _reads(task: ConvolutionTask) -> list[Features | Strided]:
+    source, weights = task.convolution.source, task.convolution.weights
+    reads = [source if isinstance(source, Features) else image_view(source)]
+    if not weights.is_constant:
+        reads.append(Strided(weights.address, (weights.layout.bytes,), (1,)))
+    return [*reads, *stored_operands(task.dpu)]
+
+
+def _has_exact_products(convolution: Convolution) -> bool:
+    """Whether float32 holds every product, so that adding may be fused with multiplying."""
+    elements = convolution.source.element, convolution.weights.layout.element
+    with np.errstate(over="ignore"):
+        padding = float(np.float16(convolution.padding_value))
+    return elements == (Element.FLOAT16, Element.FLOAT16) and padding == convolution.padding_value
+
+
+def _window(convolution: Convolution) -> kernels.Window:
+    layout = convolution.weights.layout
+    return kernels.Window(
+        layout.height,
+        layout.width,
+        *convolution.stride,
+        *convolution.dilation,
+        *convolution.padding,
+        *convolution.inserted,
+        convolution.height,
+        convolution.width,
+        convolution.padding_value,
+    )
+
+
+def _weights(weights: Weights, memory: Memory) -> kernels.Weights:
+    layout = weights.layout
+    data = weights.data
+    base = memory.pointer(weights.address) if data is None else address_of(data)
+    return kernels.Weights(
+        base, layout.element.value, layout.kernels, layout.channels, layout.kernel_group,
+        layout.channel_group,
+    )  # fmt: skip
+
+
+class _Convolution(Plan):
+    """What dense and depthwise convolutions have in common."""
+
+    def __init__(self, task: ConvolutionTask, target: Target) -> None:
+        convolution = self._convolution = task.convolution
+        self._target = target
+        self._dpu = DpuArguments(task.dpu, convolution.channels)
+        self._groups = -(-convolution.channels // kernels.GROUP)
+        self._is_fused = _has_exact_products(convolution)
+        self._own_bytes = self._scratch_floats() * 4
+        self.scratch_bytes = self._own_bytes + target.scratch_bytes
+
+    def _scratch_floats(self) -> int:
+        """What the kernel needs."""
+        raise NotImplementedError
+
+    def _calls(
+        self, common: tuple[object, ...], memory: Memory, scratch: Sequence[NDArray[np.uint8]]
+    ) -> list[Step]:
+        """The kernel's calls, one a thread, with arguments that they have in common."""
+        raise NotImplementedError
+
+    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+        convolution = self._convolution
+        writer, after = self._target.bind(memory, scratch[0][self._own_bytes :])
+        common = (
+            self._dpu.bind(memory),
+            writer,
+            features_of(convolution.source, memory, convolution.valid_channels),
+            _window(convolution),
+            _weights(convolution.weights, memory),
+        )
+        return in_order([together(self._calls(common, memory, scratch)), *after])
+
+
+class _Dense(_Convolution):
+    """Tiles of output pixels: gather what they see, multiply, finish."""
+
+    def _scratch_floats(self) -> int:
+        convolution, layout = self._convolution, self._convolution.weights.layout
+        seen = layout.height * layout.width * convolution.source.channels
+        self._depth = seen + _SKEW
+        most = min(max(_TILE_BYTES // (4 * self._depth), _FEWEST), _MOST)
+        pixels = convolution.height * convolution.width
+        tiles = -(-pixels // most)
+        self._tile = -(-pixels // (tiles * kernels.ROWS)) * kernels.ROWS
+        return (kernels.CHUNK + self._tile) * kernels.GROUP + self._tile * self._depth
+
+    def _calls(
+        self, common: tuple[object, ...], memory: Memory, scratch: Sequence[NDArray[np.uint8]]
+    ) -> list[Step]:
+        convolution = self._convolution
+        pixels = convolution.height * convolution.width
+        per_pixel = convolution.channels * (self._depth * _WORK_OF_A_PRODUCT + WORK_OF_A_RESULT)
+        threads = len(scratch)
+        if pixels >= self._tile * threads:
+            parts = [
+                (0, self._groups, first, end - first)
+                for first, end in shares(pixels, self._tile, float(pixels) * per_pixel, threads)
+            ]
+        else:
+            # Few pixels: rows are gathered by each thread rather than weights packed by each.
+            parts = [
+                (first, end, 0, pixels)
+                for first, end in shares(self._groups, 1, float(pixels) * per_pixel, threads)
+            ]
+        function = kernels.function("anynpu_npu_float_dense")
+        return [
+            call(
+                function, *common, *part, self._tile, self._depth, self._is_fused, address_of(own),
+                keeps=(self, own),
+            )
+            for own, part in zip(scratch, parts, strict=False)
+        ]  # fmt: skip
+
+
+class _Depthwise(_Convolution):
+    """Rows of the input in a ring, one group of channels after the other."""
+
+    def _scratch_floats(self) -> int:
+        convolution, layout = self._convolution, self._convolution.weights.layout
+        ring = (layout.height - 1) * convolution.dilation[0] + 1
+        columns = (convolution.width - 1) * convolution.stride[1]
+        columns += (layout.width - 1) * convolution.dilation[1] + 1
+        self._places = layout.height * layout.width
+        return (self._places + ring * columns) * kernels.GROUP
+
+    def _calls(
+        self, common: tuple[object, ...], memory: Memory, scratch: Sequence[NDArray[np.uint8]]
+    ) -> list[Step]:
+        convolution = self._convolution
+        per_pixel = convolution.channels * (self._places * _WORK_OF_A_PLACE + WORK_OF_A_RESULT)
+        parts = row_parts(
+            self._groups, convolution.height, float(per_pixel) * convolution.width, len(scratch)
+        )
+        function = kernels.function("anynpu_npu_float_depthwise")
+        return [
+            call(
+                function, *common, kernels.PRODUCTS, self._is_fused, *part, address_of(own),
+                keeps=(self, own),
+            )
+            for own, part in zip(scratch, parts, strict=False)
+        ]  # fmt: skip
+
+
+_ROWS_WORTH_SPLITTING = 8
+"""Output rows a thread from which on those that two threads both need cost little."""
+
+
+def row_parts(
+    groups: int, height: int, work_of_a_row: float, threads: int
+) -> list[tuple[int, int, int, int]]:
+    """(first group, behind the last, first row, behind the last) of each thread."""
+    work = work_of_a_row * height
+    if groups % threads == 0 or height < _ROWS_WORTH_SPLITTING * threads:
+        return [(*part, 0, height) for part in shares(groups, 1, work, threads)]
+    return [(0, groups, *part) for part in shares(height, 1, work, threads)]

@@ -1,0 +1,91 @@
+"""Floats from memory through the DPU, and reductions over channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...elements import Element
+from ...memory import Memory, Strided
+from ...tasks import DenseWriter, Dpu, ElementwiseTask, Features
+from ..rearranging import in_order
+from ..steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
+from . import kernels
+from .arguments import DpuArguments, features_of, is_known, is_supported
+from .targets import Target, overlaps, read_operands, stored_operands
+
+
+def plan_elementwise(task: ElementwiseTask) -> Plan | None:
+    """A plan, where the kernels know the task."""
+    source, dpu = task.source, task.dpu
+    if not (source.element.is_float and is_known(source) and is_supported(dpu, source.shape)):
+        return None
+    if dpu.reduction:
+        return _plan_reduction(task)
+    if isinstance(task.writer, DenseWriter):
+        return None
+    target = Target(
+        task.writer, source.shape, dpu.output.element.size, stored_operands(dpu),
+        [source, *read_operands(dpu)],
+    )  # fmt: skip
+    return _Elementwise(source, dpu, target) if target.is_known else None
+
+
+def _plan_reduction(task: ElementwiseTask) -> Plan | None:
+    source, writer = task.source, task.writer
+    if not isinstance(writer, DenseWriter):
+        return None
+    size = source.height * source.width * Element.FLOAT16.size
+    written = Strided(writer.address, (size,), (1,))
+    reads: list[Features | Strided] = [source, *read_operands(task.dpu), *stored_operands(task.dpu)]
+    return None if any(overlaps(read, written) for read in reads) else _Reduction(task, writer)
+
+
+def _parts(source: Features, threads: int) -> list[tuple[int, int, int, int]]:
+    """(first group, behind the last, first pixel, count) of each thread."""
+    groups, pixels = -(-source.channels // kernels.GROUP), source.height * source.width
+    work = float(source.channels) * pixels * WORK_OF_A_RESULT
+    if groups >= 2 * threads:
+        return [(*part, 0, pixels) for part in shares(groups, 1, work, threads)]
+    parts = shares(pixels, kernels.BLOCK, work, threads)
+    return [(0, groups, first, end - first) for first, end in parts]
+
+
+class _Elementwise(Plan):
+    def __init__(self, source: Features, dpu: Dpu, target: Target) -> None:
+        self._source, self._target = source, target
+        self._dpu = DpuArguments(dpu, source.channels)
+        self.scratch_bytes = target.scratch_bytes
+
+    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+        writer, after = self._target.bind(memory, scratch[0])
+        common = self._dpu.bind(memory), writer, features_of(self._source, memory)
+        function = kernels.function("anynpu_npu_float_process")
+        calls = [
+            call(function, *common, *part, keeps=(self, scratch))
+            for part in _parts(self._source, len(scratch))
+        ]
+        return in_order([together(calls), *after])
+
+
+class _Reduction(Plan):
+    def __init__(self, task: ElementwiseTask, writer: DenseWriter) -> None:
+        self._source, self._writer = task.source, writer
+        self._dpu = DpuArguments(task.dpu, task.source.channels)
+        self._sign = 1 if task.dpu.reduction == "max" else -1
+
+    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+        source = self._source
+        common = self._dpu.bind(memory), features_of(source, memory), self._sign
+        target = memory.pointer(self._writer.address)
+        pixels = source.height * source.width
+        work = float(source.channels) * pixels * WORK_OF_A_RESULT
+        function = kernels.function("anynpu_npu_float_reduce")
+        return together(
+            [
+                call(function, *common, first, end - first, target, keeps=self)
+                for first, end in shares(pixels, kernels.BLOCK, work, len(scratch))
+            ]
+        )

@@ -1,0 +1,177 @@
+"""native/npu_float.c as functions: structures declared once, in the order of the C file."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+from ......native.library import load
+
+_INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
+_SINGLE, _DOUBLE = ctypes.c_float, ctypes.c_double
+
+GROUP, BLOCK, ROWS, CHUNK = 16, 60, 6, 256
+"""Channels and pixels at a time, and rows and columns of a matrix product."""
+
+
+class Features(ctypes.Structure):
+    """Features in channel blocks; addresses are those of the first atom, strides are bytes."""
+
+    _fields_ = [
+        ("base", _POINTER),
+        ("odd", _POINTER),
+        ("surface", _INTEGER),
+        ("line", _INTEGER),
+        ("pixel", _INTEGER),
+        ("lanes", _INTEGER),
+        ("channels", _INTEGER),
+        ("valid", _INTEGER),
+        ("height", _INTEGER),
+        ("width", _INTEGER),
+        ("element", _INTEGER),
+    ]
+
+
+class Window(ctypes.Structure):
+    """What one output pixel sees."""
+
+    _fields_ = [
+        ("height", _INTEGER),
+        ("width", _INTEGER),
+        ("stride_y", _INTEGER),
+        ("stride_x", _INTEGER),
+        ("dilation_y", _INTEGER),
+        ("dilation_x", _INTEGER),
+        ("top", _INTEGER),
+        ("left", _INTEGER),
+        ("inserted_y", _INTEGER),
+        ("inserted_x", _INTEGER),
+        ("out_height", _INTEGER),
+        ("out_width", _INTEGER),
+        ("padding", _SINGLE),
+    ]
+
+
+class Weights(ctypes.Structure):
+    """Kernels as the hardware streams them."""
+
+    _fields_ = [
+        ("base", _POINTER),
+        ("element", _INTEGER),
+        ("kernels", _INTEGER),
+        ("channels", _INTEGER),
+        ("kernel_group", _INTEGER),
+        ("channel_group", _INTEGER),
+    ]
+
+
+class Operand(ctypes.Structure):
+    """A number a channel: an array of whole groups, or in memory."""
+
+    _fields_ = [
+        ("values", _POINTER),
+        ("stored", _POINTER),
+        ("group", _INTEGER),
+        ("stride", _INTEGER),
+        ("element", _INTEGER),
+        ("channels", _INTEGER),
+    ]
+
+
+class Stage(ctypes.Structure):
+    """One arithmetic stage."""
+
+    _fields_ = [
+        ("add", Operand),
+        ("multiply", Operand),
+        ("lowest", _SINGLE),
+        ("highest", _SINGLE),
+        ("subtracts", _INTEGER),
+        ("multiply_first", _INTEGER),
+        ("only_negatives", _INTEGER),
+    ]
+
+
+class Table(ctypes.Structure):
+    """Both look-up tables, one behind the other."""
+
+    _fields_ = [
+        ("entries", _POINTER),
+        ("start", _DOUBLE * 2),
+        ("end", _DOUBLE),
+        ("step", _DOUBLE * 2),
+        ("slope", _DOUBLE * 2),
+    ]
+
+
+class Dpu(ctypes.Structure):
+    """All stages between sums and what is stored."""
+
+    _fields_ = [
+        ("bs", Stage),
+        ("bn", Stage),
+        ("table", Table),
+        ("operand", Features),
+        ("number", _SINGLE),
+        ("lowest", _SINGLE),
+        ("highest", _SINGLE),
+        ("factor", _SINGLE),
+        ("offset", _SINGLE),
+        ("average", _INTEGER),
+        ("has_bs", _INTEGER),
+        ("has_bn", _INTEGER),
+        ("has_table", _INTEGER),
+        ("operation", _INTEGER),
+        ("has_operand", _INTEGER),
+        ("has_limits", _INTEGER),
+        ("element", _INTEGER),
+    ]
+
+
+class Writer(ctypes.Structure):
+    """Where atoms go."""
+
+    _fields_ = [
+        ("base", _POINTER),
+        ("line", _INTEGER),
+        ("pixel", _INTEGER),
+        ("surface", _INTEGER),
+        ("group", _INTEGER),
+        ("group_stride", _INTEGER),
+        ("width", _INTEGER),
+        ("channels", _INTEGER),
+        ("lanes", _INTEGER),
+        ("padding", _INTEGER),
+    ]
+
+
+PRODUCTS, SUMS, GREATEST, LEAST = range(4)
+"""What a depthwise convolution or a pooling does with what a window sees."""
+
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "anynpu_npu_float_dense": (*(_POINTER,) * 5, *(_INTEGER,) * 7, _POINTER),
+    "anynpu_npu_float_depthwise": (*(_POINTER,) * 5, *(_INTEGER,) * 6, _POINTER),
+    "anynpu_npu_float_process": (*(_POINTER,) * 3, *(_INTEGER,) * 4),
+    "anynpu_npu_float_reduce": (*(_POINTER,) * 2, *(_INTEGER,) * 3, _POINTER),
+}
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The kernels, which let go of the GIL; None where they can't be built."""
+    options = ("-O3", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno")
+    loaded = load("npu_float", options)
+    if loaded is None:
+        return None
+    for name, arguments in _PROTOTYPES.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = None, arguments
+    return loaded
+
+
+def function(name: str) -> Any:
+    """A kernel; callers have looked whether there is a library."""
+    loaded = library()
+    assert loaded is not None, "plans for kernels are only made where there are some"
+    return getattr(loaded, name)

@@ -1,0 +1,99 @@
+"""Pooling of floats, and averages of int8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ......native.memory import address_of
+from ...elements import Element
+from ...memory import Memory
+from ...tasks import PoolingMethod, PoolingTask
+from ..bounds import FLOAT_SUMS
+from ..rearranging import in_order
+from ..steps import Plan, Step, call, together
+from . import kernels
+from .arguments import features_of, is_known
+from .convolution import row_parts
+from .targets import Target
+
+_METHODS = {
+    PoolingMethod.AVERAGE: kernels.SUMS,
+    PoolingMethod.MAX: kernels.GREATEST,
+    PoolingMethod.MIN: kernels.LEAST,
+}
+_WORK_OF_A_PLACE = 8
+_MOST_BYTES = 1 << 26
+_LARGEST_FACTOR = 1 << 38
+_FRACTION_BITS = 16
+
+
+def plan_pooling(task: PoolingTask) -> Plan | None:
+    """A plan for float16, and for averages of int8 whose sums float32 holds."""
+    source = task.source
+    if source.element is Element.INT8:
+        if task.method is not PoolingMethod.AVERAGE or not _average_is_exact(task):
+            return None
+    elif source.element is not Element.FLOAT16:
+        return None
+    shape = source.channels, task.height, task.width
+    target = Target(task.writer, shape, source.element.size, [source])
+    if not (target.is_known and is_known(source)):
+        return None
+    plan = _Pooling(task, target)
+    return plan if plan.scratch_bytes <= _MOST_BYTES else None
+
+
+def _average_is_exact(task: PoolingTask) -> bool:
+    """Whether sums are whole numbers of float32, and products fit into 64 bits."""
+    largest = task.kernel[0] * task.kernel[1] * max(128.0, abs(task.padding_value))
+    factor = _integer_factor(task)
+    return (
+        float(task.padding_value).is_integer()
+        and largest < FLOAT_SUMS
+        and 0 < factor < _LARGEST_FACTOR
+    )
+
+
+def _integer_factor(task: PoolingTask) -> int:
+    height, width = task.reciprocals
+    return int(height * 2**_FRACTION_BITS) * int(width * 2**_FRACTION_BITS)
+
+
+class _Pooling(Plan):
+    def __init__(self, task: PoolingTask, target: Target) -> None:
+        self._task, self._target = task, target
+        columns = (task.width - 1) * task.stride[1] + task.kernel[1]
+        self._own_bytes = task.kernel[0] * columns * kernels.GROUP * 4
+        self.scratch_bytes = self._own_bytes + target.scratch_bytes
+        self._dpu = dpu = kernels.Dpu()
+        dpu.element, dpu.factor = task.source.element.value, 1
+        if task.method is PoolingMethod.AVERAGE and task.source.element.is_float:
+            height, width = task.reciprocals
+            dpu.factor = np.float32(width) * np.float32(height)
+        elif task.method is PoolingMethod.AVERAGE:
+            dpu.average = _integer_factor(task)
+
+    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+        task, source = self._task, self._task.source
+        writer, after = self._target.bind(memory, scratch[0][self._own_bytes :])
+        window = kernels.Window(
+            *task.kernel, *task.stride, 1, 1, *task.padding, 0, 0, task.height, task.width,
+            task.padding_value,
+        )  # fmt: skip
+        features = features_of(source, memory)
+        groups = -(-source.channels // kernels.GROUP)
+        work = source.channels * task.width * task.kernel[0] * task.kernel[1] * _WORK_OF_A_PLACE
+        function = kernels.function("anynpu_npu_float_depthwise")
+        calls = [
+            call(
+                function, self._dpu, writer, features, window, None, _METHODS[task.method], 0,
+                *part, address_of(own), keeps=(self, own),
+            )
+            for own, part in zip(
+                scratch, row_parts(groups, task.height, work, len(scratch)), strict=False
+            )
+        ]  # fmt: skip
+        return in_order([together(calls), *after])

@@ -1,0 +1,113 @@
+"""Where results go: straight into memory, or through scratch space.
+
+Channel blocks are written in place. Writers that rearrange atoms, and those that would overwrite
+what is still to be read, get all results at once from scratch space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ......native.memory import address_of
+from ...layout import ATOM, feature_views, target_views
+from ...memory import Memory, Strided
+from ...tasks import BlockWriter, Dpu, Features, PhaseWriter, Writer
+from ...weights import StoredOperand
+from ..arguments import extents, in_place
+from ..rearranging import write_atoms
+from ..steps import Step
+from . import kernels
+
+
+class Target:
+    """What a task writes: features of a shape (C, H, W), of elements of so many bytes.
+
+    `reads` is what it reads before or after it writes in the same place, `in_step` what it reads
+    atom by atom just before that.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        shape: tuple[int, int, int],
+        size: int,
+        reads: Sequence[Features | Strided],
+        in_step: Sequence[Features] = (),
+    ) -> None:
+        channels, height, width = shape
+        self._writer, self._shape = writer, shape
+        self._atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else ATOM
+        self._lanes = self._atom // size
+        self.atoms = (-(-channels // self._lanes), height, width, self._atom)
+        late = [*reads, *(read for read in in_step if not self._is_in_place(read))]
+        self._is_direct = isinstance(writer, BlockWriter | PhaseWriter) and not any(
+            overlaps(read, view) for read in late for view in target_views(writer, self.atoms)
+        )
+        self.scratch_bytes = 0 if self._is_direct else prod(self.atoms)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the kernels' groups hold whole atoms."""
+        return self._lanes > 0 and kernels.GROUP % self._lanes == 0
+
+    def _is_in_place(self, read: Features) -> bool:
+        return in_place(read, self._writer) and read.lanes == self._lanes
+
+    def bind(
+        self, memory: Memory, scratch: NDArray[np.uint8]
+    ) -> tuple[kernels.Writer, Sequence[Step]]:
+        """The kernels' writer, and what is to be done when they have run."""
+        channels, height, width = self._shape
+        writer = self._writer
+        if self._is_direct and isinstance(writer, PhaseWriter):
+            result = kernels.Writer(
+                memory.pointer(writer.address), writer.line, writer.pixel, writer.surface,
+                self.atoms[0], 0, width,
+            )  # fmt: skip
+        elif self._is_direct and isinstance(writer, BlockWriter):
+            result = kernels.Writer(
+                memory.pointer(writer.address), writer.line, writer.atom, writer.surface,
+                writer.group, writer.group_stride, writer.width,
+            )  # fmt: skip
+        else:
+            line = width * self._atom
+            result = kernels.Writer(
+                address_of(scratch), line, self._atom, height * line, self.atoms[0], 0, width
+            )
+        result.channels, result.lanes = channels, self._lanes
+        if isinstance(writer, BlockWriter | PhaseWriter):
+            result.padding = writer.padding & 0xFFFF
+        if self._is_direct:
+            return result, ()
+        atoms = scratch[: self.scratch_bytes].reshape(self.atoms)
+        return result, (write_atoms(atoms, writer, memory),)
+
+
+def overlaps(read: Features | Strided, written: Strided) -> bool:
+    """Whether what is read and what is written may share bytes."""
+    views = feature_views(read) if isinstance(read, Features) else (read,)
+    section, (first, end) = written.address.section, written.extent
+    return any(
+        section == other and low < end and first < high for other, low, high in extents(views)
+    )
+
+
+def read_operands(dpu: Dpu) -> list[Features]:
+    """What the third stage reads."""
+    operand = dpu.elementwise.operand if dpu.elementwise else None
+    return [operand] if isinstance(operand, Features) else []
+
+
+def stored_operands(dpu: Dpu) -> list[Strided]:
+    """What the first two stages read from memory that tasks write."""
+    stages = [stage for stage in (dpu.bs, dpu.bn) if stage]
+    return [
+        Strided(operand.address, (operand.block.bytes,), (1,))
+        for stage in stages
+        for operand in (stage.add, stage.multiply)
+        if isinstance(operand, StoredOperand)
+    ]
