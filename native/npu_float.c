@@ -467,7 +467,7 @@ static void run_stage(const struct stage *s, int64_t g, float *v, int64_t count)
     calculate(s, add, multiply, v, count);
 }
 
-INLINE void look_up_inline(const struct table *t, float *v, int64_t count) {
+INLINE void look_up_any_inline(const struct table *t, float *v, int64_t count) {
     const double *entries = t->entries;
     const double first = entries[0], last = entries[2 * ENTRIES - 1];
     for (int64_t i = 0; i < count; i++) {
@@ -490,7 +490,60 @@ INLINE void look_up_inline(const struct table *t, float *v, int64_t count) {
     }
 }
 
-ON_ANY(look_up, (const struct table *t, float *v, int64_t count), (t, v, count))
+ON_ANY(look_up_any, (const struct table *t, float *v, int64_t count), (t, v, count))
+
+#ifdef X86
+/* The same for four values, with the operands of minima and maxima in the order that NaN needs. */
+WIDE INLINE __m128 look_up_four(const struct table *t, __m128 v) {
+    const __m256d zero = _mm256_setzero_pd(), one = _mm256_set1_pd(1);
+    const __m256d low = _mm256_set1_pd(t->start[0]), high = _mm256_set1_pd(t->end);
+    const __m256d x = _mm256_cvtps_pd(v), sign = _mm256_cmp_pd(x, zero, _CMP_LT_OQ);
+    const __m256d start = _mm256_blendv_pd(_mm256_set1_pd(t->start[1]), low, sign);
+    const __m256d step =
+        _mm256_blendv_pd(_mm256_set1_pd(t->step[1]), _mm256_set1_pd(t->step[0]), sign);
+    const __m256d place = _mm256_mul_pd(_mm256_sub_pd(x, start), step);
+    __m256d index = _mm256_max_pd(_mm256_floor_pd(place), zero);
+    index = _mm256_min_pd(index, _mm256_set1_pd(ENTRIES - 2));
+    __m256d fraction = _mm256_max_pd(zero, _mm256_sub_pd(place, index));
+    fraction = _mm256_min_pd(one, fraction);
+    /* Positive values find their entries behind the others. */
+    index = _mm256_add_pd(index, _mm256_andnot_pd(sign, _mm256_set1_pd(ENTRIES)));
+    int32_t at[4];
+    _mm_storeu_si128((__m128i *)at, _mm256_cvttpd_epi32(index));
+    const __m256d even = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(t->entries + at[0])),
+                                              _mm_loadu_pd(t->entries + at[2]), 1);
+    const __m256d odd = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(t->entries + at[1])),
+                                             _mm_loadu_pd(t->entries + at[3]), 1);
+    const __m256d left = _mm256_unpacklo_pd(even, odd), right = _mm256_unpackhi_pd(even, odd);
+    __m256d y = _mm256_add_pd(left, _mm256_mul_pd(_mm256_sub_pd(right, left), fraction));
+    const __m256d is_below = _mm256_cmp_pd(x, low, _CMP_LT_OQ);
+    const __m256d is_above = _mm256_cmp_pd(x, high, _CMP_GT_OQ);
+    if (_mm256_movemask_pd(_mm256_or_pd(is_below, is_above))) {
+        const __m256d below = _mm256_mul_pd(_mm256_sub_pd(x, low), _mm256_set1_pd(t->slope[0]));
+        const __m256d above = _mm256_mul_pd(_mm256_sub_pd(x, high), _mm256_set1_pd(t->slope[1]));
+        y = _mm256_blendv_pd(y, _mm256_add_pd(_mm256_set1_pd(t->entries[0]), below), is_below);
+        y = _mm256_blendv_pd(y, _mm256_add_pd(_mm256_set1_pd(t->entries[2 * ENTRIES - 1]), above),
+                             is_above);
+    }
+    return _mm256_cvtpd_ps(y);
+}
+
+/* A multiple of four. */
+WIDE static void look_up_fours(const struct table *t, float *v, int64_t count) {
+    for (int64_t i = 0; i < count; i += 4)
+        _mm_storeu_ps(v + i, look_up_four(t, _mm_loadu_ps(v + i)));
+}
+#endif
+
+static void look_up(const struct table *t, float *v, int64_t count) {
+#ifdef X86
+    if (is_wide) {
+        look_up_fours(t, v, count);
+        return;
+    }
+#endif
+    look_up_any(t, v, count);
+}
 
 INLINE void operate_inline(int64_t operation, float *v, const float *e, int64_t count) {
     switch (operation) {
