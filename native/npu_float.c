@@ -357,15 +357,18 @@ INLINE int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* A group's values of `count` neighbours in a row; lanes without a channel are zero. */
+/* A group's values of `count` neighbours in a row; channels that aren't valid are zero. */
 static void load_row(const struct features *f, int64_t g, int64_t y, int64_t x, int64_t step,
                      int64_t count, float *v) {
     const int64_t first = g * GROUP, last = least(f->valid, first + GROUP);
     if (last < first + GROUP)
         memset(v, 0, count * GROUP * sizeof *v);
-    for (int64_t c = first; c < last; c += f->lanes)
+    for (int64_t c = first; c < last; c += f->lanes) {
+        /* Lanes behind the last channel do no harm, and whole atoms are faster. */
+        const int64_t lanes = f->valid < f->channels ? least(f->lanes, last - c) : f->lanes;
         widen(surface_of(f, c / f->lanes) + y * f->line + x * f->pixel, step * f->pixel, count,
-              v + (c - first), GROUP, least(f->lanes, last - c), f->element);
+              v + (c - first), GROUP, lanes, f->element);
+    }
 }
 
 /* The same for `count` pixels from number `first` on. */
@@ -743,13 +746,14 @@ static void fill(float *target, int64_t step, int64_t count, int64_t lanes, floa
             target[i * step + l] = value;
 }
 
-/* All channels of `count` pixels `step` apart, to rows. */
+/* All channels of `count` pixels `step` apart, to rows. Whole atoms are written: what follows the last
+ * channel is overwritten by the next place, or lies between two rows. */
 static void gather_pixels(const struct features *f, int64_t y, int64_t x, int64_t step, int64_t count,
                           float *rows, int64_t depth) {
     const int64_t valid = least(f->valid, f->channels);
     for (int64_t c = 0; c < valid; c += f->lanes)
         widen(surface_of(f, c / f->lanes) + y * f->line + x * f->pixel, step * f->pixel, count, rows + c,
-              depth, least(f->lanes, valid - c), f->element);
+              depth, f->lanes, f->element);
     if (valid < f->channels)
         fill(rows + valid, depth, count, f->channels - valid, 0);
 }

@@ -16,7 +16,7 @@ from ...elements import Element
 from ...layout import image_view
 from ...memory import Memory, Strided
 from ...tasks import Convolution, ConvolutionTask, DenseWriter, Features
-from ...weights import Weights
+from ...weights import Weights, widen
 from ..rearranging import in_order
 from ..steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
 from . import kernels
@@ -33,7 +33,8 @@ _MOST_BYTES = 1 << 26
 """Scratch space that a task may ask for."""
 
 _SKEW = 16
-"""Floats between rows, so that rows of 4096 bytes don't share sets of the cache."""
+"""Floats between rows: a kernel may write so many behind a row, and rows of 4096 bytes would share
+sets of the cache."""
 
 _WORK_OF_A_PRODUCT = 2
 """What a product of floats costs, in products of a dense int8 convolution."""
@@ -87,6 +88,21 @@ def _has_exact_products(convolution: Convolution) -> bool:
     return elements == (Element.FLOAT16, Element.FLOAT16) and padding == convolution.padding_value
 
 
+def _seen_channels(convolution: Convolution) -> int:
+    """The channels that count: products with those that are zero everywhere change no sum."""
+    weights, valid = convolution.weights, convolution.valid_channels
+    if (
+        convolution.padding_value == 0
+        and valid < convolution.source.channels
+        and weights.is_constant
+    ):
+        assert weights.data is not None, "constant weights have data"
+        values = np.ascontiguousarray(weights.data).view(weights.layout.element.dtype)
+        if np.isfinite(widen(values, weights.layout.element)).all():
+            return valid
+    return convolution.source.channels
+
+
 def _window(convolution: Convolution) -> kernels.Window:
     layout = convolution.weights.layout
     return kernels.Window(
@@ -121,6 +137,7 @@ class _Convolution(Plan):
         self._dpu = DpuArguments(task.dpu, convolution.channels)
         self._groups = -(-convolution.channels // kernels.GROUP)
         self._is_fused = _has_exact_products(convolution)
+        self._channels = _seen_channels(convolution)
         self._own_bytes = self._scratch_floats() * 4
         self.scratch_bytes = self._own_bytes + target.scratch_bytes
 
@@ -140,11 +157,17 @@ class _Convolution(Plan):
         common = (
             self._dpu.bind(memory),
             writer,
-            features_of(convolution.source, memory, convolution.valid_channels),
+            self._features(memory),
             _window(convolution),
             _weights(convolution.weights, memory),
         )
         return in_order([together(self._calls(common, memory, scratch)), *after])
+
+    def _features(self, memory: Memory) -> kernels.Features:
+        convolution = self._convolution
+        result = features_of(convolution.source, memory, convolution.valid_channels)
+        result.channels = self._channels
+        return result
 
 
 class _Dense(_Convolution):
@@ -152,7 +175,7 @@ class _Dense(_Convolution):
 
     def _scratch_floats(self) -> int:
         convolution, layout = self._convolution, self._convolution.weights.layout
-        seen = layout.height * layout.width * convolution.source.channels
+        seen = layout.height * layout.width * self._channels
         self._depth = seen + _SKEW
         most = min(max(_TILE_BYTES // (4 * self._depth), _FEWEST), _MOST)
         pixels = convolution.height * convolution.width
