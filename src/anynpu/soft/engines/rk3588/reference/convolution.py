@@ -77,7 +77,7 @@ def _padded_input(memory: Memory, convolution: Convolution) -> NDArray[np.float3
     # What lies behind the valid channels is arbitrary, and may be NaN.
     values[convolution.valid_channels :] = 0
     if convolution.conversion:
-        values = _converted(values, convolution.conversion)
+        values = convert_input(values, convolution.conversion)
     values = _spread(values, convolution)
     channels, height, width = values.shape
     top, left = convolution.padding
@@ -97,7 +97,8 @@ def _reach(outputs: int, kernel: int, stride: int, dilation: int) -> int:
     return (outputs - 1) * stride + (kernel - 1) * dilation + 1
 
 
-def _converted(values: NDArray[np.float32], how: InputConversion) -> NDArray[np.float32]:
+def convert_input(values: NDArray[np.float32], how: InputConversion) -> NDArray[np.float32]:
+    """int8 values (C, ...) as floats to what is multiplied, also int8."""
     result = np.empty_like(values)
     for lane in range(4):
         channel = values[lane::4].astype(np.int64)

@@ -86,7 +86,7 @@ class _Pooling(Plan):
         features = features_of(source, memory)
         groups = -(-source.channels // kernels.GROUP)
         work = source.channels * task.width * task.kernel[0] * task.kernel[1] * _WORK_OF_A_PLACE
-        function = kernels.function("anynpu_npu_float_depthwise")
+        function = kernels.function("anynpu_npu_general_depthwise")
         calls = [
             call(
                 function, self._dpu, writer, features, window, None, _METHODS[task.method], 0,

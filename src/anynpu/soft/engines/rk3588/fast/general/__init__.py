@@ -1,4 +1,7 @@
-"""Floating-point tasks through C kernels, byte for byte what the reference gives."""
+"""Tasks of any element through C kernels, byte for byte what the reference gives.
+
+Floats, whose operations have an order, and those integers that the int8 kernels don't take.
+"""
 
 from .convolution import plan_convolution
 from .elementwise import plan_elementwise

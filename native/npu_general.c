@@ -1,9 +1,10 @@
-/* The NPU's floating-point arithmetic on channel blocks: what the reference does with NumPy, in one pass.
+/* The NPU's arithmetic on channel blocks of any element: what the reference does with NumPy, in one pass.
  *
- * Plain C11, built without contraction of a * b + c. Every operation is the reference's, in its order:
- * sums are float32, one product after the other, place by place and channel by channel; stages are
- * float32, tables double. Where both factors are float16 a product is exact in float32, so there a fused
- * multiplication and addition gives the same bits.
+ * Plain C11, built without contraction of a * b + c. For floats every operation is the reference's, in
+ * its order: sums are float32, one product after the other, place by place and channel by channel;
+ * stages are float32, tables double. Where both factors are float16 a product is exact in float32, so
+ * there a fused multiplication and addition gives the same bits. For integers, what npu.c doesn't take:
+ * sums of a chunk of products are float32 and whole, totals and stages double, which callers prove exact.
  *
  * Whatever lanes an atom has, values between memory and memory are (pixels, GROUP) floats. Nothing is
  * allocated; callers bring scratch space, and weights stay as the file has them.
@@ -13,7 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) || defined(__i386__)
+/* Tests build it with ANYNPU_PLAIN too: what processors without these vectors run. */
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(ANYNPU_PLAIN)
 #include <cpuid.h>
 #include <immintrin.h>
 #define X86 1
@@ -42,6 +44,7 @@ struct features {
     int64_t height;
     int64_t width;
     int64_t element;
+    const float *conversion; /* (4, 256): what bytes become, by channel % 4; or NULL */
 };
 
 /* What one output pixel sees. */
@@ -69,12 +72,13 @@ struct weights {
     int64_t channels;
     int64_t kernel_group;
     int64_t channel_group;
+    const float *offsets; /* added to each kernel's weights, in whole groups; or NULL */
 };
 
 /* A number a channel: an array of whole groups, or in memory, where a group of them takes `stride`
  * bytes; neither for none. */
 struct operand {
-    const float *values;
+    const void *values; /* floats, or for integers doubles */
     const uint8_t *stored;
     int64_t group;
     int64_t stride;
@@ -82,12 +86,14 @@ struct operand {
     int64_t channels;
 };
 
-/* (v + add) * multiply, or v * multiply + add; then limits. */
+/* (v + add) * multiply, or v * multiply + add; integers are shifted; then limits. */
 struct stage {
     struct operand add;
     struct operand multiply;
-    float lowest;
-    float highest;
+    double lowest;
+    double highest;
+    double positive; /* for integers: 2^-shift */
+    double negative;
     int64_t subtracts;
     int64_t multiply_first;
     int64_t only_negatives;
@@ -109,11 +115,16 @@ struct dpu {
     struct stage bn;
     struct table table;
     struct features operand;
-    float number; /* the operand where there are no features */
-    float lowest; /* after the operation */
-    float highest;
-    float factor; /* of the output */
-    float offset;
+    double number; /* the operand where there are no features */
+    double operand_offset; /* the conversion of integers */
+    double operand_scale;  /* with the shift */
+    double product;        /* 2^-shift of integers' products */
+    double lowest;         /* after the operation */
+    double highest;
+    double factor; /* of the output: floats' */
+    double scale;  /* integers', with the shift */
+    double offset;
+    int64_t is_integer;
     int64_t average; /* of int8 sums: times this, / 2^32 */
     int64_t has_bs;
     int64_t has_bn;
@@ -386,7 +397,7 @@ static void load_operand(const struct operand *o, int64_t g, float nothing, floa
     for (int l = 0; l < GROUP; l++) {
         const int64_t c = g * GROUP + l;
         if (o->values)
-            numbers[l] = o->values[c];
+            numbers[l] = ((const float *)o->values)[c];
         else if (o->stored)
             numbers[l] = c < o->channels ? element_at(o->stored + c / o->group * o->stride, c % o->group,
                                                       o->element)
@@ -438,7 +449,7 @@ INLINE float limited(float v, float lowest, float highest) {
 
 INLINE void calculate_inline(const struct stage *s, const float *add, const float *multiply, float *v,
                              int64_t count) {
-    const float lowest = s->lowest, highest = s->highest;
+    const float lowest = (float)s->lowest, highest = (float)s->highest;
     float a[GROUP], m[GROUP], p[GROUP];
     for (int l = 0; l < GROUP; l++) {
         a[l] = s->subtracts ? -add[l] : add[l];
@@ -470,27 +481,27 @@ static void run_stage(const struct stage *s, int64_t g, float *v, int64_t count)
     calculate(s, add, multiply, v, count);
 }
 
-INLINE void look_up_any_inline(const struct table *t, float *v, int64_t count) {
+INLINE double interpolated(const struct table *t, double x) {
     const double *entries = t->entries;
-    const double first = entries[0], last = entries[2 * ENTRIES - 1];
-    for (int64_t i = 0; i < count; i++) {
-        const double x = v[i];
-        const int is_negative = x < 0;
-        const double start = is_negative ? t->start[0] : t->start[1];
-        const double place = (x - start) * (is_negative ? t->step[0] : t->step[1]);
-        double index = __builtin_floor(place);
-        /* NaN finds the first entry, and stays NaN through the fraction. */
-        index = index > 0 ? index : 0;
-        index = index < ENTRIES - 2 ? index : ENTRIES - 2;
-        double fraction = place - index;
-        fraction = fraction < 0 ? 0 : fraction;
-        fraction = fraction > 1 ? 1 : fraction;
-        const int32_t at = (int32_t)index + (is_negative ? 0 : ENTRIES);
-        double y = entries[at] + (entries[at + 1] - entries[at]) * fraction;
-        y = x < t->start[0] ? first + (x - t->start[0]) * t->slope[0] : y;
-        y = x > t->end ? last + (x - t->end) * t->slope[1] : y;
-        v[i] = (float)y;
-    }
+    const int is_negative = x < 0;
+    const double start = is_negative ? t->start[0] : t->start[1];
+    const double place = (x - start) * (is_negative ? t->step[0] : t->step[1]);
+    double index = __builtin_floor(place);
+    /* NaN finds the first entry, and stays NaN through the fraction. */
+    index = index > 0 ? index : 0;
+    index = index < ENTRIES - 2 ? index : ENTRIES - 2;
+    double fraction = place - index;
+    fraction = fraction < 0 ? 0 : fraction;
+    fraction = fraction > 1 ? 1 : fraction;
+    const int32_t at = (int32_t)index + (is_negative ? 0 : ENTRIES);
+    double y = entries[at] + (entries[at + 1] - entries[at]) * fraction;
+    y = x < t->start[0] ? entries[0] + (x - t->start[0]) * t->slope[0] : y;
+    return x > t->end ? entries[2 * ENTRIES - 1] + (x - t->end) * t->slope[1] : y;
+}
+
+INLINE void look_up_any_inline(const struct table *t, float *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        v[i] = (float)interpolated(t, v[i]);
 }
 
 ON_ANY(look_up_any, (const struct table *t, float *v, int64_t count), (t, v, count))
@@ -598,11 +609,11 @@ INLINE void operate_inline(int64_t operation, float *v, const float *e, int64_t 
 
 ON_ANY(operate, (int64_t operation, float *v, const float *e, int64_t count), (operation, v, e, count))
 
-static void run_operation(const struct dpu *d, int64_t g, int64_t first, int64_t count, float *v) {
+/* The second operand for one group of `count` pixels from number `first` on. */
+static void load_second(const struct dpu *d, int64_t g, int64_t first, int64_t count, float *e) {
     const struct features *f = &d->operand;
-    float e[BLOCK * GROUP];
     if (!d->has_operand || f->channels * f->height * f->width == 1) {
-        const float number = d->has_operand ? element_at(f->base, 0, f->element) : d->number;
+        const float number = d->has_operand ? element_at(f->base, 0, f->element) : (float)d->number;
         for (int64_t i = 0; i < count * GROUP; i++)
             e[i] = number;
     } else if (f->height * f->width == 1) {
@@ -612,7 +623,6 @@ static void run_operation(const struct dpu *d, int64_t g, int64_t first, int64_t
     } else {
         load(f, g, first, count, e);
     }
-    operate(d->operation, v, e, count * GROUP);
 }
 
 INLINE void limit_inline(float lowest, float highest, float *v, int64_t count) {
@@ -630,10 +640,13 @@ static void run_stages(const struct dpu *d, int64_t g, int64_t first, int64_t co
         run_stage(&d->bn, g, v, count);
     if (d->has_table)
         look_up(&d->table, v, count * GROUP);
-    if (d->operation != NONE)
-        run_operation(d, g, first, count, v);
+    if (d->operation != NONE) {
+        float e[BLOCK * GROUP];
+        load_second(d, g, first, count, e);
+        operate(d->operation, v, e, count * GROUP);
+    }
     if (d->has_limits)
-        limit(d->lowest, d->highest, v, count * GROUP);
+        limit((float)d->lowest, (float)d->highest, v, count * GROUP);
 }
 
 /* ------------------------------------------------------------------------------------------- outputs */
@@ -652,9 +665,10 @@ INLINE void scale_inline(float factor, float *v, int64_t count) {
 ON_ANY(scale, (float factor, float *v, int64_t count), (factor, v, count))
 
 INLINE void store_bytes_inline(const struct dpu *d, const float *v, int64_t count, int8_t *q) {
+    const float factor = (float)d->factor, offset = (float)d->offset;
     for (int64_t i = 0; i < count; i++) {
-        const float scaled = v[i] * d->factor;
-        q[i] = (int8_t)(int32_t)clipped((float)(__builtin_rintf(scaled) + d->offset), -128, 127);
+        const float scaled = v[i] * factor, moved = __builtin_rintf(scaled) + offset;
+        q[i] = (int8_t)(int32_t)clipped(moved, -128, 127);
     }
 }
 
@@ -693,7 +707,7 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         break;
     case FLOAT16:
         if (d->factor != 1)
-            scale(d->factor, v, all);
+            scale((float)d->factor, v, all);
         store_halves(v, all, q.halves);
         break;
     case BFLOAT16:
@@ -706,7 +720,7 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         break;
     default:
         for (int64_t i = 0; i < all; i++) {
-            const float scaled = v[i] * d->factor;
+            const float scaled = v[i] * (float)d->factor;
             q.floats[i] = scaled == scaled ? scaled : float_of_bits(0x7FC00000);
         }
     }
@@ -719,6 +733,174 @@ static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64
         const int64_t n = least(count - done, BLOCK);
         run_stages(d, g, first + done, n, v + done * GROUP);
         store_results(d, w, g, first + done, n, v + done * GROUP);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ integers */
+
+/* To the nearest whole number, ties away from zero. */
+INLINE double round_away(double v) {
+    return __builtin_trunc(v + __builtin_copysign(0.5, v));
+}
+
+INLINE double within(double v, double lowest, double highest) {
+    v = v < lowest ? lowest : v;
+    return v > highest ? highest : v;
+}
+
+static void load_integers(const struct operand *o, int64_t g, double nothing, double *numbers) {
+    float stored[GROUP];
+    if (o->values) {
+        memcpy(numbers, (const double *)o->values + g * GROUP, GROUP * sizeof *numbers);
+        return;
+    }
+    for (int l = 0; l < GROUP; l++)
+        numbers[l] = nothing;
+    if (!o->stored)
+        return;
+    load_operand(o, g, 0, stored);
+    for (int l = 0; l < GROUP; l++) {
+        const int64_t c = g * GROUP + l;
+        int32_t word = 0;
+        if (o->element == INT32 && c < o->channels)
+            memcpy(&word, o->stored + c / o->group * o->stride + c % o->group * 4, 4);
+        numbers[l] = o->element == INT32 ? word : stored[l];
+    }
+}
+
+INLINE void calculate_integers_inline(const struct stage *s, const double *add, const double *multiply,
+                                      double *v, int64_t count) {
+    const double up = s->positive, down = s->negative, lowest = s->lowest, highest = s->highest;
+    double before[GROUP], behind[GROUP], m[GROUP], p[GROUP];
+    for (int l = 0; l < GROUP; l++) {
+        const double a = s->subtracts ? -add[l] : add[l];
+        before[l] = s->multiply_first ? 0 : a;
+        behind[l] = s->multiply_first ? a : 0;
+        m[l] = multiply[l];
+        p[l] = s->only_negatives ? 1 : m[l];
+    }
+    for (int64_t i = 0; i < count * GROUP; i += GROUP)
+        for (int l = 0; l < GROUP; l++) {
+            double x = v[i + l] + before[l];
+            x = x * (x < 0 ? m[l] : p[l]) + behind[l];
+            v[i + l] = within(round_away(x * (x < 0 ? down : up)), lowest, highest);
+        }
+}
+
+ON_ANY(calculate_integers,
+       (const struct stage *s, const double *add, const double *multiply, double *v, int64_t count),
+       (s, add, multiply, v, count))
+
+static void run_integer_stage(const struct stage *s, int64_t g, double *v, int64_t count) {
+    double add[GROUP], multiply[GROUP];
+    load_integers(&s->add, g, 0, add);
+    load_integers(&s->multiply, g, 1, multiply);
+    calculate_integers(s, add, multiply, v, count);
+}
+
+static void look_up_integers(const struct table *t, double *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        v[i] = __builtin_rint(interpolated(t, v[i]));
+}
+
+INLINE void operate_integers_inline(const struct dpu *d, double *v, const float *e, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const double x = v[i], y = round_away((e[i] + d->operand_offset) * d->operand_scale);
+        switch (d->operation) {
+        case MAXIMUM:
+            v[i] = x < y ? y : x;
+            break;
+        case MINIMUM:
+            v[i] = x > y ? y : x;
+            break;
+        case ADD:
+            v[i] = x + y;
+            break;
+        case SUBTRACT:
+            v[i] = x - y;
+            break;
+        default:
+            v[i] = round_away(x * y * d->product);
+        }
+    }
+}
+
+ON_ANY(operate_integers, (const struct dpu *d, double *v, const float *e, int64_t count), (d, v, e, count))
+
+/* To float16, ties to even. A float that is odd where it isn't exact keeps what the tie hangs on. */
+INLINE uint16_t half_of_double(double value) {
+    const float near = (float)value;
+    uint32_t bits = bits_of_float(near);
+    const double distance = fabs((double)near) - fabs(value);
+    bits -= distance > 0 && !(bits & 1);
+    bits |= distance < 0;
+    return half_of_float(float_of_bits(bits));
+}
+
+/* Results of one group, (count, GROUP), into memory. */
+static void store_integers(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
+                           int64_t count, const double *v) {
+    const int64_t all = count * GROUP;
+    union {
+        int8_t bytes[BLOCK * GROUP];
+        int16_t shorts[BLOCK * GROUP];
+        uint16_t halves[BLOCK * GROUP];
+        int32_t words[BLOCK * GROUP];
+    } q;
+    switch (d->element) {
+    case INT8:
+        for (int64_t i = 0; i < all; i++)
+            q.bytes[i] = (int8_t)(int32_t)within(round_away(v[i] * d->scale) + d->offset, -128, 127);
+        break;
+    case INT16:
+        for (int64_t i = 0; i < all; i++)
+            q.shorts[i] =
+                (int16_t)(int32_t)within(round_away(v[i] * d->scale) + d->offset, INT16_MIN, INT16_MAX);
+        break;
+    case FLOAT16:
+        for (int64_t i = 0; i < all; i++)
+            q.halves[i] = half_of_double(v[i] * d->factor);
+        break;
+    default:
+        for (int64_t i = 0; i < all; i++)
+            q.words[i] = (int32_t)within(round_away(v[i] * d->scale) + d->offset, INT32_MIN, INT32_MAX);
+    }
+    store(w, g, first, count, (uint8_t *)&q, size_of(d->element));
+}
+
+/* A group's int32, which float doesn't hold, of `count` pixels from number `first` on. */
+static void load_words(const struct features *f, int64_t g, int64_t first, int64_t count, double *v) {
+    const int64_t last = least(f->channels, (g + 1) * GROUP);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t y = (first + i) / f->width, x = (first + i) % f->width;
+        for (int64_t c = g * GROUP; c < last; c++) {
+            int32_t word;
+            memcpy(&word,
+                   surface_of(f, c / f->lanes) + y * f->line + x * f->pixel + c % f->lanes * sizeof word,
+                   sizeof word);
+            v[i * GROUP + c % GROUP] = word;
+        }
+    }
+}
+
+static void finish_integers(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
+                            int64_t count, double *v) {
+    for (; count > 0; first += BLOCK, count -= BLOCK, v += BLOCK * GROUP) {
+        const int64_t n = least(count, BLOCK);
+        float e[BLOCK * GROUP];
+        if (d->has_bs)
+            run_integer_stage(&d->bs, g, v, n);
+        if (d->has_bn)
+            run_integer_stage(&d->bn, g, v, n);
+        if (d->has_table)
+            look_up_integers(&d->table, v, n * GROUP);
+        if (d->operation != NONE) {
+            load_second(d, g, first, n, e);
+            operate_integers(d, v, e, n * GROUP);
+        }
+        for (int64_t i = 0; d->has_limits && i < n * GROUP; i++)
+            v[i] = within(v[i], d->lowest, d->highest);
+        store_integers(d, w, g, first, n, v);
     }
 }
 
@@ -756,6 +938,9 @@ static void gather_pixels(const struct features *f, int64_t y, int64_t x, int64_
               depth, f->lanes, f->element);
     if (valid < f->channels)
         fill(rows + valid, depth, count, f->channels - valid, 0);
+    for (int64_t i = 0; f->conversion && i < count; i++)
+        for (int64_t c = 0; c < f->channels; c++)
+            rows[i * depth + c] = f->conversion[c % 4 * 256 + (int64_t)rows[i * depth + c] + 128];
 }
 
 /* What outputs [from, to) of a row see at one place of the kernel. */
@@ -807,7 +992,7 @@ static void gather(const struct features *f, const struct window *k, int64_t fir
                    float *rows, int64_t depth) {
     const int is_packed = f->pixel == f->channels * size_of(f->element) && f->channels <= f->lanes &&
                           f->valid >= f->channels && k->dilation_x == 1 &&
-                          !(k->inserted_x || k->inserted_y);
+                          !(k->inserted_x || k->inserted_y || f->conversion);
     int64_t oy = first / k->out_width, ox = first % k->out_width;
     while (count) {
         const int64_t n = least(count, k->out_width - ox);
@@ -900,6 +1085,8 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
             kernels[j] = kernel < w->kernels ? w->base + (before + inside) * size : zeros;
         }
         pack_run(kernels, count, w->element, panel);
+        for (int64_t i = 0; w->offsets && i < count * GROUP; i++)
+            panel[i] += w->offsets[g * GROUP + i % GROUP];
         from += count, panel += count * GROUP;
     }
 }
@@ -977,26 +1164,44 @@ static void multiply(const float *rows, int64_t depth, const float *panel, int64
     multiply_narrow(rows, depth, panel, count, sums, pixels);
 }
 
+/* One group's sums of `pixels` rows, continued from chunk to chunk; or, for integers, added up as
+ * doubles from chunk to chunk. */
+static void multiply_group(const struct weights *weights, const struct window *k, int64_t channels,
+                           int64_t g, const float *rows, int64_t depth, int64_t pixels, int64_t fused,
+                           float *panel, float *sums, double *totals) {
+    const int64_t seen = k->height * k->width * channels;
+    memset(sums, 0, pixels * GROUP * sizeof *sums);
+    for (int64_t p = 0; p < seen; p += CHUNK) {
+        const int64_t n = least(seen - p, CHUNK);
+        pack(weights, k, channels, g, p, p + n, panel);
+        multiply(rows + p, depth, panel, n, sums, pixels, fused);
+        for (int64_t i = 0; totals && i < pixels * GROUP; i++) {
+            totals[i] = p ? totals[i] + sums[i] : sums[i];
+            sums[i] = 0;
+        }
+    }
+}
+
 /* A dense convolution: kernels' groups `from` to `to` for `count` output pixels from number `first` on,
- * `tile` pixels at a time. `scratch` takes the tile's rows of `depth`, its sums and one panel. `fused`
- * says that products are exact. */
-EXPORT void anynpu_npu_float_dense(const struct dpu *d, const struct writer *w, const struct features *f,
-                                   const struct window *k, const struct weights *weights, int64_t from,
-                                   int64_t to, int64_t first, int64_t count, int64_t tile, int64_t depth,
-                                   int64_t fused, float *scratch) {
-    const int64_t seen = k->height * k->width * f->channels;
-    float *panel = scratch, *sums = panel + CHUNK * GROUP, *rows = sums + tile * GROUP;
+ * `tile` pixels at a time. `scratch` takes the totals of integers, one panel, the tile's sums and its
+ * rows of `depth`. `fused` says that products are exact. */
+EXPORT void anynpu_npu_general_dense(const struct dpu *d, const struct writer *w,
+                                     const struct features *f, const struct window *k,
+                                     const struct weights *weights, int64_t from, int64_t to,
+                                     int64_t first, int64_t count, int64_t tile, int64_t depth,
+                                     int64_t fused, void *scratch) {
+    double *totals = d->is_integer ? scratch : NULL;
+    float *panel = totals ? (float *)(totals + tile * GROUP) : scratch;
+    float *sums = panel + CHUNK * GROUP, *rows = sums + tile * GROUP;
     for (int64_t done = 0; done < count; done += tile) {
         const int64_t pixels = least(count - done, tile);
         gather(f, k, first + done, pixels, rows, depth);
         for (int64_t g = from; g < to; g++) {
-            memset(sums, 0, pixels * GROUP * sizeof *sums);
-            for (int64_t p = 0; p < seen; p += CHUNK) {
-                const int64_t n = least(seen - p, CHUNK);
-                pack(weights, k, f->channels, g, p, p + n, panel);
-                multiply(rows + p, depth, panel, n, sums, pixels, fused);
-            }
-            finish(d, w, g, first + done, pixels, sums);
+            multiply_group(weights, k, f->channels, g, rows, depth, pixels, fused, panel, sums, totals);
+            if (totals)
+                finish_integers(d, w, g, first + done, pixels, totals);
+            else
+                finish(d, w, g, first + done, pixels, sums);
         }
     }
 }
@@ -1136,7 +1341,7 @@ static void pack_channels(const struct weights *w, int64_t places, int64_t g, fl
 
 /* Depthwise products, or without weights a pooling: groups `from` to `to`, output rows `first` to
  * `last`. `scratch` takes the factors and the ring. */
-EXPORT void anynpu_npu_float_depthwise(const struct dpu *d, const struct writer *w,
+EXPORT void anynpu_npu_general_depthwise(const struct dpu *d, const struct writer *w,
                                        const struct features *f, const struct window *k,
                                        const struct weights *weights, int64_t method, int64_t fused,
                                        int64_t from, int64_t to, int64_t first, int64_t last,
@@ -1171,7 +1376,7 @@ EXPORT void anynpu_npu_float_depthwise(const struct dpu *d, const struct writer 
 /* ------------------------------------------------------------------------------- features as they are */
 
 /* Groups `from` to `to` of `count` pixels from number `first` on. */
-EXPORT void anynpu_npu_float_process(const struct dpu *d, const struct writer *w,
+EXPORT void anynpu_npu_general_process(const struct dpu *d, const struct writer *w,
                                      const struct features *f, int64_t from, int64_t to, int64_t first,
                                      int64_t count) {
     float v[BLOCK * GROUP];
@@ -1179,13 +1384,22 @@ EXPORT void anynpu_npu_float_process(const struct dpu *d, const struct writer *w
         for (int64_t done = 0; done < count; done += BLOCK) {
             const int64_t n = least(count - done, BLOCK);
             load(f, g, first + done, n, v);
-            finish(d, w, g, first + done, n, v);
+            if (d->is_integer) {
+                double whole[BLOCK * GROUP];
+                for (int64_t i = 0; i < n * GROUP; i++)
+                    whole[i] = v[i];
+                if (f->element == INT32)
+                    load_words(f, g, first + done, n, whole);
+                finish_integers(d, w, g, first + done, n, whole);
+            } else {
+                finish(d, w, g, first + done, n, v);
+            }
         }
 }
 
 /* The greatest, or with `sign` -1 the least channel of `count` pixels from number `first` on, as float16
  * side by side. */
-EXPORT void anynpu_npu_float_reduce(const struct dpu *d, const struct features *f, int64_t sign,
+EXPORT void anynpu_npu_general_reduce(const struct dpu *d, const struct features *f, int64_t sign,
                                     int64_t first, int64_t count, uint16_t *target) {
     float v[BLOCK * GROUP], best[BLOCK];
     for (int64_t done = 0; done < count; done += BLOCK) {

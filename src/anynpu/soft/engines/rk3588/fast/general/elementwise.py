@@ -1,4 +1,4 @@
-"""Floats from memory through the DPU, and reductions over channels."""
+"""Features from memory through the DPU, and reductions of floats over channels."""
 
 from __future__ import annotations
 
@@ -13,14 +13,21 @@ from ...tasks import DenseWriter, Dpu, ElementwiseTask, Features
 from ..rearranging import in_order
 from ..steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
 from . import kernels
-from .arguments import DpuArguments, features_of, is_known, is_supported
+from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
 from .targets import Target, overlaps, read_operands, stored_operands
+
+_LARGEST = {Element.INT8: 2.0**7, Element.INT16: 2.0**15, Element.INT32: 2.0**31}
+"""Magnitudes of integers."""
 
 
 def plan_elementwise(task: ElementwiseTask) -> Plan | None:
     """A plan, where the kernels know the task."""
     source, dpu = task.source, task.dpu
-    if not (source.element.is_float and is_known(source) and is_supported(dpu, source.shape)):
+    if not (is_known(source) and is_supported(dpu, source.shape)):
+        return None
+    if source.element.is_float != dpu.is_float:
+        return None
+    if not dpu.is_float and not stages_are_exact(dpu, _LARGEST[source.element]):
         return None
     if dpu.reduction:
         return _plan_reduction(task)
@@ -35,7 +42,7 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
 
 def _plan_reduction(task: ElementwiseTask) -> Plan | None:
     source, writer = task.source, task.writer
-    if not isinstance(writer, DenseWriter):
+    if not isinstance(writer, DenseWriter) or not task.dpu.is_float:
         return None
     size = source.height * source.width * Element.FLOAT16.size
     written = Strided(writer.address, (size,), (1,))
@@ -62,7 +69,7 @@ class _Elementwise(Plan):
     def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
         writer, after = self._target.bind(memory, scratch[0])
         common = self._dpu.bind(memory), writer, features_of(self._source, memory)
-        function = kernels.function("anynpu_npu_float_process")
+        function = kernels.function("anynpu_npu_general_process")
         calls = [
             call(function, *common, *part, keeps=(self, scratch))
             for part in _parts(self._source, len(scratch))
@@ -82,7 +89,7 @@ class _Reduction(Plan):
         target = memory.pointer(self._writer.address)
         pixels = source.height * source.width
         work = float(source.channels) * pixels * WORK_OF_A_RESULT
-        function = kernels.function("anynpu_npu_float_reduce")
+        function = kernels.function("anynpu_npu_general_reduce")
         return together(
             [
                 call(function, *common, first, end - first, target, keeps=self)

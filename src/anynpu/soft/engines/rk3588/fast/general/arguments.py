@@ -1,8 +1,9 @@
-"""From descriptions of floating-point tasks to the kernels' structures."""
+"""From task descriptions to the kernels' structures."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ...tasks import (
     Stage,
 )
 from ...weights import Operand, OperandBlock, StoredOperand
+from ..bounds import stages_are_exact as integers_are_exact
 from . import kernels
 
 _OPERATIONS = {
@@ -37,9 +39,22 @@ _OPERATIONS = {
     Operation.MULTIPLY: 10,
     Operation.PRELU: 11,
 }
+_INTEGER_OPERATIONS = (
+    Operation.ADD,
+    Operation.SUBTRACT,
+    Operation.MAX,
+    Operation.MIN,
+    Operation.MULTIPLY,
+)
+_INTEGER_OUTPUTS = (Element.INT8, Element.INT16, Element.INT32, Element.FLOAT16)
+_EXTREMES = {
+    "add": np.array([-(2.0**31), 2.0**31]),
+    "multiply": np.array([-(2.0**15), 2.0**15]),
+}
 _STORED = {
     np.dtype(np.float32): Element.FLOAT32,
     np.dtype(np.float16): Element.FLOAT16,
+    np.dtype(np.int32): Element.INT32,
     np.dtype(np.int16): Element.INT16,
 }
 
@@ -74,6 +89,7 @@ class DpuArguments:
 
     def __init__(self, dpu: Dpu, channels: int) -> None:
         self._arrays: list[NDArray[Any]] = []
+        self._number = np.float32 if dpu.is_float else np.float64
         self._padded = -(-channels // kernels.GROUP) * kernels.GROUP
         self._stored: list[tuple[str, str, StoredOperand]] = []
         self._operand: Features | None = None
@@ -99,7 +115,10 @@ class DpuArguments:
         if dpu.elementwise:
             self._elementwise(result, dpu.elementwise)
         result.element = dpu.output.element.value
-        result.factor, result.offset = dpu.output.factor, dpu.output.offset
+        output = dpu.output
+        result.factor, result.offset = output.factor, output.offset
+        result.scale = output.scale * 2.0**-output.shift
+        result.is_integer = not dpu.is_float
         return result
 
     def _stage(self, name: str, stage: Stage) -> kernels.Stage:
@@ -107,6 +126,8 @@ class DpuArguments:
             self._channels(name, "add", stage.add),
             self._channels(name, "multiply", stage.multiply),
             *_limits(stage),
+            2.0**-stage.shift_positive,
+            2.0**-stage.shift_negative,
             stage.subtracts,
             stage.multiply_first,
             stage.multiply_negatives,
@@ -118,8 +139,8 @@ class DpuArguments:
         if isinstance(value, StoredOperand):
             self._stored.append((stage, name, value))
             return _stored(value.block, value.part)
-        array = np.zeros(self._padded, np.float32)
-        flat = np.asarray(value, np.float32).reshape(-1)
+        array = np.zeros(self._padded, self._number)
+        flat = np.asarray(value, self._number).reshape(-1)
         array[: flat.size if flat.size > 1 else None] = flat
         self._arrays.append(array)
         return kernels.Operand(address_of(array))
@@ -129,9 +150,16 @@ class DpuArguments:
             result.table = self._table(stage.table)
             result.has_table = 1
         result.operation = _OPERATIONS[stage.operation]
+        result.operand_offset, result.operand_scale = 0, 1
+        result.product = 2.0**-stage.product_shift
         if isinstance(stage.operand, Features):
             self._operand = stage.operand
             result.has_operand = 1
+            if how := stage.conversion:
+                result.operand_offset, result.operand_scale = (
+                    how.offset,
+                    how.scale * 2.0**-how.shift,
+                )
         else:
             result.number = stage.operand or 0
         result.lowest, result.highest = _limits(stage)
@@ -174,10 +202,50 @@ def _limits(stage: Stage | Elementwise) -> tuple[float, float]:
 def is_supported(dpu: Dpu, shape: tuple[int, int, int]) -> bool:
     """Whether the kernels know all of the stages for features of a shape (C, H, W)."""
     stage = dpu.elementwise
-    if not dpu.is_float or (stage and (stage.conversion or stage.product_shift)):
-        return False
     operand = stage.operand if stage else None
-    if not isinstance(operand, Features):
+    if isinstance(operand, Features):
+        shapes = (shape, (shape[0], 1, 1), (1, 1, 1))
+        if operand.element.is_float != dpu.is_float or operand.shape not in shapes:
+            return False
+        if not is_known(operand):
+            return False
+    if dpu.is_float:
+        return not (stage and (stage.conversion or stage.product_shift))
+    return _knows_integers(dpu)
+
+
+def _knows_integers(dpu: Dpu) -> bool:
+    if dpu.output.element not in _INTEGER_OUTPUTS:
+        return False
+    stage = dpu.elementwise
+    if stage is None or stage.operation is None:
         return True
-    shapes = (shape, (shape[0], 1, 1), (1, 1, 1))
-    return operand.element.is_float and operand.shape in shapes and is_known(operand)
+    if isinstance(stage.operand, Features) and stage.operand.element is not Element.INT8:
+        return False
+    if stage.product_shift and stage.operation is not Operation.MULTIPLY:
+        return False
+    return stage.operation in _INTEGER_OPERATIONS
+
+
+def stages_are_exact(dpu: Dpu, largest: float) -> bool:
+    """Whether stages in double give what integers up to a magnitude give; floats always do."""
+    if dpu.is_float:
+        return True
+    stages = [stage for stage in (dpu.bs, dpu.bn) if stage]
+    operands = [value for stage in stages for value in (stage.add, stage.multiply)]
+    if any(isinstance(value, StoredOperand) for value in operands):
+        if any(isinstance(value, np.ndarray) for value in operands):
+            # The extremes of one would have to meet each channel of the other.
+            return False
+        bs, bn = (stage and _with_extremes(stage) for stage in (dpu.bs, dpu.bn))
+        dpu = replace(dpu, bs=bs, bn=bn)
+    return integers_are_exact(dpu, largest)
+
+
+def _with_extremes(stage: Stage) -> Stage:
+    """The stage with the extremes of what memory may hold in place of that."""
+    add, multiply = (
+        _EXTREMES[operand.part] if isinstance(operand, StoredOperand) else operand
+        for operand in (stage.add, stage.multiply)
+    )
+    return replace(stage, add=add, multiply=multiply)

@@ -1,4 +1,4 @@
-"""native/npu_float.c as functions: structures declared once, in the order of the C file."""
+"""native/npu_general.c as functions: structures declared once, in the order of the C file."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Features(ctypes.Structure):
         ("height", _INTEGER),
         ("width", _INTEGER),
         ("element", _INTEGER),
+        ("conversion", _POINTER),
     ]
 
 
@@ -63,6 +64,7 @@ class Weights(ctypes.Structure):
         ("channels", _INTEGER),
         ("kernel_group", _INTEGER),
         ("channel_group", _INTEGER),
+        ("offsets", _POINTER),
     ]
 
 
@@ -85,8 +87,10 @@ class Stage(ctypes.Structure):
     _fields_ = [
         ("add", Operand),
         ("multiply", Operand),
-        ("lowest", _SINGLE),
-        ("highest", _SINGLE),
+        ("lowest", _DOUBLE),
+        ("highest", _DOUBLE),
+        ("positive", _DOUBLE),
+        ("negative", _DOUBLE),
         ("subtracts", _INTEGER),
         ("multiply_first", _INTEGER),
         ("only_negatives", _INTEGER),
@@ -113,11 +117,16 @@ class Dpu(ctypes.Structure):
         ("bn", Stage),
         ("table", Table),
         ("operand", Features),
-        ("number", _SINGLE),
-        ("lowest", _SINGLE),
-        ("highest", _SINGLE),
-        ("factor", _SINGLE),
-        ("offset", _SINGLE),
+        ("number", _DOUBLE),
+        ("operand_offset", _DOUBLE),
+        ("operand_scale", _DOUBLE),
+        ("product", _DOUBLE),
+        ("lowest", _DOUBLE),
+        ("highest", _DOUBLE),
+        ("factor", _DOUBLE),
+        ("scale", _DOUBLE),
+        ("offset", _DOUBLE),
+        ("is_integer", _INTEGER),
         ("average", _INTEGER),
         ("has_bs", _INTEGER),
         ("has_bn", _INTEGER),
@@ -150,10 +159,10 @@ PRODUCTS, SUMS, GREATEST, LEAST = range(4)
 """What a depthwise convolution or a pooling does with what a window sees."""
 
 _PROTOTYPES: dict[str, tuple[Any, ...]] = {
-    "anynpu_npu_float_dense": (*(_POINTER,) * 5, *(_INTEGER,) * 7, _POINTER),
-    "anynpu_npu_float_depthwise": (*(_POINTER,) * 5, *(_INTEGER,) * 6, _POINTER),
-    "anynpu_npu_float_process": (*(_POINTER,) * 3, *(_INTEGER,) * 4),
-    "anynpu_npu_float_reduce": (*(_POINTER,) * 2, *(_INTEGER,) * 3, _POINTER),
+    "anynpu_npu_general_dense": (*(_POINTER,) * 5, *(_INTEGER,) * 7, _POINTER),
+    "anynpu_npu_general_depthwise": (*(_POINTER,) * 5, *(_INTEGER,) * 6, _POINTER),
+    "anynpu_npu_general_process": (*(_POINTER,) * 3, *(_INTEGER,) * 4),
+    "anynpu_npu_general_reduce": (*(_POINTER,) * 2, *(_INTEGER,) * 3, _POINTER),
 }
 
 
@@ -161,7 +170,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
 def library() -> ctypes.CDLL | None:
     """The kernels, which let go of the GIL; None where they can't be built."""
     options = ("-O3", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno")
-    loaded = load("npu_float", options)
+    loaded = load("npu_general", options)
     if loaded is None:
         return None
     for name, arguments in _PROTOTYPES.items():

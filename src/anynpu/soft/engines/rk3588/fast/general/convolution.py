@@ -1,4 +1,4 @@
-"""Convolutions of floats: gathered rows times packed weights, or depthwise, then the DPU.
+"""Convolutions: gathered rows times packed weights, or depthwise, then the DPU.
 
 Weights stay as the file, or another task's output, has them: a kernel turns as many of them into
 float32 as it multiplies at a time.
@@ -15,12 +15,14 @@ from ......native.memory import address_of
 from ...elements import Element
 from ...layout import image_view
 from ...memory import Memory, Strided
+from ...reference.convolution import convert_input
 from ...tasks import Convolution, ConvolutionTask, DenseWriter, Features
-from ...weights import Weights, widen
+from ...weights import StoredOperand, Weights, widen
+from ..bounds import FLOAT_SUMS, largest_input
 from ..rearranging import in_order
 from ..steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
 from . import kernels
-from .arguments import DpuArguments, features_of, is_known, is_supported
+from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
 from .targets import Target, read_operands, stored_operands
 
 _TILE_BYTES = 3 << 17
@@ -36,6 +38,9 @@ _SKEW = 16
 """Floats between rows: a kernel may write so many behind a row, and rows of 4096 bytes would share
 sets of the cache."""
 
+_LARGEST_WEIGHT = 128.0
+_LARGEST_PADDING = 1 << 15
+
 _WORK_OF_A_PRODUCT = 2
 """What a product of floats costs, in products of a dense int8 convolution."""
 
@@ -47,9 +52,13 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     """A plan, where the kernels know the task."""
     convolution = task.convolution
     shape = convolution.channels, convolution.height, convolution.width
-    if not _is_known(convolution) or not is_supported(task.dpu, shape) or task.dpu.reduction:
+    if not _is_known(convolution) or not is_supported(task.dpu, shape):
         return None
-    if isinstance(task.writer, DenseWriter):
+    if task.dpu.reduction or isinstance(task.writer, DenseWriter):
+        return None
+    if convolution.source.element.is_float != task.dpu.is_float:
+        return None
+    if not task.dpu.is_float and not _is_exact(task):
         return None
     target = Target(
         task.writer, shape, task.dpu.output.element.size, _reads(task), read_operands(task.dpu)
@@ -63,13 +72,38 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
 
 def _is_known(convolution: Convolution) -> bool:
     layout, source = convolution.weights.layout, convolution.source
-    if not (source.element.is_float and layout.element.is_float) or layout.has_zero_points:
+    if source.element.is_float != layout.element.is_float or layout.has_zero_points:
         return False
-    if convolution.conversion or convolution.weight_offset is not None:
+    if source.element.is_float:
+        if convolution.conversion or convolution.weight_offset is not None:
+            return False
+    elif not _knows_integers(convolution):
         return False
     if isinstance(source, Features):
         return is_known(source)
     return not layout.is_depthwise
+
+
+def _knows_integers(convolution: Convolution) -> bool:
+    layout, padding = convolution.weights.layout, convolution.padding_value
+    elements = convolution.source.element, layout.element
+    return (
+        elements == (Element.INT8, Element.INT8)
+        and not layout.is_depthwise
+        and not isinstance(convolution.weight_offset, StoredOperand)
+        and float(padding).is_integer()
+        and abs(padding) <= _LARGEST_PADDING
+    )
+
+
+def _is_exact(task: ConvolutionTask) -> bool:
+    """Whether float32 holds a chunk's sum of integers, and double all that follows."""
+    convolution = task.convolution
+    layout, offset = convolution.weights.layout, convolution.weight_offset
+    offsets = np.asarray(0 if offset is None else offset, np.float64)
+    largest = largest_input(convolution) * (_LARGEST_WEIGHT + float(np.abs(offsets).max()))
+    products = layout.height * layout.width * convolution.source.channels
+    return largest * kernels.CHUNK < FLOAT_SUMS and stages_are_exact(task.dpu, largest * products)
 
 
 def _reads(task: ConvolutionTask) -> list[Features | Strided]:
@@ -85,6 +119,8 @@ def _has_exact_products(convolution: Convolution) -> bool:
     elements = convolution.source.element, convolution.weights.layout.element
     with np.errstate(over="ignore"):
         padding = float(np.float16(convolution.padding_value))
+    if elements == (Element.INT8, Element.INT8):
+        return True
     return elements == (Element.FLOAT16, Element.FLOAT16) and padding == convolution.padding_value
 
 
@@ -118,14 +154,34 @@ def _window(convolution: Convolution) -> kernels.Window:
     )
 
 
-def _weights(weights: Weights, memory: Memory) -> kernels.Weights:
-    layout = weights.layout
-    data = weights.data
+def _weights(
+    weights: Weights, offsets: NDArray[np.float32] | None, memory: Memory
+) -> kernels.Weights:
+    layout, data = weights.layout, weights.data
     base = memory.pointer(weights.address) if data is None else address_of(data)
     return kernels.Weights(
         base, layout.element.value, layout.kernels, layout.channels, layout.kernel_group,
-        layout.channel_group,
+        layout.channel_group, None if offsets is None else address_of(offsets),
     )  # fmt: skip
+
+
+def _offsets(convolution: Convolution, groups: int) -> NDArray[np.float32] | None:
+    """What is added to each kernel's weights, in whole groups."""
+    offset = convolution.weight_offset
+    if offset is None or isinstance(offset, StoredOperand):
+        return None
+    result = np.zeros(groups * kernels.GROUP, np.float32)
+    flat = np.asarray(offset, np.float32).reshape(-1)
+    result[: flat.size if flat.size > 1 else None] = flat
+    return result
+
+
+def _converted_bytes(convolution: Convolution) -> NDArray[np.float32] | None:
+    """(4, 256): what the input conversion makes of each byte, by channel % 4."""
+    if convolution.conversion is None:
+        return None
+    values = np.tile(np.arange(-128, 128, dtype=np.float32), (4, 1))
+    return convert_input(values, convolution.conversion)
 
 
 class _Convolution(Plan):
@@ -138,6 +194,8 @@ class _Convolution(Plan):
         self._groups = -(-convolution.channels // kernels.GROUP)
         self._is_fused = _has_exact_products(convolution)
         self._channels = _seen_channels(convolution)
+        self._bytes = _converted_bytes(convolution)
+        self._offsets = _offsets(convolution, self._groups)
         self._own_bytes = self._scratch_floats() * 4
         self.scratch_bytes = self._own_bytes + target.scratch_bytes
 
@@ -159,7 +217,7 @@ class _Convolution(Plan):
             writer,
             self._features(memory),
             _window(convolution),
-            _weights(convolution.weights, memory),
+            _weights(convolution.weights, self._offsets, memory),
         )
         return in_order([together(self._calls(common, memory, scratch)), *after])
 
@@ -167,6 +225,8 @@ class _Convolution(Plan):
         convolution = self._convolution
         result = features_of(convolution.source, memory, convolution.valid_channels)
         result.channels = self._channels
+        if self._bytes is not None:
+            result.conversion = address_of(self._bytes)
         return result
 
 
@@ -181,7 +241,9 @@ class _Dense(_Convolution):
         pixels = convolution.height * convolution.width
         tiles = -(-pixels // most)
         self._tile = -(-pixels // (tiles * kernels.ROWS)) * kernels.ROWS
-        return (kernels.CHUNK + self._tile) * kernels.GROUP + self._tile * self._depth
+        totals = 0 if convolution.source.element.is_float else 2 * self._tile * kernels.GROUP
+        own = (kernels.CHUNK + self._tile) * kernels.GROUP + self._tile * self._depth
+        return totals + own
 
     def _calls(
         self, common: tuple[object, ...], memory: Memory, scratch: Sequence[NDArray[np.uint8]]
@@ -201,7 +263,7 @@ class _Dense(_Convolution):
                 (first, end, 0, pixels)
                 for first, end in shares(self._groups, 1, float(pixels) * per_pixel, threads)
             ]
-        function = kernels.function("anynpu_npu_float_dense")
+        function = kernels.function("anynpu_npu_general_dense")
         return [
             call(
                 function, *common, *part, self._tile, self._depth, self._is_fused, address_of(own),
@@ -230,7 +292,7 @@ class _Depthwise(_Convolution):
         parts = row_parts(
             self._groups, convolution.height, float(per_pixel) * convolution.width, len(scratch)
         )
-        function = kernels.function("anynpu_npu_float_depthwise")
+        function = kernels.function("anynpu_npu_general_depthwise")
         return [
             call(
                 function, *common, kernels.PRODUCTS, self._is_fused, *part, address_of(own),
