@@ -764,7 +764,7 @@ static void load_integers(const struct operand *o, int64_t g, double nothing, do
         int32_t word = 0;
         if (o->element == INT32 && c < o->channels)
             memcpy(&word, o->stored + c / o->group * o->stride + c % o->group * 4, 4);
-        numbers[l] = o->element == INT32 ? word : stored[l];
+        numbers[l] = o->element == INT32 ? (double)word : (double)stored[l];
     }
 }
 
@@ -859,7 +859,8 @@ static void store_integers(const struct dpu *d, const struct writer *w, int64_t 
         break;
     case FLOAT16:
         for (int64_t i = 0; i < all; i++)
-            q.halves[i] = half_of_double(v[i] * d->factor);
+            /* Integers have one zero. */
+            q.halves[i] = half_of_double((v[i] + 0.0) * d->factor);
         break;
     default:
         for (int64_t i = 0; i < all; i++)

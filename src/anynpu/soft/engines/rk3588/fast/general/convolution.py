@@ -125,14 +125,11 @@ def _has_exact_products(convolution: Convolution) -> bool:
 
 
 def _seen_channels(convolution: Convolution) -> int:
-    """The channels that count: products with those that are zero everywhere change no sum."""
+    """How many channels count: products with those that are zero everywhere change no sum."""
     weights, valid = convolution.weights, convolution.valid_channels
-    if (
-        convolution.padding_value == 0
-        and valid < convolution.source.channels
-        and weights.is_constant
-    ):
-        assert weights.data is not None, "constant weights have data"
+    if convolution.padding_value != 0 or convolution.conversion or weights.layout.is_depthwise:
+        return convolution.source.channels
+    if valid < convolution.source.channels and weights.data is not None:
         values = np.ascontiguousarray(weights.data).view(weights.layout.element.dtype)
         if np.isfinite(widen(values, weights.layout.element)).all():
             return valid

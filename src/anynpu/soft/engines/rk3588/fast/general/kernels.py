@@ -171,8 +171,11 @@ def library() -> ctypes.CDLL | None:
     """The kernels, which let go of the GIL; None where they can't be built."""
     options = ("-O3", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno")
     loaded = load("npu_general", options)
-    if loaded is None:
-        return None
+    return None if loaded is None else declare(loaded)
+
+
+def declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """Give a build of the kernels its prototypes."""
     for name, arguments in _PROTOTYPES.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = None, arguments
