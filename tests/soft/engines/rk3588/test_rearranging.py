@@ -1,0 +1,98 @@
+"""Writers that rearrange atoms, in C against the reference: the same bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anynpu.soft.engines.rk3588.elements import Address, Element
+from anynpu.soft.engines.rk3588.memory import INTERNAL
+from anynpu.soft.engines.rk3588.tasks import (
+    AtomTransposer,
+    BlockWriter,
+    CopyTask,
+    ElementwiseTask,
+    PackedWriter,
+    PixelTransposer,
+    Writer,
+)
+
+from . import random_tasks as some
+from .descriptions import TARGET, Scene, block_writer, dpu, features, is_planned, output
+
+PLACE = Address(INTERNAL, TARGET)
+
+
+@st.composite
+def rearranging(draw: st.DrawFn, shape: tuple[int, int, int], size: int) -> Writer:
+    """Each kind of writer for features (C, H, W) of so many bytes."""
+    channels, height, width = shape
+    surfaces = -(-channels * size // 16)
+    gap = draw(st.sampled_from([0, 16, 48]))
+    kind = draw(st.sampled_from(["atoms", "pixels", "packed", "blocks"]))
+    if kind == "atoms":
+        line = height * 16 + gap
+        return AtomTransposer(PLACE, line, surfaces * line + gap)
+    if kind == "pixels":
+        rows, columns = draw(st.integers(1, 4)), draw(st.integers(1, 5))
+        element = draw(st.sampled_from([1, 2, 16]))
+        lane = 16 if element == 1 else columns * 16 + gap
+        line = 8 * lane + gap
+        return PixelTransposer(PLACE, element, rows, columns, line, lane, max(rows, 2) * line + gap)
+    if kind == "packed":
+        whole = surfaces * height * width * 16
+        return PackedWriter(PLACE, draw(st.integers(1, 16)), draw(st.integers(1, whole)))
+    return BlockWriter(
+        PLACE, width, height, height * 16 + gap, width * (height * 16 + gap),
+        draw(st.sampled_from([1, 2, 99])), 1 << 13, 16, 0xFBFF,
+    )  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), shape=some.shapes, seed=st.integers(0, 1 << 16))
+def test_copies(data: st.DataObject, shape: tuple[int, int, int], seed: int) -> None:
+    source = data.draw(some.features_of(shape, Element.INT8))
+    writer = data.draw(rearranging(shape, 1))
+    scene = Scene(seed)
+    task = CopyTask(0, 0, source, (1, 1), writer)
+    scene.run(task)
+    assert is_planned(task) or source.odd is not None
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), shape=some.shapes, seed=st.integers(0, 1 << 16))
+def test_results(data: st.DataObject, shape: tuple[int, int, int], seed: int) -> None:
+    element = data.draw(some.FLOATS)
+    source = data.draw(some.features_of(shape, element))
+    to = data.draw(some.FLOATS)
+    writer = data.draw(rearranging(shape, to.size))
+    scene = Scene()
+    some.fill(scene, element, "special", seed)
+    task = ElementwiseTask(0, 0, source, dpu(is_float=True, output=output(to)), writer)
+    scene.run(task)
+    assert is_planned(task)
+
+
+@pytest.mark.parametrize("distance", [-64, -16, 16, 48])
+def test_atoms_moved_by_less_than_their_extent(distance: int) -> None:
+    shape = (32, 3, 5)
+    source = features(shape, offset=TARGET)
+    scene = Scene(1)
+    for writer in (
+        block_writer(3, 5, address=Address(INTERNAL, TARGET + distance)),
+        AtomTransposer(Address(INTERNAL, TARGET + distance), 48, 96),
+        PackedWriter(Address(INTERNAL, TARGET + distance), 8, 999),
+    ):
+        task = CopyTask(0, 0, source, (1, 1), writer)
+        scene.run(task)
+        assert is_planned(task)
+
+
+def test_one_atom_and_no_whole_unit() -> None:
+    scene = Scene(2)
+    before = scene.bytes.copy()
+    scene.run(CopyTask(0, 0, features((1, 1, 1)), (1, 1), PackedWriter(PLACE, 16, 3)))
+    before[TARGET : TARGET + 3] = before[:3]
+    np.testing.assert_array_equal(scene.bytes, before)
