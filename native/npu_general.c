@@ -303,6 +303,16 @@ ON_ANY(widen_any, WIDEN, (source, step, count, target, target_step, lanes, eleme
 #ifdef X86
 WIDE static void widen_halves WIDEN {
     (void)element;
+    if (lanes == 8) {
+        for (int64_t i = 0; i < count; i++, source += step, target += target_step)
+            _mm256_storeu_ps(target, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)source)));
+        return;
+    }
+    if (lanes == 4) {
+        for (int64_t i = 0; i < count; i++, source += step, target += target_step)
+            _mm_storeu_ps(target, _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)source)));
+        return;
+    }
     for (int64_t i = 0; i < count; i++, source += step, target += target_step) {
         int64_t l = 0;
         for (; l + 8 <= lanes; l += 8)
@@ -320,6 +330,11 @@ WIDE static void widen_halves WIDEN {
 #endif
 
 static void widen WIDEN {
+    if (element == FLOAT32 && lanes == 4) {
+        for (int64_t i = 0; i < count; i++)
+            memcpy(target + i * target_step, source + i * step, 4 * sizeof *target);
+        return;
+    }
 #ifdef X86
     if (is_wide && element == FLOAT16) {
         widen_halves(source, step, count, target, target_step, lanes, element);
@@ -394,11 +409,13 @@ static void load(const struct features *f, int64_t g, int64_t first, int64_t cou
 
 /* A group's numbers, or what changes nothing. */
 static void load_operand(const struct operand *o, int64_t g, float nothing, float *numbers) {
+    if (o->values) {
+        memcpy(numbers, (const float *)o->values + g * GROUP, GROUP * sizeof *numbers);
+        return;
+    }
     for (int l = 0; l < GROUP; l++) {
         const int64_t c = g * GROUP + l;
-        if (o->values)
-            numbers[l] = ((const float *)o->values)[c];
-        else if (o->stored)
+        if (o->stored)
             numbers[l] = c < o->channels ? element_at(o->stored + c / o->group * o->stride, c % o->group,
                                                       o->element)
                                          : 0;
