@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -237,9 +238,10 @@ def convolutions(draw: st.DrawFn, is_float: bool, content: str, seed: int) -> Co
     channels, height, width = (draw(st.integers(1, most)) for most in (40, 7, 9))
     source: Features | Image
     if draw(st.integers(0, 3)):
-        source = draw(
-            features_of((channels, height, width), element, atom=8 * draw(st.integers(1, 2)))
-        )
+        atom = 8 * draw(st.integers(1, 2))
+        source = draw(features_of((channels, height, width), element, atom=atom))
+        # Only operands, and features that nothing is multiplied with, have two places.
+        source = replace(source, odd=None)
     else:
         channels = draw(st.integers(1, 4))
         line = width * channels * element.size + 8
