@@ -1109,19 +1109,43 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
     }
 }
 
+/* Sums of as many pixels fit into registers of four floats. */
+#ifdef __aarch64__
+enum { SOME = 4 };
+#else
+enum { SOME = 2 };
+#endif
+
 /* Add `count` products to each of (rows, GROUP) sums. */
-INLINE void multiply_narrow(const float *rows, int64_t depth, const float *panel, int64_t count,
-                            float *sums, int64_t pixels) {
-    for (int64_t r = 0; r < pixels; r++, sums += GROUP) {
-        float total[GROUP];
-        memcpy(total, sums, sizeof total);
-        for (int64_t p = 0; p < count; p++)
-            for (int l = 0; l < GROUP; l++) {
-                const float product = rows[r * depth + p] * panel[p * GROUP + l];
-                total[l] += product;
+INLINE void multiply_some(const float *rows, int64_t depth, const float *panel, int64_t count, float *sums,
+                          const int pixels, int64_t fused) {
+    float total[SOME * GROUP];
+    memcpy(total, sums, pixels * GROUP * sizeof *total);
+    for (int64_t p = 0; p < count; p++, panel += GROUP)
+        for (int r = 0; r < pixels; r++) {
+            const float x = rows[r * depth + p];
+#ifdef __FP_FAST_FMAF
+            if (fused) {
+                for (int l = 0; l < GROUP; l++)
+                    total[r * GROUP + l] = __builtin_fmaf(x, panel[l], total[r * GROUP + l]);
+                continue;
             }
-        memcpy(sums, total, sizeof total);
-    }
+#endif
+            for (int l = 0; l < GROUP; l++) {
+                const float product = x * panel[l];
+                total[r * GROUP + l] += product;
+            }
+        }
+    memcpy(sums, total, pixels * GROUP * sizeof *total);
+    (void)fused;
+}
+
+static void multiply_narrow(const float *rows, int64_t depth, const float *panel, int64_t count,
+                            float *sums, int64_t pixels, int64_t fused) {
+    for (; pixels >= SOME; pixels -= SOME, rows += SOME * depth, sums += SOME * GROUP)
+        multiply_some(rows, depth, panel, count, sums, SOME, fused);
+    for (; pixels > 0; pixels--, rows += depth, sums += GROUP)
+        multiply_some(rows, depth, panel, count, sums, 1, fused);
 }
 
 #ifdef X86
@@ -1178,8 +1202,7 @@ static void multiply(const float *rows, int64_t depth, const float *panel, int64
         return;
     }
 #endif
-    (void)fused;
-    multiply_narrow(rows, depth, panel, count, sums, pixels);
+    multiply_narrow(rows, depth, panel, count, sums, pixels, fused);
 }
 
 /* One group's sums of `pixels` rows, continued from chunk to chunk; or, for integers, added up as
