@@ -126,12 +126,11 @@ class DpuArguments:
         return result
 
     def _simplify(self, result: kernels.Dpu, dpu: Dpu) -> None:
-        """Take the short way where the stages alone do all before the output conversion."""
+        """Take the short way where a ReLU leaves nothing but the output conversion to do."""
         bs, bn = dpu.bs, dpu.bn
-        if not bs or dpu.elementwise or bs.multiply_negatives or not offset_fits(dpu.output.offset):
+        if not bs or bs.multiply_first or bs.multiply_negatives or dpu.elementwise:
             return
-        result.is_simple = 1
-        if bn and bn.add is None and bn.multiply is None and not bs.relu:
+        if bn and _is_only_a_relu(bn) and not bs.relu:
             # Only a ReLU: BS can do it.
             result.bs.lowest, result.bs.highest = _limits(bn)
             result.has_bn = 0
@@ -200,11 +199,16 @@ def _limits(stage: Stage | Elementwise) -> tuple[float, float]:
     return 0.0, math.inf if stage.limit is None else stage.limit
 
 
+def _is_only_a_relu(stage: Stage) -> bool:
+    shifts = stage.shift_positive or stage.shift_negative
+    return stage.add is None and stage.multiply is None and not shifts
+
+
 def is_supported(dpu: Dpu, lanes: int) -> bool:
     """Whether the kernels know all of the stages."""
     if dpu.is_float or dpu.reduction or dpu.output.element is not Element.INT8:
         return False
-    if lanes not in _LANES:
+    if lanes not in _LANES or not offset_fits(dpu.output.offset):
         return False
     operands = [
         value for stage in (dpu.bs, dpu.bn) if stage for value in (stage.add, stage.multiply)
