@@ -110,6 +110,7 @@ struct dpu {
     int64_t operation;
     int64_t has_limits;
     int64_t is_positive; /* BS adds first and has one shift and a ReLU, and only the output follows */
+    int64_t is_linear;   /* BS adds first; at most BN's factor for negatives or an addition follows */
 };
 
 struct writer {
@@ -396,9 +397,9 @@ WIDE INLINE void pack_wide(const struct dpu *d, const int32_t *rounded, int64_t 
 
 /* All stages but a table for four channels, without leaving the registers. */
 WIDE INLINE void run_stages_wide(const struct dpu *d, int64_t channel, int64_t count, const int32_t *sums,
-                                 const int8_t *operand, int32_t *rounded, const int lanes,
-                                 const int has_bn, const int has_operation) {
-    const int has_bs = d->has_bs != 0, has_limits = d->has_limits != 0;
+                                 const int8_t *operand, int32_t *rounded, const int lanes) {
+    const int has_bs = d->has_bs != 0, has_bn = d->has_bn != 0, has_limits = d->has_limits != 0;
+    const int has_operation = d->operation != NONE;
     struct wide_stage bs = {0}, bn = {0};
     if (has_bs)
         bs = wide_stage(&d->bs, channel);
@@ -422,6 +423,36 @@ WIDE INLINE void run_stages_wide(const struct dpu *d, int64_t channel, int64_t c
     }
 }
 
+/* The same for a bias, a factor and perhaps a LeakyReLU, then perhaps an addition. Results fit into 30
+ * bits. */
+WIDE INLINE void run_linear_wide(const struct dpu *d, int64_t channel, int64_t count, const int32_t *sums,
+                                 const int8_t *operand, int32_t *rounded, const int lanes,
+                                 const int is_split, const int is_leaky, const int has_addition) {
+    const __m256d up = _mm256_set1_pd(d->bs.positive), down = _mm256_set1_pd(d->bs.negative);
+    const __m256d scale = _mm256_set1_pd(d->scale);
+    const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
+    const int has_limits = d->has_limits != 0;
+    __m256d m = _mm256_loadu_pd(d->bs.multiply + channel), leak = scale;
+    if (!is_split)
+        m = _mm256_mul_pd(m, up);
+    if (is_leaky)
+        leak = _mm256_mul_pd(_mm256_loadu_pd(d->bn.multiply + channel), scale);
+    const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(d->bs.add + channel), m);
+    for (int64_t i = 0; i < count * lanes; i += lanes) {
+        __m256d v = _mm256_fmadd_pd(load_sums(sums + i), m, a);
+        if (is_split)
+            v = _mm256_mul_pd(v, _mm256_blendv_pd(up, down, v));
+        v = round_away_wide(v);
+        if (has_addition) {
+            v = operate_wide(d, v, operand + i);
+            if (has_limits)
+                v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
+        }
+        v = _mm256_mul_pd(v, is_leaky ? _mm256_blendv_pd(scale, leak, v) : scale);
+        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(_mm256_add_pd(v, half_like(v))));
+    }
+}
+
 /* The same for a ReLU and one shift: what is negative becomes zero, so that rounding has one direction.
  * Results fit into 30 bits. */
 WIDE INLINE void run_positive_wide(const struct dpu *d, int64_t channel, int64_t count,
@@ -438,6 +469,20 @@ WIDE INLINE void run_positive_wide(const struct dpu *d, int64_t channel, int64_t
     }
 }
 
+WIDE INLINE void finish_linear_wide(const struct dpu *d, int64_t channel, int64_t count,
+                                    const int32_t *sums, const int8_t *operand, int32_t *rounded,
+                                    const int lanes) {
+    const int is_split = d->bs.positive != d->bs.negative;
+    if (d->operation == ADD)
+        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, 0, 0, 1);
+    else if (d->has_bn && is_split)
+        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, 1, 1, 0);
+    else if (d->has_bn)
+        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, 0, 1, 0);
+    else
+        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, 0, 0, 0);
+}
+
 WIDE INLINE void finish_atoms_wide(const struct dpu *d, int64_t s, int64_t first, int64_t count,
                                    const int32_t *sums, int8_t *q, const int lanes) {
     int32_t rounded[BLOCK * LANES + 32];
@@ -448,12 +493,10 @@ WIDE INLINE void finish_atoms_wide(const struct dpu *d, int64_t s, int64_t first
         const int64_t channel = s * lanes + l;
         if (d->is_positive)
             run_positive_wide(d, channel, count, sums + l, rounded + l, lanes);
-        else if (d->operation != NONE)
-            run_stages_wide(d, channel, count, sums + l, operand + l, rounded + l, lanes, d->has_bn != 0, 1);
-        else if (d->has_bn)
-            run_stages_wide(d, channel, count, sums + l, NULL, rounded + l, lanes, 1, 0);
+        else if (d->is_linear)
+            finish_linear_wide(d, channel, count, sums + l, operand + l, rounded + l, lanes);
         else
-            run_stages_wide(d, channel, count, sums + l, NULL, rounded + l, lanes, 0, 0);
+            run_stages_wide(d, channel, count, sums + l, operand + l, rounded + l, lanes);
     }
     pack_wide(d, rounded, count * lanes, q);
 }
@@ -502,6 +545,7 @@ struct dense {
     const int16_t *offsets; /* added to each weight of a kernel, (groups, COLUMNS) */
     int16_t *rows;          /* of all output pixels, or NULL: each thread gathers its own */
     int64_t channels;       /* of the input; lanes behind them have no weights */
+    int64_t is_packed;      /* neighbours in a row of the input lie side by side, with all their channels */
     int64_t depth;          /* places of a kernel, even */
     int64_t stride;         /* of rows */
     int64_t tile;           /* pixels that a thread gathers at a time */
@@ -521,62 +565,79 @@ INLINE void widen(const int8_t *source, int16_t *target, const int64_t count) {
         target[i] = source[i];
 }
 
-/* As many as there are; where so many bytes may be read, LANES at once. */
-INLINE void widen_some(const int8_t *source, int16_t *target, int64_t count, int64_t readable) {
-    for (; count > 0 && readable >= LANES; count -= LANES, readable -= LANES) {
-        widen(source, target, LANES);
-        source += LANES, target += LANES;
+/* What one output pixel sees, as int16: for each place of the kernel, all channels of the input there.
+ * With `is_inside` all places are. */
+INLINE void gather_pixel(const struct dense *a, int64_t y, int64_t x, int16_t *row, const int64_t lanes,
+                         const int is_inside) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const int64_t step = f->surfaces * lanes;
+    for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
+        const int8_t *line = f->base + y * f->line + x * f->pixel;
+        int64_t left = x;
+        for (int64_t kx = 0; kx < k->width; kx++, row += step, left += k->dilation_x) {
+            if (!is_inside && (y < 0 || y >= f->height || left < 0 || left >= f->width)) {
+                for (int64_t c = 0; c < step; c++)
+                    row[c] = (int16_t)(c < a->channels ? k->padding : 0);
+                continue;
+            }
+            const int8_t *atom = line + kx * k->dilation_x * f->pixel;
+            for (int64_t s = 0; s < f->surfaces; s++)
+                widen(atom + s * f->surface, row + s * lanes, lanes);
+            for (int64_t c = f->valid; c < step; c++)
+                row[c] = 0;
+        }
     }
-    if (count > 0)
-        widen(source, target, count);
 }
 
-/* One row of int16 a pixel: for each place of the kernel, all channels of the input there, then zeros up
- * to `depth`. A picture's rows have room for LANES values more. */
+/* The same for a picture, or any features of one channel block, whose neighbours in a row lie side by
+ * side; whole vectors are read and written. */
+INLINE void gather_packed(const struct dense *a, int64_t y, int64_t x, int16_t *row, const int64_t lanes) {
+    const struct window *k = &a->window;
+    const int64_t count = k->width * lanes;
+    const int8_t *pixels = a->features.base + y * a->features.line + x * lanes;
+    for (int64_t ky = 0; ky < k->height; ky++, row += count, pixels += k->dilation_y * a->features.line)
+        for (int64_t c = 0; c < count; c += LANES)
+            widen(pixels + c, row + c, LANES);
+}
+
+/* The first pixel of a row whose places all lie inside, and the one behind the last. */
+INLINE void find_inside(const struct dense *a, int64_t y, int64_t readable, int64_t *begin, int64_t *end) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const int64_t below = y + (k->height - 1) * k->dilation_y;
+    /* The last pixel may be read up to the end of a vector. */
+    const int64_t width = below == f->height - 1 ? f->width - readable : f->width;
+    const int64_t reach = width - 1 - (k->width - 1) * k->dilation_x + k->left;
+    *begin = (k->left + k->stride_x - 1) / k->stride_x;
+    *end = y < 0 || below >= f->height || reach < 0 ? 0 : reach / k->stride_x + 1;
+}
+
+/* One row of int16 for each of `count` output pixels; zeros fill it up to `depth`. Rows of what is packed
+ * have room for LANES values more. */
 INLINE void gather(const struct dense *a, int64_t first, int64_t count, int16_t *rows,
                    const int64_t lanes) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
-    const int64_t step = f->surfaces * lanes, places = k->height * k->width * step;
-    /* Neighbours in a row of a picture, or of one channel block, lie side by side. */
-    const int is_packed = step == lanes && f->pixel == lanes && k->dilation_x == 1 && f->valid >= lanes;
-    const int8_t *end = f->base + (f->height - 1) * f->line + f->width * f->pixel;
+    const int64_t places = k->height * k->width * f->surfaces * lanes;
+    const int64_t spare = lanes < LANES ? LANES / (lanes < 1 ? 1 : lanes) + 1 : 0;
     int64_t oy = first / k->out_width, ox = first % k->out_width;
-    for (int64_t i = 0; i < count; i++, rows += a->stride) {
-        int16_t *row = rows;
-        const int64_t left = ox * k->stride_x - k->left;
-        const int is_inside = left >= 0 && left + (k->width - 1) * k->dilation_x < f->width;
-        for (int64_t ky = 0; ky < k->height; ky++) {
-            const int64_t y = oy * k->stride_y + ky * k->dilation_y - k->top;
-            const int has_line = y >= 0 && y < f->height;
-            if (is_packed && has_line && is_inside) {
-                const int8_t *pixels = f->base + y * f->line + left * f->pixel;
-                if (lanes == LANES)
-                    for (int64_t kx = 0; kx < k->width; kx++)
-                        widen(pixels + kx * LANES, row + kx * LANES, LANES);
-                else
-                    widen_some(pixels, row, k->width * lanes, lanes < 8 ? end - pixels : 0);
-                row += k->width * lanes;
-                continue;
-            }
-            for (int64_t kx = 0; kx < k->width; kx++, row += step) {
-                const int64_t x = left + kx * k->dilation_x;
-                if (!has_line || x < 0 || x >= f->width) {
-                    for (int64_t c = 0; c < step; c++)
-                        row[c] = (int16_t)(c < a->channels ? k->padding : 0);
-                    continue;
-                }
-                const int8_t *atom = f->base + y * f->line + x * f->pixel;
-                for (int64_t s = 0; s < f->surfaces; s++)
-                    widen(atom + s * f->surface, row + s * lanes, lanes);
-                for (int64_t c = f->valid; c < step; c++)
-                    row[c] = 0;
-            }
+    while (count > 0) {
+        const int64_t y = oy * k->stride_y - k->top;
+        int64_t begin, end;
+        find_inside(a, y, a->is_packed ? spare : 0, &begin, &end);
+        for (; count > 0 && ox < k->out_width; count--, ox++, rows += a->stride) {
+            const int64_t x = ox * k->stride_x - k->left;
+            if (ox < begin || ox >= end)
+                gather_pixel(a, y, x, rows, lanes, 0);
+            else if (a->is_packed)
+                gather_packed(a, y, x, rows, lanes);
+            else
+                gather_pixel(a, y, x, rows, lanes, 1);
+            for (int64_t c = places; c < a->depth; c++)
+                rows[c] = 0;
         }
-        for (int64_t c = places; c < a->depth; c++)
-            rows[c] = 0;
-        if (++ox == k->out_width)
-            ox = 0, oy++;
+        ox = 0, oy++;
     }
 }
 

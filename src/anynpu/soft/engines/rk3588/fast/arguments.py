@@ -37,6 +37,7 @@ _OPERATIONS = {
     Operation.MULTIPLY: 5,
 }
 _LANES = (8, 16)
+_NO_LIMITS = (-math.inf, math.inf)
 _FITS = 2.0**30
 
 
@@ -75,10 +76,10 @@ def features_of(
 
 
 def writer_of(
-    writer: BlockWriter | PhaseWriter, channels: int, width: int, lanes: int, memory: Memory
+    writer: BlockWriter | PhaseWriter, channels: int, width: int, memory: Memory
 ) -> kernels.Writer:
-    """A writer for atoms of so many lanes in rows of `width`."""
-    base, padding = memory.pointer(writer.address), writer.padding & 0xFF
+    """A writer of int8 in rows of `width`."""
+    base, padding, lanes = memory.pointer(writer.address), writer.padding & 0xFF, writer.atom
     surfaces = -(-channels // lanes)
     if isinstance(writer, PhaseWriter):
         return kernels.Writer(
@@ -92,9 +93,13 @@ def writer_of(
 
 
 class DpuArguments:
-    """The stages' parameters as arrays of doubles, shared by all contexts."""
+    """The stages' parameters as arrays of doubles, shared by all contexts.
 
-    def __init__(self, dpu: Dpu, channels: int, lanes: int) -> None:
+    `reach` is how large results get before their offset (`bounds.exact_reach`).
+    """
+
+    def __init__(self, dpu: Dpu, channels: int, lanes: int, reach: float) -> None:
+        self._reach = reach
         self._arrays: list[NDArray[Any]] = []
         self._padded = -(-channels // lanes) * lanes
         self._operand: Features | None = None
@@ -117,7 +122,7 @@ class DpuArguments:
             if stage:
                 setattr(result, name, self._stage(stage))
                 setattr(result, f"has_{name}", 1)
-        result.lowest, result.highest = -math.inf, math.inf
+        result.lowest, result.highest = _NO_LIMITS
         if dpu.elementwise:
             self._elementwise(result, dpu.elementwise)
         output = dpu.output
@@ -126,20 +131,31 @@ class DpuArguments:
         return result
 
     def _simplify(self, result: kernels.Dpu, dpu: Dpu) -> None:
-        """Take the short way where a ReLU leaves nothing but the output conversion to do."""
+        """Take a short way where most stages leave nothing to do."""
         bs, bn = dpu.bs, dpu.bn
-        if not bs or bs.multiply_first or bs.multiply_negatives or dpu.elementwise:
+        if not bs or bs.multiply_first or bs.multiply_negatives or result.has_table:
             return
         if bn and _is_only_a_relu(bn) and not bs.relu:
-            # Only a ReLU: BS can do it.
+            # BS can do it.
             result.bs.lowest, result.bs.highest = _limits(bn)
             result.has_bn = 0
-        result.is_positive = (
-            not result.has_bn
-            and result.bs.lowest == 0
-            and bs.shift_positive == bs.shift_negative
-            and 0 <= result.bs.highest * result.scale < _FITS
-        )
+        is_split = bs.shift_positive != bs.shift_negative
+        has_limits = (result.bs.lowest, result.bs.highest) != _NO_LIMITS
+        if not dpu.elementwise:
+            result.is_positive = (
+                not result.has_bn
+                and result.bs.lowest == 0
+                and not is_split
+                and 0 <= result.bs.highest * result.scale < _FITS
+            )
+        if self._reach < _FITS and not has_limits:
+            result.is_linear = (
+                not result.has_bn and not is_split
+                if result.operation == _OPERATIONS[Operation.ADD]
+                else not result.operation
+                and not result.has_limits
+                and (_is_leaky(bn) if bn and result.has_bn else not is_split)
+            )
 
     def _stage(self, stage: Stage) -> kernels.Stage:
         add: Any = 0 if stage.add is None else stage.add
@@ -178,7 +194,7 @@ class DpuArguments:
             lowest = max(lowest, 0.0 if isinstance(operand, Features) else float(operand or 0))
             highest = max(highest, lowest)
         result.lowest, result.highest = lowest, highest
-        result.has_limits = (lowest, highest) != (-math.inf, math.inf)
+        result.has_limits = (lowest, highest) != _NO_LIMITS
 
     def _table(self, table: LookupTable) -> kernels.Table:
         self._arrays += [table.negative, table.positive]
@@ -195,13 +211,19 @@ class DpuArguments:
 
 def _limits(stage: Stage | Elementwise) -> tuple[float, float]:
     if not stage.relu:
-        return -math.inf, math.inf
+        return _NO_LIMITS
     return 0.0, math.inf if stage.limit is None else stage.limit
 
 
 def _is_only_a_relu(stage: Stage) -> bool:
     shifts = stage.shift_positive or stage.shift_negative
     return stage.add is None and stage.multiply is None and not shifts
+
+
+def _is_leaky(stage: Stage) -> bool:
+    """Whether a second stage only multiplies negatives."""
+    shifts = stage.shift_positive or stage.shift_negative
+    return stage.multiply_negatives and stage.add is None and not shifts and not stage.relu
 
 
 def is_supported(dpu: Dpu, lanes: int) -> bool:

@@ -15,7 +15,7 @@ from ..tasks import BlockWriter, Convolution, ConvolutionTask, Features, Image, 
 from ..weights import StoredOperand, unpack_weights
 from . import kernels
 from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
-from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_input, stages_are_exact
+from .bounds import FLOAT_SUMS, INTEGER_SUMS, exact_reach, largest_input
 from .dense_weights import COLUMNS, DenseWeights, dense_weights
 from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
@@ -64,9 +64,11 @@ def _plan_dense(
     if weights is None:
         return None
     sums = weights.magnitudes * largest_input(task.convolution)
-    if sums.max() >= INTEGER_SUMS or not stages_are_exact(task.dpu, sums):
+    reach = exact_reach(task.dpu, sums)
+    if sums.max() >= INTEGER_SUMS or reach is None:
         return None
-    return _Dense(task, writer, lanes, weights)
+    dpu = DpuArguments(task.dpu, task.convolution.channels, lanes, reach)
+    return _Dense(task, writer, dpu, weights)
 
 
 def _plan_depthwise(
@@ -75,9 +77,11 @@ def _plan_depthwise(
     matrix = _depthwise_matrix(task.convolution)
     magnitudes = np.abs(matrix).sum(0, dtype=np.float64)[: task.convolution.channels]
     sums = magnitudes * largest_input(task.convolution)
-    if sums.max() >= FLOAT_SUMS or not stages_are_exact(task.dpu, sums):
+    reach = exact_reach(task.dpu, sums)
+    if sums.max() >= FLOAT_SUMS or reach is None or _overwrites_input(task):
         return None
-    return None if _overwrites_input(task) else _Depthwise(task, writer, lanes, matrix)
+    dpu = DpuArguments(task.dpu, task.convolution.channels, lanes, reach)
+    return _Depthwise(task, writer, dpu, matrix)
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -159,12 +163,12 @@ class _Depthwise(Plan):
         self,
         task: ConvolutionTask,
         writer: BlockWriter | PhaseWriter,
-        lanes: int,
+        dpu: DpuArguments,
         matrix: NDArray[np.float32],
     ) -> None:
         convolution = self._convolution = task.convolution
-        self._writer, self._lanes = writer, lanes
-        self._dpu = DpuArguments(task.dpu, convolution.channels, lanes)
+        lanes = writer.atom
+        self._writer, self._dpu = writer, dpu
         # One surface's weights after another: (surfaces, places, lanes).
         surfaces = matrix.reshape(len(matrix), -1, lanes).transpose(1, 0, 2)
         self._weights = np.ascontiguousarray(surfaces)
@@ -185,7 +189,7 @@ class _Depthwise(Plan):
         convolution = self._convolution
         arguments = kernels.Depthwise(
             self._dpu.bind(memory),
-            writer_of(self._writer, convolution.channels, convolution.width, self._lanes, memory),
+            writer_of(self._writer, convolution.channels, convolution.width, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
             address_of(self._weights),
@@ -207,12 +211,11 @@ class _Dense(Plan):
         self,
         task: ConvolutionTask,
         writer: BlockWriter | PhaseWriter,
-        lanes: int,
+        dpu: DpuArguments,
         weights: DenseWeights,
     ) -> None:
         convolution = self._convolution = task.convolution
-        self._writer, self._lanes, self._weights = writer, lanes, weights
-        self._dpu = DpuArguments(task.dpu, convolution.channels, lanes)
+        self._writer, self._dpu, self._weights = writer, dpu, weights
         self._pixels = convolution.height * convolution.width
         self._stride = _row_stride(convolution, weights.depth)
         row_bytes = self._stride * 2
@@ -231,13 +234,14 @@ class _Dense(Plan):
         convolution, weights = self._convolution, self._weights
         arguments = kernels.Dense(
             self._dpu.bind(memory),
-            writer_of(self._writer, convolution.channels, convolution.width, self._lanes, memory),
+            writer_of(self._writer, convolution.channels, convolution.width, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
             address_of(weights.values),
             address_of(weights.offsets),
             address_of(scratch.shared) if self._gathers_first else None,
             convolution.source.channels,
+            _is_packed(convolution),
             weights.depth,
             self._stride,
             self._tile,
@@ -266,9 +270,17 @@ class _Dense(Plan):
         )
 
 
+def _is_packed(convolution: Convolution) -> bool:
+    """Whether neighbours in a row of the input lie side by side, with all their channels."""
+    source, dilation = convolution.source, convolution.dilation
+    if dilation[1] != 1 or source.channels > convolution.valid_channels:
+        return False
+    return isinstance(source, Image) or source.channels == source.lanes == source.atom
+
+
 def _row_stride(convolution: Convolution, depth: int) -> int:
     """Values from one gathered row to the next."""
-    if isinstance(convolution.source, Image):
+    if _is_packed(convolution):
         # The kernel may write a whole vector behind the last value.
         depth += _VECTOR
     stride = -(-depth // _VECTOR) * _VECTOR

@@ -15,7 +15,7 @@ from ..reference.dpu import process
 from ..tasks import BlockWriter, Dpu, ElementwiseTask, Features, PhaseWriter
 from . import kernels
 from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
-from .bounds import stages_are_exact
+from .bounds import exact_reach
 from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
 _INPUT = 128.0
@@ -31,9 +31,10 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
         return None
     if is_function_of_one_value(task.dpu):
         return _Remap(task, writer)
-    if not is_supported(task.dpu, source.lanes) or not stages_are_exact(task.dpu, _INPUT):
+    reach = exact_reach(task.dpu, _INPUT) if is_supported(task.dpu, source.lanes) else None
+    if reach is None:
         return None
-    return _Process(task, writer)
+    return _Process(task, writer, DpuArguments(task.dpu, source.channels, source.lanes, reach))
 
 
 def is_function_of_one_value(dpu: Dpu) -> bool:
@@ -64,15 +65,16 @@ def may_run_in_blocks(task: ElementwiseTask) -> bool:
 class _Process(Plan):
     """Through the stages."""
 
-    def __init__(self, task: ElementwiseTask, writer: BlockWriter | PhaseWriter) -> None:
-        self._source, self._writer = task.source, writer
-        self._dpu = DpuArguments(task.dpu, task.source.channels, task.source.lanes)
+    def __init__(
+        self, task: ElementwiseTask, writer: BlockWriter | PhaseWriter, dpu: DpuArguments
+    ) -> None:
+        self._source, self._writer, self._dpu = task.source, writer, dpu
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
         arguments = kernels.Process(
             self._dpu.bind(memory),
-            writer_of(self._writer, source.channels, source.width, source.lanes, memory),
+            writer_of(self._writer, source.channels, source.width, memory),
             features_of(source, memory),
         )
         work = float(source.channels) * source.height * source.width * WORK_OF_A_RESULT
@@ -95,7 +97,7 @@ class _Remap(Plan):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
         arguments = kernels.Remap(
-            writer_of(self._writer, source.channels, source.width, source.lanes, memory),
+            writer_of(self._writer, source.channels, source.width, memory),
             features_of(source, memory),
             address_of(self._values),
         )

@@ -99,6 +99,7 @@ class Dpu(ctypes.Structure):
         ("operation", _INTEGER),
         ("has_limits", _INTEGER),
         ("is_positive", _INTEGER),
+        ("is_linear", _INTEGER),
     ]
 
 
@@ -131,6 +132,7 @@ class Dense(ctypes.Structure):
         ("offsets", _POINTER),
         ("rows", _POINTER),
         ("channels", _INTEGER),
+        ("is_packed", _INTEGER),
         ("depth", _INTEGER),
         ("stride", _INTEGER),
         ("tile", _INTEGER),

@@ -30,7 +30,7 @@ class _Pooling(Plan):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         task, source = self._task, self._task.source
         arguments = kernels.Pool(
-            writer_of(task.writer, source.channels, task.width, source.lanes, memory),
+            writer_of(task.writer, source.channels, task.width, memory),
             features_of(source, memory),
             kernels.Window(
                 *task.kernel, *task.stride, 1, 1, *task.padding, task.height, task.width, 0
