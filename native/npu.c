@@ -561,8 +561,15 @@ struct depthwise {
 };
 
 INLINE void widen(const int8_t *source, int16_t *target, const int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        target[i] = source[i];
+    if (count == 16 || count == 8) {
+        /* Held apart: bytes might lie anywhere, also in the target. */
+        int8_t held[LANES];
+        memcpy(held, source, count);
+        for (int64_t i = 0; i < count; i++)
+            target[i] = held[i];
+    } else
+        for (int64_t i = 0; i < count; i++)
+            target[i] = source[i];
 }
 
 /* What one output pixel sees, as int16: for each place of the kernel, all channels of the input there.
@@ -656,9 +663,12 @@ INLINE void unpack(const struct dense *a, int64_t group, int64_t pair, int64_t p
     for (int c = 0; c < COLUMNS; c++)
         offsets[2 * c] = offsets[2 * c + 1] = a->offsets[group * COLUMNS + c];
     const int8_t *weights = a->weights + (group * (a->depth / 2) + pair) * 2 * COLUMNS;
-    for (int64_t p = 0; p < pairs; p++, weights += 2 * COLUMNS, panel += 2 * COLUMNS)
+    for (int64_t p = 0; p < pairs; p++, weights += 2 * COLUMNS, panel += 2 * COLUMNS) {
+        int8_t held[2 * COLUMNS];
+        memcpy(held, weights, sizeof held);
         for (int c = 0; c < 2 * COLUMNS; c++)
-            panel[c] = (int16_t)(weights[c] + offsets[c]);
+            panel[c] = (int16_t)(held[c] + offsets[c]);
+    }
 }
 
 /* Where the sums of COLUMNS kernels go: as atoms of one surface, or of two. */
@@ -780,29 +790,43 @@ INLINE void convolve_kernels(const struct dense *a, int64_t first, int64_t end, 
         convolve(a, first, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, wide);
 }
 
-INLINE void convert_atom(const int8_t *source, float *target, int64_t valid, const int lanes) {
-    for (int l = 0; l < lanes; l++)
-        target[l] = source[l];
-    for (int64_t l = valid < 0 ? 0 : valid; l < lanes; l++)
-        target[l] = 0;
+INLINE float *fill(float *target, float value, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        target[i] = value;
+    return target + count;
+}
+
+/* `count` atoms as floats; lanes behind the valid channels become zero. */
+INLINE float *convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid, float *target,
+                            const int lanes) {
+    for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {
+        /* Held apart: bytes might lie anywhere, also in the target. */
+        int8_t held[LANES];
+        memcpy(held, atom, lanes);
+        for (int l = 0; l < lanes; l++)
+            target[l] = held[l];
+        for (int64_t l = valid; l < lanes; l++)
+            target[l] = 0;
+    }
+    return target;
 }
 
 /* The input's surface as floats with padding round it: (rows, columns, lanes). */
 INLINE void pad_plane(const struct features *f, const struct window *k, int64_t s, float *plane,
                       int64_t rows, int64_t columns, const int lanes) {
     const float padding = k->padding;
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t y = r - k->top;
-        const int has_line = y >= 0 && y < f->height;
-        for (int64_t c = 0; c < columns; c++, plane += lanes) {
-            const int64_t x = c - k->left;
-            if (!has_line || x < 0 || x >= f->width)
-                for (int l = 0; l < lanes; l++)
-                    plane[l] = padding;
-            else
-                convert_atom(f->base + s * f->surface + y * f->line + x * f->pixel, plane,
-                             f->valid - s * lanes, lanes);
+    const int64_t left = k->left < columns ? k->left : columns;
+    const int64_t inside = f->width < columns - left ? f->width : columns - left;
+    const int64_t right = columns - left - inside, rest = f->valid - s * lanes;
+    for (int64_t y = -k->top; y < rows - k->top; y++) {
+        if (y < 0 || y >= f->height) {
+            plane = fill(plane, padding, columns * lanes);
+            continue;
         }
+        const int8_t *line = f->base + s * f->surface + y * f->line;
+        plane = fill(plane, padding, left * lanes);
+        plane = convert_atoms(line, f->pixel, inside, rest < 0 ? 0 : rest, plane, lanes);
+        plane = fill(plane, padding, right * lanes);
     }
 }
 
@@ -932,7 +956,8 @@ INLINE void process(const struct process *a, int64_t first, int64_t end, const i
         for (int64_t done = 0; done < pixels; done += BLOCK) {
             const int64_t n = pixels - done < BLOCK ? pixels - done : BLOCK;
             for (int64_t i = 0; i < n; i++) {
-                const int8_t *atom = surface + y * f->line + x * f->pixel;
+                int8_t atom[LANES];
+                memcpy(atom, surface + y * f->line + x * f->pixel, lanes);
                 for (int l = 0; l < lanes; l++)
                     v[i * lanes + l] = atom[l];
                 if (++x == f->width)
@@ -959,7 +984,9 @@ INLINE void remap(const struct remap *a, int64_t first, int64_t end, const int l
 }
 
 /* Take the greater of both, or with `sign` -1 the lesser. */
-INLINE void choose(int8_t *best, const int8_t *atom, int64_t sign, const int lanes) {
+INLINE void choose(int8_t *best, const int8_t *atoms, int64_t sign, const int lanes) {
+    int8_t atom[LANES];
+    memcpy(atom, atoms, lanes);
     if (sign > 0)
         for (int l = 0; l < lanes; l++)
             best[l] = best[l] < atom[l] ? atom[l] : best[l];
