@@ -15,6 +15,7 @@ COLUMNS = 16
 """Kernels whose sums are computed together: COLUMNS in native/npu.c."""
 
 _LARGEST_OFFSET = 32767 - 128
+_CHUNK = 1 << 17
 
 _arranged: WeakKeyDictionary[Weights, dict[int, NDArray[np.int8]]] = WeakKeyDictionary()
 """Tasks of a node share their weights; what is arranged takes as many bytes as in the file."""
@@ -68,12 +69,16 @@ def stored_channels(source: Features | Image) -> int:
 
 
 def _magnitudes(kernels: NDArray[np.int8], offsets: NDArray[np.int32]) -> NDArray[np.float64]:
-    # One kernel at a time: all of them as integers of 32 bits would be four times the file.
+    flat = kernels.reshape(len(kernels), -1)
+    # Some kernels at a time: all of them as integers of 32 bits would be four times the file.
+    some = max(1, _CHUNK // flat.shape[1])
     sums = [
-        np.abs(kernel.astype(np.int32) + offset).sum(dtype=np.int64)
-        for kernel, offset in zip(kernels, offsets, strict=False)
+        np.abs(flat[first : first + some] + offsets[first : min(first + some, len(flat)), None])
+        .sum(1, dtype=np.int64)
+        .astype(np.float64)
+        for first in range(0, len(flat), some)
     ]
-    return np.array(sums, np.float64)
+    return np.concatenate(sums)
 
 
 def _pairs(weights: Weights, kernels: NDArray[np.int8], channels: int) -> NDArray[np.int8]:
