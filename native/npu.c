@@ -110,7 +110,11 @@ struct dpu {
     int64_t operation;
     int64_t has_limits;
     int64_t is_positive; /* BS adds first and has one shift and a ReLU, and only the output follows */
-    int64_t is_linear;   /* BS adds first; at most BN's factor for negatives or an addition follows */
+    int64_t is_linear;   /* BS adds first, and `follow` says what else there is */
+    int64_t follow;
+    const int8_t *results; /* of a table and all that comes after it, for whole numbers from */
+    int64_t first_result;  /* this on */
+    int64_t count_results;
 };
 
 struct writer {
@@ -423,33 +427,50 @@ WIDE INLINE void run_stages_wide(const struct dpu *d, int64_t channel, int64_t c
     }
 }
 
-/* The same for a bias, a factor and perhaps a LeakyReLU, then perhaps an addition. Results fit into 30
- * bits. */
+/* What follows a bias and a factor. */
+enum follow {
+    NOTHING,
+    SPLIT = 1,    /* shifts of positive and negative values differ */
+    LEAK = 2,     /* BN multiplies negative values */
+    SECOND = 4,   /* BN multiplies and adds */
+    ADDITION = 8, /* an operand is added, with limits */
+    INDEX = 16,   /* no output conversion: values are places in a table */
+};
+
+/* The same for what most tasks are. Results fit into 30 bits. */
 WIDE INLINE void run_linear_wide(const struct dpu *d, int64_t channel, int64_t count, const int32_t *sums,
                                  const int8_t *operand, int32_t *rounded, const int lanes,
-                                 const int is_split, const int is_leaky, const int has_addition) {
+                                 const int follow) {
     const __m256d up = _mm256_set1_pd(d->bs.positive), down = _mm256_set1_pd(d->bs.negative);
     const __m256d scale = _mm256_set1_pd(d->scale);
     const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
-    const int has_limits = d->has_limits != 0;
-    __m256d m = _mm256_loadu_pd(d->bs.multiply + channel), leak = scale;
-    if (!is_split)
+    __m256d m = _mm256_loadu_pd(d->bs.multiply + channel), leak = scale, factor = scale, addend = scale;
+    if (!(follow & SPLIT))
         m = _mm256_mul_pd(m, up);
-    if (is_leaky)
+    if (follow & LEAK)
         leak = _mm256_mul_pd(_mm256_loadu_pd(d->bn.multiply + channel), scale);
+    if (follow & SECOND) {
+        const __m256d shift = _mm256_set1_pd(d->bn.positive);
+        factor = _mm256_mul_pd(_mm256_loadu_pd(d->bn.multiply + channel), shift);
+        addend = _mm256_mul_pd(_mm256_loadu_pd(d->bn.add + channel), shift);
+    }
     const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(d->bs.add + channel), m);
     for (int64_t i = 0; i < count * lanes; i += lanes) {
         __m256d v = _mm256_fmadd_pd(load_sums(sums + i), m, a);
-        if (is_split)
+        if (follow & SPLIT)
             v = _mm256_mul_pd(v, _mm256_blendv_pd(up, down, v));
         v = round_away_wide(v);
-        if (has_addition) {
+        if (follow & SECOND)
+            v = round_away_wide(_mm256_fmadd_pd(v, factor, addend));
+        if (follow & ADDITION) {
             v = operate_wide(d, v, operand + i);
-            if (has_limits)
-                v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
+            v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
         }
-        v = _mm256_mul_pd(v, is_leaky ? _mm256_blendv_pd(scale, leak, v) : scale);
-        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(_mm256_add_pd(v, half_like(v))));
+        if (!(follow & INDEX)) {
+            v = _mm256_mul_pd(v, follow & LEAK ? _mm256_blendv_pd(scale, leak, v) : scale);
+            v = _mm256_add_pd(v, half_like(v));
+        }
+        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(v));
     }
 }
 
@@ -472,15 +493,35 @@ WIDE INLINE void run_positive_wide(const struct dpu *d, int64_t channel, int64_t
 WIDE INLINE void finish_linear_wide(const struct dpu *d, int64_t channel, int64_t count,
                                     const int32_t *sums, const int8_t *operand, int32_t *rounded,
                                     const int lanes) {
-    const int is_split = d->bs.positive != d->bs.negative;
-    if (d->operation == ADD)
-        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, 0, 0, 1);
-    else if (d->has_bn && is_split)
-        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, 1, 1, 0);
-    else if (d->has_bn)
-        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, 0, 1, 0);
-    else
-        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, 0, 0, 0);
+#define FOLLOW(what)                                                                                   \
+    case what:                                                                                         \
+        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, what);                       \
+        break
+    switch (d->follow) {
+        FOLLOW(NOTHING);
+        FOLLOW(SPLIT | LEAK);
+        FOLLOW(LEAK);
+        FOLLOW(SECOND);
+        FOLLOW(ADDITION);
+        FOLLOW(INDEX);
+        FOLLOW(INDEX | SECOND);
+    }
+#undef FOLLOW
+}
+
+/* Results for a table's places, as far as there are any. */
+INLINE void take_results(const struct dpu *d, const int32_t *places, int64_t count, int8_t *q) {
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t place = (uint64_t)(places[i] - d->first_result);
+        if (place < (uint64_t)d->count_results) {
+            q[i] = d->results[place];
+            continue;
+        }
+        double v = places[i];
+        look_up(&d->table, &v, 1);
+        const int32_t rounded = to_output(d, clamp(v, d->lowest, d->highest));
+        pack(d, &rounded, 1, q + i);
+    }
 }
 
 WIDE INLINE void finish_atoms_wide(const struct dpu *d, int64_t s, int64_t first, int64_t count,
@@ -498,7 +539,10 @@ WIDE INLINE void finish_atoms_wide(const struct dpu *d, int64_t s, int64_t first
         else
             run_stages_wide(d, channel, count, sums + l, operand + l, rounded + l, lanes);
     }
-    pack_wide(d, rounded, count * lanes, q);
+    if (d->results)
+        take_results(d, rounded, count * lanes, q);
+    else
+        pack_wide(d, rounded, count * lanes, q);
 }
 #endif
 
@@ -523,7 +567,7 @@ INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64
                    const int32_t *sums, const int lanes, const int wide) {
     int8_t q[BLOCK * LANES + 32];
 #ifdef PAIRS
-    if (wide && d->has_table)
+    if (wide && d->has_table && !d->results)
         finish_wide_table(d, s, first, count, sums, q, lanes);
     else if (wide)
         finish_wide(d, s, first, count, sums, q, lanes);

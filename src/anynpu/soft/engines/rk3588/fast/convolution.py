@@ -14,9 +14,11 @@ from ..reference.weights import effective_weights
 from ..tasks import BlockWriter, Convolution, ConvolutionTask, Features, Image, PhaseWriter
 from ..weights import StoredOperand, unpack_weights
 from . import kernels
-from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
-from .bounds import FLOAT_SUMS, INTEGER_SUMS, exact_reach, largest_input
+from .arguments import features_of, writer_of
+from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_input
 from .dense_weights import COLUMNS, DenseWeights, dense_weights
+from .places import in_place, overlap
+from .stages import DpuArguments, stage_arguments
 from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
 _LARGEST_PADDING = 32767
@@ -49,38 +51,31 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     convolution, writer = task.convolution, task.writer
     if not isinstance(writer, BlockWriter | PhaseWriter) or not _is_known(convolution):
         return None
-    lanes = writer.atom
-    if not is_supported(task.dpu, lanes) or not _operand_may_be_read(task):
+    if not _operand_may_be_read(task):
         return None
     if convolution.weights.layout.is_depthwise:
-        return _plan_depthwise(task, writer, lanes)
-    return _plan_dense(task, writer, lanes)
+        return _plan_depthwise(task, writer)
+    return _plan_dense(task, writer)
 
 
-def _plan_dense(
-    task: ConvolutionTask, writer: BlockWriter | PhaseWriter, lanes: int
-) -> Plan | None:
+def _plan_dense(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Plan | None:
     weights = dense_weights(task.convolution)
     if weights is None:
         return None
     sums = weights.magnitudes * largest_input(task.convolution)
-    reach = exact_reach(task.dpu, sums)
-    if sums.max() >= INTEGER_SUMS or reach is None:
+    dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
+    if sums.max() >= INTEGER_SUMS or dpu is None:
         return None
-    dpu = DpuArguments(task.dpu, task.convolution.channels, lanes, reach)
     return _Dense(task, writer, dpu, weights)
 
 
-def _plan_depthwise(
-    task: ConvolutionTask, writer: BlockWriter | PhaseWriter, lanes: int
-) -> Plan | None:
+def _plan_depthwise(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Plan | None:
     matrix = _depthwise_matrix(task.convolution)
     magnitudes = np.abs(matrix).sum(0, dtype=np.float64)[: task.convolution.channels]
     sums = magnitudes * largest_input(task.convolution)
-    reach = exact_reach(task.dpu, sums)
-    if sums.max() >= FLOAT_SUMS or reach is None or _overwrites_input(task):
+    dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
+    if sums.max() >= FLOAT_SUMS or dpu is None or _overwrites_input(task):
         return None
-    dpu = DpuArguments(task.dpu, task.convolution.channels, lanes, reach)
     return _Depthwise(task, writer, dpu, matrix)
 
 

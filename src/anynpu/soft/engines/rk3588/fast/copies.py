@@ -9,7 +9,7 @@ from ..layout import feature_views, moved, target_views
 from ..memory import Memory, Strided
 from ..tasks import BlockWriter, CopyTask, PhaseWriter
 from . import kernels
-from .arguments import overlap
+from .places import overlap
 from .steps import KernelStep, Plan, Scratch
 
 _ATOMS = (8, 16)

@@ -14,8 +14,9 @@ from ..memory import Memory
 from ..reference.dpu import process
 from ..tasks import BlockWriter, Dpu, ElementwiseTask, Features, PhaseWriter
 from . import kernels
-from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
-from .bounds import exact_reach
+from .arguments import features_of, writer_of
+from .places import in_place, overlap
+from .stages import DpuArguments, stage_arguments
 from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
 _INPUT = 128.0
@@ -31,10 +32,8 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
         return None
     if is_function_of_one_value(task.dpu):
         return _Remap(task, writer)
-    reach = exact_reach(task.dpu, _INPUT) if is_supported(task.dpu, source.lanes) else None
-    if reach is None:
-        return None
-    return _Process(task, writer, DpuArguments(task.dpu, source.channels, source.lanes, reach))
+    dpu = stage_arguments(task.dpu, source.channels, source.lanes, _INPUT)
+    return None if dpu is None else _Process(task, writer, dpu)
 
 
 def is_function_of_one_value(dpu: Dpu) -> bool:

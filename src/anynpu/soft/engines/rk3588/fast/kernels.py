@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from enum import IntFlag
 from functools import cache
 from typing import Any
 
@@ -78,6 +79,17 @@ class Table(ctypes.Structure):
     ]
 
 
+class Follow(IntFlag):
+    """What follows a bias and a factor: enum follow in native/npu.c."""
+
+    NOTHING = 0
+    SPLIT = 1
+    LEAK = 2
+    SECOND = 4
+    ADDITION = 8
+    INDEX = 16
+
+
 class Dpu(ctypes.Structure):
     """All stages between sums and int8."""
 
@@ -100,6 +112,10 @@ class Dpu(ctypes.Structure):
         ("has_limits", _INTEGER),
         ("is_positive", _INTEGER),
         ("is_linear", _INTEGER),
+        ("follow", _INTEGER),
+        ("results", _POINTER),
+        ("first_result", _INTEGER),
+        ("count_results", _INTEGER),
     ]
 
 

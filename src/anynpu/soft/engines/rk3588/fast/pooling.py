@@ -8,7 +8,8 @@ from ..elements import Element
 from ..memory import Memory
 from ..tasks import PoolingMethod, PoolingTask
 from . import kernels
-from .arguments import features_of, overlap, writer_of
+from .arguments import features_of, writer_of
+from .places import overlap
 from .steps import KernelStep, Plan, Scratch
 
 _SIGNS = {PoolingMethod.MAX: 1, PoolingMethod.MIN: -1}
