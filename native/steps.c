@@ -32,15 +32,15 @@ struct progress {
     atomic_int_fast64_t done;
 };
 
-/* What threads share; the last one that leaves frees it. `steps` is the caller's and only read by who
- * has taken units, for which the caller waits. */
+/* What threads share; the last one that leaves frees it. `steps` and `cancelled` are the caller's and
+ * only read by who has taken units, for which the caller waits. */
 struct run {
     const struct step *steps;
+    const int32_t *cancelled;
     void *scratch[MOST_THREADS];
     int64_t count;
     atomic_int_fast64_t members;
     atomic_int_fast64_t joined;
-    atomic_int stopped;
     struct progress progress[];
 };
 
@@ -60,10 +60,9 @@ static void take_part(struct run *run, int64_t number, void *scratch) {
         if (first >= at->units)
             break;
         const int64_t end = first + at->grain < at->units ? first + at->grain : at->units;
-        if (!atomic_load(&run->stopped)) {
-            const struct step *step = run->steps + number;
+        const struct step *step = run->steps + number;
+        if (!__atomic_load_n(run->cancelled, __ATOMIC_RELAXED))
             step->kernel(step->arguments, first, end, scratch);
-        }
         atomic_fetch_add(&at->done, end - first);
     }
     for (int64_t spins = 0; atomic_load(&at->done) < at->units; spins++)
@@ -102,15 +101,16 @@ static void invite(struct run *run) {
 }
 
 static void run_alone(const struct step *steps, int64_t count, void *scratch, const int32_t *cancelled) {
-    for (int64_t i = 0; i < count && !__atomic_load_n(cancelled, __ATOMIC_RELAXED); i++)
-        for (int64_t first = 0; first < steps[i].units; first += steps[i].grain) {
-            const int64_t end = first + steps[i].grain;
-            steps[i].kernel(steps[i].arguments, first, end < steps[i].units ? end : steps[i].units, scratch);
+    for (const struct step *step = steps; step < steps + count; step++)
+        for (int64_t first = 0; first < step->units; first += step->grain) {
+            const int64_t end = first + step->grain < step->units ? first + step->grain : step->units;
+            if (!__atomic_load_n(cancelled, __ATOMIC_RELAXED))
+                step->kernel(step->arguments, first, end, scratch);
         }
 }
 
 /* Run `count` steps on `threads` threads, of which the caller is one; `scratch` has a space for each.
- * Grains are positive. Once `cancelled` isn't zero, the steps that haven't begun are left out. */
+ * Grains are positive. Once `cancelled` isn't zero, what hasn't begun is left out. */
 EXPORT void anynpu_steps_run(const struct step *steps, int64_t count, int64_t threads,
                              void *const *scratch, const int32_t *cancelled) {
     threads = threads < MOST_THREADS ? threads : MOST_THREADS;
@@ -122,6 +122,7 @@ EXPORT void anynpu_steps_run(const struct step *steps, int64_t count, int64_t th
         return;
     }
     run->steps = steps;
+    run->cancelled = cancelled;
     run->count = count;
     for (int64_t i = 0; i < threads; i++)
         run->scratch[i] = scratch[i];
@@ -133,10 +134,7 @@ EXPORT void anynpu_steps_run(const struct step *steps, int64_t count, int64_t th
     atomic_store(&run->joined, 1);
     for (int64_t i = 1; i < threads; i++)
         invite(run);
-    for (int64_t i = 0; i < count; i++) {
-        if (__atomic_load_n(cancelled, __ATOMIC_RELAXED))
-            atomic_store(&run->stopped, 1);
+    for (int64_t i = 0; i < count; i++)
         take_part(run, i, run->scratch[0]);
-    }
     leave(run);
 }

@@ -43,7 +43,7 @@ class Steps:
     """Steps ready to run, on as many threads as there are scratch spaces.
 
     `scratch` are addresses; whatever entries and addresses point to must outlive this object.
-    One run at a time. `cancelled` is read before each step: if it isn't 0, the rest is left out.
+    One run at a time. Once `cancelled` isn't 0, what hasn't begun is left out.
     """
 
     def __init__(
