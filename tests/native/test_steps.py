@@ -18,7 +18,7 @@ Record = tuple[int, int, int]
 class Work:
     """Kernels that note what they are given: step, first unit, end."""
 
-    def __init__(self, effect: Callable[[Record], None] = lambda record: None) -> None:
+    def __init__(self, effect: Callable[[Record], object] = lambda record: None) -> None:
         self.records: list[Record] = []
         self.spaces: set[int] = set()
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ def test_every_unit_is_done_once_and_steps_in_order(threads: int) -> None:
 
 def test_several_threads_take_part() -> None:
     both = threading.Barrier(2)
-    work = Work(lambda record: both.wait(20) and None)
+    work = Work(lambda record: both.wait(20))
     Steps([work.entry(0, 2, 1)], (1, 2), ctypes.c_int32()).run()
     assert work.spaces == {1, 2}
 

@@ -19,6 +19,7 @@ from anynpu.soft.engines.rk3588.tasks import (
     ConvolutionTask,
     Dpu,
     Features,
+    Image,
     Output,
     Stage,
     Task,
@@ -127,7 +128,7 @@ def depthwise_weights(values: NDArray[Any]) -> Weights:
 
 
 def convolution(
-    source: Features, weights: Weights, height: int, width: int, **changes: Any
+    source: Features | Image, weights: Weights, height: int, width: int, **changes: Any
 ) -> Convolution:
     """A convolution of stride 1 without padding but for what is named."""
     layout = weights.layout

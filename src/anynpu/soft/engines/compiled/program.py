@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -18,7 +18,9 @@ from ...formats.rknn.reader import read_model
 from ...formats.rknn.weights import fill_weights
 from ..program import (
     NOT_CUSTOMIZED,
+    CustomCall,
     Customization,
+    CustomNode,
     Instance,
     LoweredModel,
     MeasuredLayer,
@@ -28,6 +30,7 @@ from ..program import (
 from ..rk3588 import Executor, PreparedGraph, prepare
 from .buffers import TensorBuffer
 from .cpu_nodes import CpuNode, Move, prepare_cpu_node
+from .custom_nodes import bind_call, describe, is_foreign, missing
 from .layers import (
     bytes_moved,
     computing_nodes,
@@ -91,9 +94,16 @@ class CompiledProgram(Program):
                 self._graphs[number] = self._prepare(number)
             return self._graphs[number]
 
+    def custom_nodes(self, number: int, op_types: Collection[str] = ()) -> tuple[CustomNode, ...]:
+        graph = self.model.graphs[number]
+        return tuple(
+            describe(graph, node)
+            for node in computing_nodes(graph)
+            if node.device is Device.CPU and (node.op_type in op_types or is_foreign(node))
+        )
+
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
-        assert not custom.calls, "a compiled file has no node for operators from outside"
-        return CompiledInstance(self.graph(number), self.model.batch)
+        return CompiledInstance(self.graph(number), self.model.batch, custom.calls)
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, CompiledInstance), "an instance of this program"
@@ -106,7 +116,9 @@ class CompiledProgram(Program):
         cpu_nodes: dict[int, CpuNode | Move] = {
             node.index: prepare_cpu_node(self.model, graph, node)
             for node in computing_nodes(graph)
-            if node.device is Device.CPU and not prepared.has_tasks(node.index)
+            if node.device is Device.CPU
+            and not prepared.has_tasks(node.index)
+            and not is_foreign(node)
         }
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes)
 
@@ -117,14 +129,14 @@ class CompiledInstance(Instance):
     A batch that the file asks for runs sample by sample.
     """
 
-    def __init__(self, program: GraphProgram, batch: int) -> None:
+    def __init__(self, program: GraphProgram, batch: int, calls: Mapping[int, CustomCall]) -> None:
         self._program: GraphProgram | None = program
-        self._batch = batch
+        self._batch, self._custom_calls = batch, calls
         self._cancelled = False
         graph = program.graph
         memory = np.zeros(program.prepared.memory_bytes, np.uint8)
         self._executor = program.prepared.executor(memory)
-        self._steps = _bind_steps(program, memory)
+        self._steps = _bind_steps(program, memory, calls)
         self._calls = list(_merged(self._steps, self._executor))
         self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
         self._targets = [TensorBuffer(memory, graph.tensors[index]) for index in graph.outputs]
@@ -152,7 +164,7 @@ class CompiledInstance(Instance):
         """Run the inputs once more, in a memory of its own, and time each node."""
         program = self._program
         assert program is not None, "timed after close"
-        other = CompiledInstance(program, self._batch)
+        other = CompiledInstance(program, self._batch, self._custom_calls)
         for own, copy in zip(self.inputs, other.inputs, strict=True):
             np.copyto(copy, own)
         spent: dict[int, float] = {}
@@ -169,6 +181,7 @@ class CompiledInstance(Instance):
     def close(self) -> None:
         self._program = None
         self._steps, self._calls, self._sources, self._targets = [], [], [], []
+        self._custom_calls = {}
         self.inputs = self.outputs = ()
 
     def _load(self, sample: int) -> None:
@@ -176,17 +189,24 @@ class CompiledInstance(Instance):
             source.write(_sample(array, sample, self._batch))
 
 
-def _bind_steps(program: GraphProgram, memory: NDArray[np.uint8]) -> list[tuple[Node, Step | None]]:
+def _bind_steps(
+    program: GraphProgram, memory: NDArray[np.uint8], calls: Mapping[int, CustomCall]
+) -> list[tuple[Node, Step | None]]:
     """What each node does in a memory, in order; nodes that only rename memory do nothing.
 
     Those with tasks have None: the executor runs them.
     """
     steps: list[tuple[Node, Step | None]] = []
     for node in computing_nodes(program.graph):
-        if program.prepared.has_tasks(node.index):
+        if node.index in calls:
+            call = calls[node.index]
+            steps.append((node, bind_call(program.graph, node, call, memory)))
+        elif program.prepared.has_tasks(node.index):
             steps.append((node, None))
         elif node.index in program.cpu_nodes:
             steps.append((node, program.cpu_nodes[node.index].bind(memory)))
+        elif is_foreign(node):
+            steps.append((node, missing(node)))
         else:
             _check_alias(program.graph, node)
     return steps
