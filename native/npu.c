@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) || defined(__i386__)
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(ANYNPU_NARROW)
 #include <immintrin.h>
 #define HAS_WIDE (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 #define WIDE __attribute__((target("avx2,fma")))

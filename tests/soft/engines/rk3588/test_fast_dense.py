@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anynpu.native.compiler import SOURCES, compile_shared
 from anynpu.soft.engines.rk3588.elements import Address, Element
+from anynpu.soft.engines.rk3588.fast import kernels
 from anynpu.soft.engines.rk3588.memory import INTERNAL
 from anynpu.soft.engines.rk3588.tasks import (
     BlockWriter,
@@ -208,6 +211,28 @@ def test_what_networks_have_is_fast(follow: str, atom: int) -> None:
         atom, 130, 60, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), -7, 0, follow, 14, -20, 3
     )  # fmt: skip
     task = task_of(case, with_atoms(features((60, 9, 9)), atom))
+    assert is_planned(task)
+    Scene().run(task)
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory, c_compiler: str) -> ctypes.CDLL:
+    """The kernels as they are on processors without wide vectors."""
+    output = tmp_path_factory.mktemp("narrow") / "npu.so"
+    compile_shared(SOURCES / "npu.c", output, ("-DANYNPU_NARROW",))
+    return ctypes.CDLL(str(output))
+
+
+@pytest.mark.parametrize("follow", FOLLOW)
+@pytest.mark.parametrize("atom", [8, 16])
+def test_without_wide_vectors(
+    follow: str, atom: int, narrow: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "library", lambda: narrow)
+    case = Case(
+        atom, 37, 20, (9, 7), (3, 2), (1, 2), (1, 0), (1, 1), 5, 2, follow, 14, -20, 5
+    )  # fmt: skip
+    task = task_of(case, with_atoms(features((20, 9, 7)), atom))
     assert is_planned(task)
     Scene().run(task)
 
