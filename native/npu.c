@@ -602,6 +602,7 @@ struct depthwise {
     struct features features;
     struct window window;
     const float *weights; /* (surfaces, places, lanes) */
+    int64_t band;         /* output rows that are computed at a time, so that their input stays cached */
 };
 
 INLINE void widen(const int8_t *source, int16_t *target, const int64_t count) {
@@ -855,14 +856,17 @@ INLINE float *convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, in
     return target;
 }
 
-/* The input's surface as floats with padding round it: (rows, columns, lanes). */
-INLINE void pad_plane(const struct features *f, const struct window *k, int64_t s, float *plane,
-                      int64_t rows, int64_t columns, const int lanes) {
+/* `count` rows of the input's surface from row `top` on, as floats with padding round them: (count,
+ * columns, lanes). */
+INLINE void pad_rows(const struct depthwise *a, int64_t s, int64_t top, int64_t count, int64_t columns,
+                     float *plane, const int lanes) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
     const float padding = k->padding;
     const int64_t left = k->left < columns ? k->left : columns;
     const int64_t inside = f->width < columns - left ? f->width : columns - left;
     const int64_t right = columns - left - inside, rest = f->valid - s * lanes;
-    for (int64_t y = -k->top; y < rows - k->top; y++) {
+    for (int64_t y = top; y < top + count; y++) {
         if (y < 0 || y >= f->height) {
             plane = fill(plane, padding, columns * lanes);
             continue;
@@ -928,32 +932,39 @@ WIDE static void sum_places_wide(const struct window *k, const float *seen, int6
 }
 #endif
 
+/* The output rows `oy` to `below` of a surface. */
+INLINE void convolve_rows(const struct depthwise *a, int64_t s, int64_t oy, int64_t below,
+                          const float *weights, float *plane, const int lanes, const int wide) {
+    const struct window *k = &a->window;
+    const int64_t columns = (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1;
+    const int64_t rows = (below - oy - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1;
+    int32_t v[BLOCK * LANES];
+    float sums[BLOCK * LANES];
+    pad_rows(a, s, oy * k->stride_y - k->top, rows, columns, plane, lanes);
+    for (; oy < below; oy++, plane += k->stride_y * columns * lanes)
+        for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
+            const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
+            const float *seen = plane + ox * k->stride_x * lanes;
+#ifdef PAIRS
+            if (wide)
+                sum_places_wide(k, seen, columns, weights, n, sums, lanes);
+            else
+#endif
+                sum_places(k, seen, columns, weights, n, sums, lanes);
+            for (int64_t i = 0; i < n * lanes; i++)
+                v[i] = (int32_t)sums[i];
+            finish(&a->dpu, &a->writer, s, oy * k->out_width + ox, n, v, lanes, wide);
+        }
+}
+
 /* Surfaces `first` to `end`. */
 INLINE void convolve_depthwise(const struct depthwise *a, int64_t first, int64_t end, float *plane,
                                const int lanes, const int wide) {
-    const struct window *k = &a->window;
-    const int64_t rows = (k->out_height - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1;
-    const int64_t columns = (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1;
-    const float *weights = a->weights + first * k->height * k->width * lanes;
-    int32_t v[BLOCK * LANES];
-    float sums[BLOCK * LANES];
-    for (int64_t s = first; s < end; s++, weights += k->height * k->width * lanes) {
-        pad_plane(&a->features, k, s, plane, rows, columns, lanes);
-        for (int64_t oy = 0; oy < k->out_height; oy++)
-            for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
-                const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
-                const float *seen = plane + (oy * k->stride_y * columns + ox * k->stride_x) * lanes;
-#ifdef PAIRS
-                if (wide)
-                    sum_places_wide(k, seen, columns, weights, n, sums, lanes);
-                else
-#endif
-                    sum_places(k, seen, columns, weights, n, sums, lanes);
-                for (int64_t i = 0; i < n * lanes; i++)
-                    v[i] = (int32_t)sums[i];
-                finish(&a->dpu, &a->writer, s, oy * k->out_width + ox, n, v, lanes, wide);
-            }
-    }
+    const int64_t height = a->window.out_height, places = a->window.height * a->window.width;
+    for (int64_t s = first; s < end; s++)
+        for (int64_t oy = 0; oy < height; oy += a->band)
+            convolve_rows(a, s, oy, oy + a->band < height ? oy + a->band : height,
+                          a->weights + s * places * lanes, plane, lanes, wide);
 }
 
 /* ---------------------------------------------------------------------------------- without weights */

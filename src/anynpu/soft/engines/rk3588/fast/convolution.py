@@ -33,6 +33,9 @@ _TILE_BYTES = 1 << 17
 _LARGEST_TILE = 4 * _BLOCK
 """Gathered rows that are multiplied at a time, so that they and their sums stay in the cache."""
 
+_BAND_BYTES = 1 << 17
+"""The same for the rows of a depthwise convolution."""
+
 _FEW_PIXELS = 512
 _PARTS = 8
 """Few pixels with many kernels: threads share the kernels instead of the pixels."""
@@ -167,18 +170,8 @@ class _Depthwise(Plan):
         # One surface's weights after another: (surfaces, places, lanes).
         surfaces = matrix.reshape(len(matrix), -1, lanes).transpose(1, 0, 2)
         self._weights = np.ascontiguousarray(surfaces)
-        layout = convolution.weights.layout
-        reach = [
-            (count - 1) * stride + (size - 1) * dilation + 1
-            for count, stride, size, dilation in zip(
-                (convolution.height, convolution.width),
-                convolution.stride,
-                (layout.height, layout.width),
-                convolution.dilation,
-                strict=True,
-            )
-        ]
-        self.own_bytes = reach[0] * reach[1] * lanes * 4
+        self._band = _band(convolution, lanes)
+        self.own_bytes = _reach(convolution, 0, self._band) * _row_bytes(convolution, lanes)
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution = self._convolution
@@ -188,11 +181,31 @@ class _Depthwise(Plan):
             features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
             address_of(self._weights),
+            self._band,
         )
         per_pixel = self._weights.size * _WORK_OF_A_PLACE + convolution.channels * WORK_OF_A_RESULT
         work = float(per_pixel) * convolution.height * convolution.width
         kernel = kernels.kernel("convolve_depthwise")
         return [KernelStep(kernel, arguments, len(self._weights), work, keeps=(self, memory))]
+
+
+def _reach(convolution: Convolution, axis: int, count: int) -> int:
+    """Rows, or columns, that so many outputs see together."""
+    layout = convolution.weights.layout
+    size = (layout.height, layout.width)[axis]
+    return (count - 1) * convolution.stride[axis] + (size - 1) * convolution.dilation[axis] + 1
+
+
+def _row_bytes(convolution: Convolution, lanes: int) -> int:
+    """A padded input row of one surface as floats."""
+    return _reach(convolution, 1, convolution.width) * lanes * 4
+
+
+def _band(convolution: Convolution, lanes: int) -> int:
+    """Output rows whose input stays in the cache."""
+    fitting = _BAND_BYTES // _row_bytes(convolution, lanes)
+    rows = (fitting - _reach(convolution, 0, 1)) // convolution.stride[0] + 1
+    return min(max(1, rows), convolution.height)
 
 
 class _Dense(Plan):

@@ -165,6 +165,7 @@ class Depthwise(ctypes.Structure):
         ("features", Features),
         ("window", Window),
         ("weights", _POINTER),
+        ("band", _INTEGER),
     ]
 
 
