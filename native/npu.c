@@ -842,30 +842,41 @@ INLINE float *fill(float *target, float value, int64_t count) {
 }
 
 /* `count` atoms as floats; lanes behind the valid channels become zero. */
-INLINE float *convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid, float *target,
-                            const int lanes) {
+INLINE void convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid, float *target,
+                          const int lanes) {
     for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {
-        /* Held apart: bytes might lie anywhere, also in the target. */
-        int8_t held[LANES];
-        memcpy(held, atom, lanes);
         for (int l = 0; l < lanes; l++)
-            target[l] = held[l];
+            target[l] = atom[l];
         for (int64_t l = valid; l < lanes; l++)
             target[l] = 0;
     }
-    return target;
 }
+
+#ifdef PAIRS
+WIDE static void convert_atoms_wide(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid,
+                                    float *target, int lanes) {
+    for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {
+        for (int l = 0; l < lanes; l += 8) {
+            const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(atom + l)));
+            _mm256_storeu_ps(target + l, _mm256_cvtepi32_ps(wide));
+        }
+        for (int64_t l = valid; l < lanes; l++)
+            target[l] = 0;
+    }
+}
+#endif
 
 /* `count` rows of the input's surface from row `top` on, as floats with padding round them: (count,
  * columns, lanes). */
 INLINE void pad_rows(const struct depthwise *a, int64_t s, int64_t top, int64_t count, int64_t columns,
-                     float *plane, const int lanes) {
+                     float *plane, const int lanes, const int wide) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
     const float padding = k->padding;
     const int64_t left = k->left < columns ? k->left : columns;
     const int64_t inside = f->width < columns - left ? f->width : columns - left;
-    const int64_t right = columns - left - inside, rest = f->valid - s * lanes;
+    const int64_t right = columns - left - inside;
+    const int64_t valid = f->valid - s * lanes < 0 ? 0 : f->valid - s * lanes;
     for (int64_t y = top; y < top + count; y++) {
         if (y < 0 || y >= f->height) {
             plane = fill(plane, padding, columns * lanes);
@@ -873,9 +884,15 @@ INLINE void pad_rows(const struct depthwise *a, int64_t s, int64_t top, int64_t 
         }
         const int8_t *line = f->base + s * f->surface + y * f->line;
         plane = fill(plane, padding, left * lanes);
-        plane = convert_atoms(line, f->pixel, inside, rest < 0 ? 0 : rest, plane, lanes);
-        plane = fill(plane, padding, right * lanes);
+#ifdef PAIRS
+        if (wide)
+            convert_atoms_wide(line, f->pixel, inside, valid, plane, lanes);
+        else
+#endif
+            convert_atoms(line, f->pixel, inside, valid, plane, lanes);
+        plane = fill(plane + inside * lanes, padding, right * lanes);
     }
+    (void)wide;
 }
 
 /* (count, lanes) sums over the places of the kernel, for neighbours in a row of the plane. */
@@ -919,16 +936,18 @@ WIDE INLINE void sum_together(const struct window *k, const float *seen, int64_t
 
 WIDE static void sum_places_wide(const struct window *k, const float *seen, int64_t columns,
                                  const float *weights, int64_t count, float *sums, int lanes) {
-    int64_t done = 0;
-    for (; done + TOGETHER <= count; done += TOGETHER)
-        if (lanes == 16)
-            sum_together(k, seen + done * k->stride_x * 16, columns, weights, sums + done * 16, 16);
-        else
-            sum_together(k, seen + done * k->stride_x * 8, columns, weights, sums + done * 8, 8);
-    if (done == count)
+    if (count < TOGETHER) {
+        sum_places(k, seen, columns, weights, count, sums, lanes);
         return;
-    sum_places(k, seen + done * k->stride_x * lanes, columns, weights, count - done,
-               sums + done * lanes, lanes);
+    }
+    for (int64_t done = 0; done < count; done += TOGETHER) {
+        /* The last ones overlap with those before. */
+        const int64_t i = done + TOGETHER <= count ? done : count - TOGETHER;
+        if (lanes == 16)
+            sum_together(k, seen + i * k->stride_x * 16, columns, weights, sums + i * 16, 16);
+        else
+            sum_together(k, seen + i * k->stride_x * 8, columns, weights, sums + i * 8, 8);
+    }
 }
 #endif
 
@@ -940,7 +959,7 @@ INLINE void convolve_rows(const struct depthwise *a, int64_t s, int64_t oy, int6
     const int64_t rows = (below - oy - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1;
     int32_t v[BLOCK * LANES];
     float sums[BLOCK * LANES];
-    pad_rows(a, s, oy * k->stride_y - k->top, rows, columns, plane, lanes);
+    pad_rows(a, s, oy * k->stride_y - k->top, rows, columns, plane, lanes, wide);
     for (; oy < below; oy++, plane += k->stride_y * columns * lanes)
         for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
             const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
