@@ -109,11 +109,19 @@ static void run_alone(const struct step *steps, int64_t count, void *scratch, co
         }
 }
 
-/* Run `count` steps on `threads` threads, of which the caller is one; `scratch` has a space for each.
- * Grains are positive. Once `cancelled` isn't zero, what hasn't begun is left out. */
-EXPORT void anynpu_steps_run(const struct step *steps, int64_t count, int64_t threads,
-                             void *const *scratch, const int32_t *cancelled) {
-    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
+/* Runs that are under way in the process; a forked one has none. */
+static atomic_int_fast64_t running;
+
+static void forget_runs(void) {
+    atomic_store(&running, 0);
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forget_runs);
+}
+
+static void run_together(const struct step *steps, int64_t count, int64_t threads, void *const *scratch,
+                         const int32_t *cancelled) {
     struct run *run = NULL;
     if (threads > 1)
         run = calloc(1, sizeof *run + (size_t)count * sizeof run->progress[0]);
@@ -137,4 +145,14 @@ EXPORT void anynpu_steps_run(const struct step *steps, int64_t count, int64_t th
     for (int64_t i = 0; i < count; i++)
         take_part(run, i, run->scratch[0]);
     leave(run);
+}
+
+/* Run `count` steps on at most `threads` threads, of which the caller is one; `scratch` has a space for
+ * each. Runs at the same time share the threads that one would have. Grains are positive. Once `cancelled` isn't zero, what hasn't begun is left out. */
+EXPORT void anynpu_steps_run(const struct step *steps, int64_t count, int64_t threads,
+                             void *const *scratch, const int32_t *cancelled) {
+    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
+    const int64_t others = atomic_fetch_add(&running, 1);
+    run_together(steps, count, threads / (others + 1), scratch, cancelled);
+    atomic_fetch_sub(&running, 1);
 }

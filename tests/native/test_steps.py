@@ -82,6 +82,15 @@ def test_what_has_not_begun_when_it_is_cancelled_is_left_out(threads: int) -> No
     assert {step for step, _, _ in work.records} == {0, 1, 2, 3}
 
 
+def test_runs_at_the_same_time_share_the_threads() -> None:
+    inner = Work()
+    within = Steps([inner.entry(0, 2, 1)], (7, 8), ctypes.c_int32())
+    outer = Work(lambda record: within.run())
+    Steps([outer.entry(0, 1, 1)], (1, 2), ctypes.c_int32()).run()
+    assert inner.units(0) == [0, 1]
+    assert inner.spaces == {7}
+
+
 def test_runs_at_the_same_time_do_not_disturb_each_other() -> None:
     works = [Work() for _ in range(4)]
 

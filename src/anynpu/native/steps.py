@@ -40,7 +40,8 @@ def is_available() -> bool:
 
 
 class Steps:
-    """Steps ready to run, on as many threads as there are scratch spaces.
+    """Steps ready to run, on as many threads as there are scratch spaces, which runs at the same
+    time share.
 
     `scratch` are addresses; whatever entries and addresses point to must outlive this object.
     One run at a time. Once `cancelled` isn't 0, what hasn't begun is left out.
