@@ -20,6 +20,7 @@ from .measure import Comparison, compare
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 _THREADS = 2
+_REPEAT, _PAUSE = 3, 0.05
 _NETWORKS = (
     ("efficientnet_lite0_224", "efficientnet_lite0_224_i8", 127.0, 128.0, 2.5),
     ("yolov3_tiny_416", "yolov3_tiny_416_i8", 0.0, 255.0, 1.4),
@@ -56,6 +57,8 @@ def _measure(
         lambda: plain.run(None, feed),
         rounds=rounds,
         goal=goal,
+        repeat=_REPEAT,
+        pause=_PAUSE,
     )
     start = time.perf_counter()
     load(source).instance(0)

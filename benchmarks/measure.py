@@ -34,12 +34,16 @@ def compare(
     rounds: int,
     goal: float | None = None,
     repeat: int = 1,
+    pause: float = 0,
 ) -> Comparison:
-    """Call both in turns; each round times `repeat` calls of one, then of the other."""
+    """Call both in turns; each round times `repeat` calls of one, then of the other.
+
+    Before each it waits `pause` seconds, in which the other's threads stop spinning for more work.
+    """
     for function in (ours, theirs):
         for _ in range(3):
             function()
-    pairs = [(_time(ours, repeat), _time(theirs, repeat)) for _ in range(rounds)]
+    pairs = [(_time(ours, repeat, pause), _time(theirs, repeat, pause)) for _ in range(rounds)]
     return Comparison(
         name,
         1000 * statistics.median(a for a, _ in pairs),
@@ -49,7 +53,8 @@ def compare(
     )
 
 
-def _time(function: Callable[[], object], repeat: int) -> float:
+def _time(function: Callable[[], object], repeat: int, pause: float) -> float:
+    time.sleep(pause)
     start = time.perf_counter()
     for _ in range(repeat):
         function()

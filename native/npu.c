@@ -1,16 +1,20 @@
 /* The NPU's integer arithmetic on channel blocks: what NumPy would do in many passes, in one.
  *
- * Plain C11. Sums of a dense convolution are int32; those of a depthwise one are float, which are exact
- * while they stay below 2^24; stages compute in double, which is exact while values stay below 2^52.
- * Callers prove all of that when a model is loaded, so the results are those of the integers, bit for
- * bit, whatever the order and whether multiplications and additions are fused.
+ * Plain C11, with a second form of the hottest loops for AVX2. Sums of a dense convolution are int32;
+ * those of a depthwise one are float, which are exact while they stay below 2^24; stages compute in
+ * double, which is exact while values stay below 2^52. Callers prove all of that when a model is loaded,
+ * so the results are those of the integers, bit for bit, whatever the order and whether multiplications
+ * and additions are fused.
+ *
+ * Every kernel has the form that steps.c calls: arguments, a part of the units of work, and a space of
+ * the thread's own.
  */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) || defined(__i386__)
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(ANYNPU_NARROW)
 #include <immintrin.h>
 #define HAS_WIDE (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 #define WIDE __attribute__((target("avx2,fma")))
@@ -23,7 +27,14 @@
 #define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16, BLOCK = 60, ROWS = 6, ENTRIES = 513 };
+enum {
+    LANES = 16,    /* of an atom, at most */
+    COLUMNS = 16,  /* sums of a pixel that are computed together */
+    ROWS = 6,      /* pixels that are */
+    BLOCK = 60,    /* pixels that go through the stages together */
+    SLICE = 512,   /* places of a dense kernel whose weights stay in the first cache */
+    ENTRIES = 513,
+};
 
 /* int8 features in channel blocks; where `odd` is set, every second block lies there. */
 struct features {
@@ -98,8 +109,12 @@ struct dpu {
     int64_t has_table;
     int64_t operation;
     int64_t has_limits;
-    int64_t is_simple; /* BS adds first, BN multiplies first, and nothing follows but the output */
-    int64_t is_positive;
+    int64_t is_positive; /* BS adds first and has one shift and a ReLU, and only the output follows */
+    int64_t is_linear;   /* BS adds first, and `follow` says what else there is */
+    int64_t follow;
+    const int8_t *results; /* of a table and all that comes after it, for whole numbers from */
+    int64_t first_result;  /* this on */
+    int64_t count_results;
 };
 
 struct writer {
@@ -190,22 +205,23 @@ INLINE const int8_t *surface_of(const struct features *f, int64_t s) {
     return f->base + s * f->surface;
 }
 
-/* The operand's values for `count` pixels from number `first` on, converted. */
-INLINE void load_operand(const struct dpu *d, int64_t s, int64_t first, int64_t count, double *e,
+/* The operand's atoms for `count` pixels from number `first` on, side by side. */
+INLINE void load_operand(const struct dpu *d, int64_t s, int64_t first, int64_t count, int8_t *e,
                          const int lanes) {
     const struct features *f = &d->operand;
     const int8_t *surface = surface_of(f, s);
     int64_t y = first / f->width, x = first % f->width;
     for (int64_t i = 0; i < count; i++) {
-        const int8_t *atom = surface + y * f->line + x * f->pixel;
-        for (int l = 0; l < lanes; l++)
-            e[i * lanes + l] = round_away((atom[l] + d->operand_offset) * d->operand_scale);
+        memcpy(e + i * lanes, surface + y * f->line + x * f->pixel, lanes);
         if (++x == f->width)
             x = 0, y++;
     }
 }
 
-INLINE void operate(const struct dpu *d, double *v, const double *e, int64_t count) {
+INLINE void operate(const struct dpu *d, double *v, const int8_t *atoms, int64_t count) {
+    double e[BLOCK * LANES];
+    for (int64_t i = 0; i < count; i++)
+        e[i] = round_away((atoms[i] + d->operand_offset) * d->operand_scale);
     switch (d->operation) {
     case ADD:
         for (int64_t i = 0; i < count; i++)
@@ -233,15 +249,28 @@ INLINE void operate(const struct dpu *d, double *v, const double *e, int64_t cou
 INLINE void store(const struct writer *w, int64_t s, int64_t first, int64_t count, const int8_t *q,
                   const int lanes) {
     int8_t *surface = w->base + s / w->group * w->group_stride + s % w->group * w->surface;
-    int64_t y = first / w->width, x = first % w->width, rest = w->channels - s * lanes;
-    for (int64_t i = 0; i < count; i++) {
+    const int64_t rest = w->channels - s * lanes;
+    int64_t y = first / w->width, x = first % w->width;
+    while (count > 0) {
+        const int64_t n = count < w->width - x ? count : w->width - x;
         int8_t *atom = surface + y * w->line + x * w->pixel;
-        memcpy(atom, q + i * lanes, lanes);
-        for (int64_t l = rest; l < lanes; l++)
-            atom[l] = (int8_t)w->padding;
-        if (++x == w->width)
-            x = 0, y++;
+        if (w->pixel == lanes)
+            memcpy(atom, q, n * lanes);
+        else
+            for (int64_t i = 0; i < n; i++)
+                memcpy(atom + i * w->pixel, q + i * lanes, lanes);
+        for (int64_t i = 0; rest < lanes && i < n; i++)
+            memset(atom + i * w->pixel + rest, (int)w->padding, lanes - rest);
+        q += n * lanes;
+        count -= n;
+        x = 0, y++;
     }
+}
+
+/* A value of the output before its offset, which is added to an integer. */
+INLINE int32_t to_output(const struct dpu *d, double v) {
+    v = clamp(v * d->scale, -(1 << 29), 1 << 29);
+    return (int32_t)(v + __builtin_copysign(0.5, v));
 }
 
 INLINE void pack(const struct dpu *d, const int32_t *rounded, int64_t count, int8_t *q) {
@@ -253,57 +282,12 @@ INLINE void pack(const struct dpu *d, const int32_t *rounded, int64_t count, int
     }
 }
 
-/* Both stages and the output in one pass, which is what most convolutions need. */
-INLINE void finish_at_once(const struct dpu *d, int64_t s, int64_t count, const int32_t *sums, int8_t *q,
-                           const int lanes, const int has_bn) {
-    const double *a = d->bs.add + s * lanes, *m = d->bs.multiply + s * lanes;
-    const double lowest = d->bs.lowest, highest = d->bs.highest, scale = d->scale;
-    const double up = d->bs.positive, down = d->bs.negative;
-    const double last_lowest = d->bn.lowest, last_highest = d->bn.highest;
-    const double last_up = d->bn.positive, last_down = d->bn.negative;
-    double last_add[LANES], if_positive[LANES], if_negative[LANES];
-    for (int l = 0; has_bn && l < lanes; l++) {
-        last_add[l] = d->bn.add[s * lanes + l];
-        if_negative[l] = d->bn.multiply[s * lanes + l];
-        if_positive[l] = d->bn.only_negatives ? 1 : if_negative[l];
-    }
-    int32_t rounded[BLOCK * LANES];
-    for (int64_t i = 0; i < count; i++)
-        for (int l = 0; l < lanes; l++) {
-            double v = (sums[i * lanes + l] + a[l]) * m[l];
-            v = clamp(round_away(v * (v < 0 ? down : up)), lowest, highest);
-            if (has_bn) {
-                v = v * (v < 0 ? if_negative[l] : if_positive[l]) + last_add[l];
-                v = clamp(round_away(v * (v < 0 ? last_down : last_up)), last_lowest, last_highest);
-            }
-            v = clamp(v * scale, -(1 << 29), 1 << 29);
-            rounded[i * lanes + l] = (int32_t)(v + __builtin_copysign(0.5, v));
-        }
-    pack(d, rounded, count * lanes, q);
-}
-
-/* The same for a ReLU and one shift: what is negative becomes zero, so that rounding has one direction.
- * Results fit into 30 bits. */
-INLINE void finish_positive(const struct dpu *d, int64_t s, int64_t count, const int32_t *sums, int8_t *q,
-                            const int lanes) {
-    const double *a = d->bs.add + s * lanes;
-    const double highest = d->bs.highest, scale = d->scale;
-    double m[LANES];
-    for (int l = 0; l < lanes; l++)
-        m[l] = d->bs.multiply[s * lanes + l] * d->bs.positive;
-    int32_t rounded[BLOCK * LANES];
-    for (int64_t i = 0; i < count; i++)
-        for (int l = 0; l < lanes; l++) {
-            double v = __builtin_floor((sums[i * lanes + l] + a[l]) * m[l] + 0.5);
-            rounded[i * lanes + l] = (int32_t)(clamp(v, 0, highest) * scale + 0.5);
-        }
-    pack(d, rounded, count * lanes, q);
-}
-
-INLINE void finish_in_stages(const struct dpu *d, int64_t s, int64_t first, int64_t count,
-                             const int32_t *sums, int8_t *q, const int lanes) {
+/* All stages, one after another, for `count` atoms of sums. */
+INLINE void run_stages(const struct dpu *d, int64_t s, int64_t first, int64_t count, const int32_t *sums,
+                       int8_t *q, const int lanes) {
     const int64_t all = count * lanes;
     double v[BLOCK * LANES];
+    int32_t rounded[BLOCK * LANES];
     for (int64_t i = 0; i < all; i++)
         v[i] = sums[i];
     if (d->has_bs)
@@ -313,7 +297,7 @@ INLINE void finish_in_stages(const struct dpu *d, int64_t s, int64_t first, int6
     if (d->has_table)
         look_up(&d->table, v, all);
     if (d->operation != NONE) {
-        double e[BLOCK * LANES];
+        int8_t e[BLOCK * LANES];
         load_operand(d, s, first, count, e, lanes);
         operate(d, v, e, all);
     }
@@ -321,194 +305,594 @@ INLINE void finish_in_stages(const struct dpu *d, int64_t s, int64_t first, int6
         for (int64_t i = 0; i < all; i++)
             v[i] = clamp(v[i], d->lowest, d->highest);
     for (int64_t i = 0; i < all; i++)
-        q[i] = (int8_t)(int32_t)clamp(round_away(v[i] * d->scale) + d->offset, -128, 127);
+        rounded[i] = to_output(d, v[i]);
+    pack(d, rounded, all, q);
 }
+
+#ifdef PAIRS
+/* One stage's parameters for four channels. */
+struct wide_stage {
+    __m256d add, multiply, up, down, lowest, highest;
+    int multiply_first, only_negatives, shifts, is_split, has_limits;
+};
+
+WIDE INLINE struct wide_stage wide_stage(const struct stage *s, int64_t channel) {
+    struct wide_stage w;
+    w.only_negatives = s->only_negatives != 0;
+    w.multiply_first = s->multiply_first != 0;
+    w.is_split = s->positive != s->negative;
+    w.shifts = w.is_split || s->positive != 1;
+    w.has_limits = s->lowest != -HUGE_VAL || s->highest != HUGE_VAL;
+    w.add = _mm256_loadu_pd(s->add + channel);
+    w.multiply = _mm256_loadu_pd(s->multiply + channel);
+    w.up = _mm256_set1_pd(s->positive);
+    w.down = _mm256_set1_pd(s->negative);
+    w.lowest = _mm256_set1_pd(s->lowest);
+    w.highest = _mm256_set1_pd(s->highest);
+    return w;
+}
+
+WIDE INLINE __m256d half_like(__m256d v) {
+    return _mm256_or_pd(_mm256_and_pd(v, _mm256_set1_pd(-0.0)), _mm256_set1_pd(0.5));
+}
+
+WIDE INLINE __m256d round_away_wide(__m256d v) {
+    return _mm256_round_pd(_mm256_add_pd(v, half_like(v)), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
+/* What `run_stage` does; a zero may take either side's factor. */
+WIDE INLINE __m256d run_wide_stage(const struct wide_stage *w, __m256d v) {
+    if (!w->multiply_first)
+        v = _mm256_add_pd(v, w->add);
+    v = w->only_negatives ? _mm256_blendv_pd(v, _mm256_mul_pd(v, w->multiply), v)
+                          : _mm256_mul_pd(v, w->multiply);
+    if (w->multiply_first)
+        v = _mm256_add_pd(v, w->add);
+    if (w->is_split)
+        v = _mm256_mul_pd(v, _mm256_blendv_pd(w->up, w->down, v));
+    else if (w->shifts)
+        v = _mm256_mul_pd(v, w->up);
+    if (w->shifts)
+        v = round_away_wide(v);
+    if (w->has_limits)
+        v = _mm256_min_pd(_mm256_max_pd(v, w->lowest), w->highest);
+    return v;
+}
+
+WIDE INLINE __m256d operate_wide(const struct dpu *d, __m256d v, const int8_t *atom) {
+    int32_t four;
+    memcpy(&four, atom, sizeof four);
+    __m256d e = _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)));
+    e = _mm256_mul_pd(_mm256_add_pd(e, _mm256_set1_pd(d->operand_offset)),
+                      _mm256_set1_pd(d->operand_scale));
+    e = round_away_wide(e);
+    switch (d->operation) {
+    case ADD:
+        return _mm256_add_pd(v, e);
+    case SUBTRACT:
+        return _mm256_sub_pd(v, e);
+    case MAXIMUM:
+        return _mm256_max_pd(v, e);
+    case MINIMUM:
+        return _mm256_min_pd(v, e);
+    default:
+        v = _mm256_mul_pd(_mm256_mul_pd(v, e), _mm256_set1_pd(d->product));
+        return round_away_wide(v);
+    }
+}
+
+WIDE INLINE __m256d load_sums(const int32_t *sums) {
+    return _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i *)sums));
+}
+
+/* What `pack` does; it works on up to 31 values more. */
+WIDE INLINE void pack_wide(const struct dpu *d, const int32_t *rounded, int64_t count, int8_t *q) {
+    const __m256i offset = _mm256_set1_epi32((int32_t)d->offset);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    for (int64_t i = 0; i < count; i += 32) {
+        __m256i v[4];
+        for (int j = 0; j < 4; j++)
+            v[j] = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(rounded + i) + j), offset);
+        const __m256i packed =
+            _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+        _mm256_storeu_si256((__m256i *)(q + i), _mm256_permutevar8x32_epi32(packed, order));
+    }
+}
+
+/* All stages but a table for four channels, without leaving the registers. */
+WIDE INLINE void run_stages_wide(const struct dpu *d, int64_t channel, int64_t count, const int32_t *sums,
+                                 const int8_t *operand, int32_t *rounded, const int lanes) {
+    const int has_bs = d->has_bs != 0, has_bn = d->has_bn != 0, has_limits = d->has_limits != 0;
+    const int has_operation = d->operation != NONE;
+    struct wide_stage bs = {0}, bn = {0};
+    if (has_bs)
+        bs = wide_stage(&d->bs, channel);
+    if (has_bn)
+        bn = wide_stage(&d->bn, channel);
+    const __m256d scale = _mm256_set1_pd(d->scale);
+    const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
+    const __m256d least = _mm256_set1_pd(-(1 << 29)), most = _mm256_set1_pd(1 << 29);
+    for (int64_t i = 0; i < count * lanes; i += lanes) {
+        __m256d v = load_sums(sums + i);
+        if (has_bs)
+            v = run_wide_stage(&bs, v);
+        if (has_bn)
+            v = run_wide_stage(&bn, v);
+        if (has_operation)
+            v = operate_wide(d, v, operand + i);
+        if (has_limits)
+            v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
+        v = _mm256_min_pd(_mm256_max_pd(_mm256_mul_pd(v, scale), least), most);
+        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(_mm256_add_pd(v, half_like(v))));
+    }
+}
+
+/* What follows a bias and a factor. */
+enum follow {
+    NOTHING,
+    SPLIT = 1,    /* shifts of positive and negative values differ */
+    LEAK = 2,     /* BN multiplies negative values */
+    SECOND = 4,   /* BN multiplies and adds */
+    ADDITION = 8, /* an operand is added, with limits */
+    INDEX = 16,   /* no output conversion: values are places in a table */
+};
+
+/* The same for what most tasks are. Results fit into 30 bits. */
+WIDE INLINE void run_linear_wide(const struct dpu *d, int64_t channel, int64_t count, const int32_t *sums,
+                                 const int8_t *operand, int32_t *rounded, const int lanes,
+                                 const int follow) {
+    const __m256d up = _mm256_set1_pd(d->bs.positive), down = _mm256_set1_pd(d->bs.negative);
+    const __m256d scale = _mm256_set1_pd(d->scale);
+    const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
+    __m256d m = _mm256_loadu_pd(d->bs.multiply + channel), leak = scale, factor = scale, addend = scale;
+    if (!(follow & SPLIT))
+        m = _mm256_mul_pd(m, up);
+    if (follow & LEAK)
+        leak = _mm256_mul_pd(_mm256_loadu_pd(d->bn.multiply + channel), scale);
+    if (follow & SECOND) {
+        const __m256d shift = _mm256_set1_pd(d->bn.positive);
+        factor = _mm256_mul_pd(_mm256_loadu_pd(d->bn.multiply + channel), shift);
+        addend = _mm256_mul_pd(_mm256_loadu_pd(d->bn.add + channel), shift);
+    }
+    const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(d->bs.add + channel), m);
+    for (int64_t i = 0; i < count * lanes; i += lanes) {
+        __m256d v = _mm256_fmadd_pd(load_sums(sums + i), m, a);
+        if (follow & SPLIT)
+            v = _mm256_mul_pd(v, _mm256_blendv_pd(up, down, v));
+        v = round_away_wide(v);
+        if (follow & SECOND)
+            v = round_away_wide(_mm256_fmadd_pd(v, factor, addend));
+        if (follow & ADDITION) {
+            v = operate_wide(d, v, operand + i);
+            v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
+        }
+        if (!(follow & INDEX)) {
+            v = _mm256_mul_pd(v, follow & LEAK ? _mm256_blendv_pd(scale, leak, v) : scale);
+            v = _mm256_add_pd(v, half_like(v));
+        }
+        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(v));
+    }
+}
+
+/* The same for a ReLU and one shift: what is negative becomes zero, so that rounding has one direction.
+ * Results fit into 30 bits. */
+WIDE INLINE void run_positive_wide(const struct dpu *d, int64_t channel, int64_t count,
+                                   const int32_t *sums, int32_t *rounded, const int lanes) {
+    const __m256d half = _mm256_set1_pd(0.5), scale = _mm256_set1_pd(d->scale);
+    const __m256d highest = _mm256_set1_pd(d->bs.highest);
+    const __m256d m = _mm256_mul_pd(_mm256_loadu_pd(d->bs.multiply + channel),
+                                    _mm256_set1_pd(d->bs.positive));
+    const __m256d a = _mm256_fmadd_pd(_mm256_loadu_pd(d->bs.add + channel), m, half);
+    for (int64_t i = 0; i < count * lanes; i += lanes) {
+        __m256d v = _mm256_floor_pd(_mm256_fmadd_pd(load_sums(sums + i), m, a));
+        v = _mm256_min_pd(_mm256_max_pd(v, _mm256_setzero_pd()), highest);
+        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(_mm256_fmadd_pd(v, scale, half)));
+    }
+}
+
+WIDE INLINE void finish_linear_wide(const struct dpu *d, int64_t channel, int64_t count,
+                                    const int32_t *sums, const int8_t *operand, int32_t *rounded,
+                                    const int lanes) {
+#define FOLLOW(what)                                                                                   \
+    case what:                                                                                         \
+        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, what);                       \
+        break
+    switch (d->follow) {
+        FOLLOW(NOTHING);
+        FOLLOW(SPLIT | LEAK);
+        FOLLOW(LEAK);
+        FOLLOW(SECOND);
+        FOLLOW(ADDITION);
+        FOLLOW(INDEX);
+        FOLLOW(INDEX | SECOND);
+    }
+#undef FOLLOW
+}
+
+/* Results for a table's places, as far as there are any. */
+INLINE void take_results(const struct dpu *d, const int32_t *places, int64_t count, int8_t *q) {
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t place = (uint64_t)(places[i] - d->first_result);
+        if (place < (uint64_t)d->count_results) {
+            q[i] = d->results[place];
+            continue;
+        }
+        double v = places[i];
+        look_up(&d->table, &v, 1);
+        const int32_t rounded = to_output(d, clamp(v, d->lowest, d->highest));
+        pack(d, &rounded, 1, q + i);
+    }
+}
+
+WIDE INLINE void finish_atoms_wide(const struct dpu *d, int64_t s, int64_t first, int64_t count,
+                                   const int32_t *sums, int8_t *q, const int lanes) {
+    int32_t rounded[BLOCK * LANES + 32];
+    int8_t operand[BLOCK * LANES];
+    if (d->operation != NONE)
+        load_operand(d, s, first, count, operand, lanes);
+    for (int l = 0; l < lanes; l += 4) {
+        const int64_t channel = s * lanes + l;
+        if (d->is_positive)
+            run_positive_wide(d, channel, count, sums + l, rounded + l, lanes);
+        else if (d->is_linear)
+            finish_linear_wide(d, channel, count, sums + l, operand + l, rounded + l, lanes);
+        else
+            run_stages_wide(d, channel, count, sums + l, operand + l, rounded + l, lanes);
+    }
+    if (d->results)
+        take_results(d, rounded, count * lanes, q);
+    else
+        pack_wide(d, rounded, count * lanes, q);
+}
+#endif
+
+/* Not inlined: one copy for each kind of processor, which all kernels call. */
+#define FINISH(name, keyword, call)                                                                    \
+    keyword static void name(const struct dpu *d, int64_t s, int64_t first, int64_t count,             \
+                             const int32_t *sums, int8_t *q, int lanes) {                              \
+        if (lanes == 16)                                                                               \
+            call(d, s, first, count, sums, q, 16);                                                     \
+        else                                                                                           \
+            call(d, s, first, count, sums, q, 8);                                                      \
+    }
+
+FINISH(finish_narrow, , run_stages)
+#ifdef PAIRS
+FINISH(finish_wide_table, WIDE, run_stages)
+FINISH(finish_wide, WIDE, finish_atoms_wide)
+#endif
 
 /* Sums of one surface, (count, lanes), through the stages and into memory. */
 INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64_t first, int64_t count,
-                   const int32_t *sums, const int lanes) {
-    int8_t q[BLOCK * LANES];
-    if (d->is_positive)
-        finish_positive(d, s, count, sums, q, lanes);
-    else if (d->is_simple && d->has_bn)
-        finish_at_once(d, s, count, sums, q, lanes, 1);
-    else if (d->is_simple)
-        finish_at_once(d, s, count, sums, q, lanes, 0);
+                   const int32_t *sums, const int lanes, const int wide) {
+    int8_t q[BLOCK * LANES + 32];
+#ifdef PAIRS
+    if (wide && d->has_table && !d->results)
+        finish_wide_table(d, s, first, count, sums, q, lanes);
+    else if (wide)
+        finish_wide(d, s, first, count, sums, q, lanes);
     else
-        finish_in_stages(d, s, first, count, sums, q, lanes);
+#endif
+        finish_narrow(d, s, first, count, sums, q, lanes);
     store(w, s, first, count, q, lanes);
-}
-
-/* ------------------------------------------------------------------------------------- operations */
-
-/* One row of int16 a pixel: for each place of the kernel, all channels of the input there; an odd number
- * is filled up with a zero. */
-INLINE void gather(const struct features *f, const struct window *k, int64_t first, int64_t count,
-                   int64_t depth, int16_t *rows, const int64_t lanes) {
-    const int64_t step = f->surfaces * lanes;
-    /* Neighbours in a row of a picture, or of one channel block, lie side by side. */
-    const int is_packed = step == lanes && f->pixel == lanes && k->dilation_x == 1 && f->valid >= lanes;
-    int64_t oy = first / k->out_width, ox = first % k->out_width;
-    for (int64_t i = 0; i < count; i++, rows += depth) {
-        int16_t *row = rows;
-        rows[depth - 1] = 0;
-        for (int64_t ky = 0; ky < k->height; ky++) {
-            const int64_t y = oy * k->stride_y + ky * k->dilation_y - k->top;
-            const int64_t left = ox * k->stride_x - k->left;
-            if (is_packed && y >= 0 && y < f->height && left >= 0 && left + k->width <= f->width) {
-                const int8_t *pixels = f->base + y * f->line + left * f->pixel;
-                for (int64_t c = 0; c < k->width * lanes; c++)
-                    row[c] = pixels[c];
-                row += k->width * lanes;
-                continue;
-            }
-            for (int64_t kx = 0; kx < k->width; kx++, row += step) {
-                const int64_t x = ox * k->stride_x + kx * k->dilation_x - k->left;
-                if (y < 0 || y >= f->height || x < 0 || x >= f->width) {
-                    for (int64_t c = 0; c < step; c++)
-                        row[c] = (int16_t)k->padding;
-                    continue;
-                }
-                const int8_t *atom = f->base + y * f->line + x * f->pixel;
-                for (int64_t s = 0; s < f->surfaces; s++)
-                    for (int64_t l = 0; l < lanes; l++)
-                        row[s * lanes + l] = atom[s * f->surface + l];
-                for (int64_t c = f->valid; c < step; c++)
-                    row[c] = 0;
-            }
-        }
-        if (++ox == k->out_width)
-            ox = 0, oy++;
-    }
-}
-
-/* (count, lanes) sums of products: rows of int16 times one surface's weights, which lie as
- * (depth / 2, lanes, 2). */
-INLINE void multiply(const int16_t *rows, int64_t depth, const int16_t *weights, int32_t *sums,
-                     const int lanes, const int count) {
-    int32_t total[ROWS * LANES] = {0};
-    for (int64_t p = 0; p < depth; p += 2, weights += 2 * lanes)
-        for (int r = 0; r < count; r++) {
-            const int32_t even = rows[r * depth + p], odd = rows[r * depth + p + 1];
-            for (int l = 0; l < lanes; l++)
-                total[r * lanes + l] += even * weights[2 * l] + odd * weights[2 * l + 1];
-        }
-    memcpy(sums, total, count * lanes * sizeof *sums);
-}
-
-#ifdef PAIRS
-/* The same with two products an instruction and all sums in registers. */
-WIDE INLINE void multiply_pairs(const int16_t *rows, int64_t depth, const int16_t *weights, int32_t *sums,
-                                const int lanes, const int count) {
-    const int vectors = lanes / 8;
-    __m256i total[ROWS * LANES / 8];
-    for (int i = 0; i < count * vectors; i++)
-        total[i] = _mm256_setzero_si256();
-    for (int64_t p = 0; p < depth; p += 2, weights += 2 * lanes) {
-        __m256i factor[LANES / 8];
-        for (int v = 0; v < vectors; v++)
-            factor[v] = _mm256_loadu_si256((const __m256i *)(weights + 16 * v));
-#pragma GCC unroll 12
-        for (int r = 0; r < count; r++) {
-            int32_t pair;
-            memcpy(&pair, rows + r * depth + p, sizeof pair);
-            const __m256i both = _mm256_set1_epi32(pair);
-            for (int v = 0; v < vectors; v++)
-                total[r * vectors + v] = _mm256_add_epi32(total[r * vectors + v],
-                                                          _mm256_madd_epi16(both, factor[v]));
-        }
-    }
-    for (int i = 0; i < count * vectors; i++)
-        _mm256_storeu_si256((__m256i *)(sums + 8 * i), total[i]);
-}
-
-WIDE static void multiply_wide(const int16_t *rows, int64_t depth, const int16_t *weights, int32_t *sums,
-                               int lanes) {
-    if (lanes == 16)
-        multiply_pairs(rows, depth, weights, sums, 16, ROWS);
-    else
-        multiply_pairs(rows, depth, weights, sums, 8, 2 * ROWS);
-}
-#endif
-
-/* A dense convolution for `count` output pixels from number `first` on, `tile` (a multiple of BLOCK)
- * at a time, in `rows`. */
-INLINE void dense(const struct dpu *d, const struct writer *w, const struct features *f,
-                  const struct window *k, const int16_t *weights, int64_t depth, int64_t first,
-                  int64_t count, int64_t tile, int16_t *rows, const int lanes, const int wide) {
-    const int64_t surfaces = (w->channels + lanes - 1) / lanes;
-    const int step = ROWS * LANES / lanes; /* rows whose sums fit into registers */
-    int32_t sums[BLOCK * LANES];
-    for (int64_t done = 0; done < count; done += tile) {
-        const int64_t pixels = count - done < tile ? count - done : tile;
-        if (f->lanes == lanes)
-            gather(f, k, first + done, pixels, depth, rows, lanes);
-        else
-            gather(f, k, first + done, pixels, depth, rows, f->lanes);
-        for (int64_t s = 0; s < surfaces; s++) {
-            const int16_t *matrix = weights + s * depth * lanes;
-            for (int64_t block = 0; block < pixels; block += BLOCK) {
-                const int64_t n = pixels - block < BLOCK ? pixels - block : BLOCK;
-                for (int64_t i = 0; i < n; i += step) {
-                    const int16_t *some = rows + (block + i) * depth;
-#ifdef PAIRS
-                    if (wide)
-                        multiply_wide(some, depth, matrix, sums + i * lanes, lanes);
-                    else
-#endif
-                        multiply(some, depth, matrix, sums + i * lanes, lanes, step);
-                }
-                finish(d, w, s, first + done + block, n, sums, lanes);
-            }
-        }
-    }
     (void)wide;
 }
 
-INLINE void process(const struct dpu *d, const struct writer *w, const struct features *f,
-                    int64_t from, int64_t to, const int lanes) {
-    const int64_t pixels = f->height * f->width;
-    int32_t v[BLOCK * LANES];
-    for (int64_t s = from; s < to; s++) {
-        const int8_t *surface = surface_of(f, s);
-        int64_t y = 0, x = 0;
-        for (int64_t done = 0; done < pixels; done += BLOCK) {
-            const int64_t n = pixels - done < BLOCK ? pixels - done : BLOCK;
-            for (int64_t i = 0; i < n; i++) {
-                const int8_t *atom = surface + y * f->line + x * f->pixel;
-                for (int l = 0; l < lanes; l++)
-                    v[i * lanes + l] = atom[l];
-                if (++x == f->width)
-                    x = 0, y++;
+/* ------------------------------------------------------------------------------------- convolutions */
+
+struct dense {
+    struct dpu dpu;
+    struct writer writer;
+    struct features features;
+    struct window window;
+    const int8_t *weights;  /* (groups of COLUMNS kernels, depth / 2, COLUMNS, 2) */
+    const int16_t *offsets; /* added to each weight of a kernel, (groups, COLUMNS) */
+    int16_t *rows;          /* of all output pixels, or NULL: each thread gathers its own */
+    int64_t channels;       /* of the input; lanes behind them have no weights */
+    int64_t is_packed;      /* neighbours in a row of the input lie side by side, with all their channels */
+    int64_t depth;          /* places of a kernel, even */
+    int64_t stride;         /* of rows */
+    int64_t tile;           /* pixels that a thread gathers at a time */
+    int64_t pixels;
+};
+
+struct depthwise {
+    struct dpu dpu;
+    struct writer writer;
+    struct features features;
+    struct window window;
+    const float *weights; /* (surfaces, places, lanes) */
+    int64_t band;         /* output rows that are computed at a time, so that their input stays cached */
+};
+
+INLINE void widen(const int8_t *source, int16_t *target, const int64_t count) {
+    if (count == 16 || count == 8) {
+        /* Held apart: bytes might lie anywhere, also in the target. */
+        int8_t held[LANES];
+        memcpy(held, source, count);
+        for (int64_t i = 0; i < count; i++)
+            target[i] = held[i];
+    } else
+        for (int64_t i = 0; i < count; i++)
+            target[i] = source[i];
+}
+
+/* What one output pixel sees, as int16: for each place of the kernel, all channels of the input there.
+ * With `is_inside` all places are. */
+INLINE void gather_pixel(const struct dense *a, int64_t y, int64_t x, int16_t *row, const int64_t lanes,
+                         const int is_inside) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const int64_t step = f->surfaces * lanes;
+    for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
+        const int8_t *line = f->base + y * f->line + x * f->pixel;
+        int64_t left = x;
+        for (int64_t kx = 0; kx < k->width; kx++, row += step, left += k->dilation_x) {
+            if (!is_inside && (y < 0 || y >= f->height || left < 0 || left >= f->width)) {
+                for (int64_t c = 0; c < step; c++)
+                    row[c] = (int16_t)(c < a->channels ? k->padding : 0);
+                continue;
             }
-            finish(d, w, s, done, n, v, lanes);
+            const int8_t *atom = line + kx * k->dilation_x * f->pixel;
+            for (int64_t s = 0; s < f->surfaces; s++)
+                widen(atom + s * f->surface, row + s * lanes, lanes);
+            for (int64_t c = f->valid; c < step; c++)
+                row[c] = 0;
         }
     }
 }
 
-INLINE void convert_atom(const int8_t *source, float *target, int64_t valid, const int lanes) {
-    for (int l = 0; l < lanes; l++)
-        target[l] = source[l];
-    for (int64_t l = valid < 0 ? 0 : valid; l < lanes; l++)
-        target[l] = 0;
+/* The same for a picture, or any features of one channel block, whose neighbours in a row lie side by
+ * side; whole vectors are read and written. */
+INLINE void gather_packed(const struct dense *a, int64_t y, int64_t x, int16_t *row, const int64_t lanes) {
+    const struct window *k = &a->window;
+    const int64_t count = k->width * lanes;
+    const int8_t *pixels = a->features.base + y * a->features.line + x * lanes;
+    for (int64_t ky = 0; ky < k->height; ky++, row += count, pixels += k->dilation_y * a->features.line)
+        for (int64_t c = 0; c < count; c += LANES)
+            widen(pixels + c, row + c, LANES);
 }
 
-/* The input's surface as floats with padding round it: (rows, columns, lanes). */
-INLINE void pad_plane(const struct features *f, const struct window *k, int64_t s, float *plane,
-                      int64_t rows, int64_t columns, const int lanes) {
-    const float padding = k->padding;
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t y = r - k->top;
-        for (int64_t c = 0; c < columns; c++, plane += lanes) {
-            const int64_t x = c - k->left;
-            if (y < 0 || y >= f->height || x < 0 || x >= f->width)
-                for (int l = 0; l < lanes; l++)
-                    plane[l] = padding;
+/* The first pixel of a row whose places all lie inside, and the one behind the last. */
+INLINE void find_inside(const struct dense *a, int64_t y, int64_t readable, int64_t *begin, int64_t *end) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const int64_t below = y + (k->height - 1) * k->dilation_y;
+    /* The last pixel may be read up to the end of a vector. */
+    const int64_t width = below == f->height - 1 ? f->width - readable : f->width;
+    const int64_t reach = width - 1 - (k->width - 1) * k->dilation_x + k->left;
+    *begin = (k->left + k->stride_x - 1) / k->stride_x;
+    *end = y < 0 || below >= f->height || reach < 0 ? 0 : reach / k->stride_x + 1;
+}
+
+/* One row of int16 for each of `count` output pixels; zeros fill it up to `depth`. Rows of what is packed
+ * have room for LANES values more. */
+INLINE void gather(const struct dense *a, int64_t first, int64_t count, int16_t *rows,
+                   const int64_t lanes) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const int64_t places = k->height * k->width * f->surfaces * lanes;
+    const int64_t spare = lanes < LANES ? LANES / (lanes < 1 ? 1 : lanes) + 1 : 0;
+    int64_t oy = first / k->out_width, ox = first % k->out_width;
+    while (count > 0) {
+        const int64_t y = oy * k->stride_y - k->top;
+        int64_t begin, end;
+        find_inside(a, y, a->is_packed ? spare : 0, &begin, &end);
+        for (; count > 0 && ox < k->out_width; count--, ox++, rows += a->stride) {
+            const int64_t x = ox * k->stride_x - k->left;
+            if (ox < begin || ox >= end)
+                gather_pixel(a, y, x, rows, lanes, 0);
+            else if (a->is_packed)
+                gather_packed(a, y, x, rows, lanes);
             else
-                convert_atom(f->base + s * f->surface + y * f->line + x * f->pixel, plane,
-                             f->valid - s * lanes, lanes);
+                gather_pixel(a, y, x, rows, lanes, 1);
+            for (int64_t c = places; c < a->depth; c++)
+                rows[c] = 0;
+        }
+        ox = 0, oy++;
+    }
+}
+
+INLINE void gather_any(const struct dense *a, int64_t first, int64_t count, int16_t *rows) {
+    if (a->features.lanes == 16)
+        gather(a, first, count, rows, 16);
+    else if (a->features.lanes == 8)
+        gather(a, first, count, rows, 8);
+    else
+        gather(a, first, count, rows, a->features.lanes);
+}
+
+/* A slice of the weights of COLUMNS kernels, from `pair` on, with their offsets: (pairs, COLUMNS, 2). */
+INLINE void unpack(const struct dense *a, int64_t group, int64_t pair, int64_t pairs, int16_t *panel) {
+    int16_t offsets[2 * COLUMNS];
+    for (int c = 0; c < COLUMNS; c++)
+        offsets[2 * c] = offsets[2 * c + 1] = a->offsets[group * COLUMNS + c];
+    const int8_t *weights = a->weights + (group * (a->depth / 2) + pair) * 2 * COLUMNS;
+    for (int64_t p = 0; p < pairs; p++, weights += 2 * COLUMNS, panel += 2 * COLUMNS) {
+        int8_t held[2 * COLUMNS];
+        memcpy(held, weights, sizeof held);
+        for (int c = 0; c < 2 * COLUMNS; c++)
+            panel[c] = (int16_t)(held[c] + offsets[c]);
+    }
+}
+
+/* Where the sums of COLUMNS kernels go: as atoms of one surface, or of two. */
+struct target {
+    int32_t *sums;
+    int64_t pixel;
+    int64_t second; /* distance of the second half of the columns */
+};
+
+/* Add `pairs` pairs of products for `count` rows; `begins` sets the sums. */
+INLINE void multiply(const int16_t *rows, int64_t stride, const int16_t *panel, int64_t pairs,
+                     struct target t, const int count, int begins) {
+    int32_t total[ROWS * COLUMNS] = {0};
+    for (int64_t p = 0; p < pairs; p++, panel += 2 * COLUMNS)
+        for (int r = 0; r < count; r++) {
+            const int32_t even = rows[r * stride + 2 * p], odd = rows[r * stride + 2 * p + 1];
+            for (int c = 0; c < COLUMNS; c++)
+                total[r * COLUMNS + c] += even * panel[2 * c] + odd * panel[2 * c + 1];
+        }
+    for (int r = 0; r < count; r++)
+        for (int c = 0; c < COLUMNS; c++) {
+            int32_t *sum = t.sums + r * t.pixel + (c / 8) * t.second + c % 8;
+            *sum = (begins ? 0 : *sum) + total[r * COLUMNS + c];
+        }
+}
+
+#ifdef PAIRS
+/* The same with all sums in registers. */
+WIDE INLINE void multiply_wide(const int16_t *rows, int64_t stride, const int16_t *panel, int64_t pairs,
+                               struct target t, const int count, int begins) {
+    __m256i total[ROWS * 2];
+    for (int r = 0; r < count; r++)
+        for (int v = 0; v < 2; v++)
+            total[2 * r + v] =
+                begins ? _mm256_setzero_si256()
+                       : _mm256_loadu_si256((__m256i *)(t.sums + r * t.pixel + v * t.second));
+    for (int64_t p = 0; p < pairs; p++, panel += 2 * COLUMNS) {
+        const __m256i low = _mm256_loadu_si256((const __m256i *)panel);
+        const __m256i high = _mm256_loadu_si256((const __m256i *)(panel + COLUMNS));
+#pragma GCC unroll 6
+        for (int r = 0; r < count; r++) {
+            int32_t pair;
+            memcpy(&pair, rows + r * stride + 2 * p, sizeof pair);
+            const __m256i both = _mm256_set1_epi32(pair);
+            total[2 * r] = _mm256_add_epi32(total[2 * r], _mm256_madd_epi16(both, low));
+            total[2 * r + 1] = _mm256_add_epi32(total[2 * r + 1], _mm256_madd_epi16(both, high));
+            /* One row after another: all products first would need more registers than there are. */
+            __asm__ volatile("" : "+x"(total[2 * r]), "+x"(total[2 * r + 1]));
         }
     }
+    for (int r = 0; r < count; r++)
+        for (int v = 0; v < 2; v++)
+            _mm256_storeu_si256((__m256i *)(t.sums + r * t.pixel + v * t.second), total[2 * r + v]);
+}
+#endif
+
+#define MULTIPLY(name, keyword)                                                                        \
+    keyword static void name##_rows(const int16_t *rows, int64_t stride, const int16_t *panel,         \
+                                    int64_t pairs, struct target t, int64_t count, int begins) {       \
+        for (; count >= ROWS; count -= ROWS, rows += ROWS * stride, t.sums += ROWS * t.pixel)          \
+            name(rows, stride, panel, pairs, t, ROWS, begins);                                         \
+        for (; count >= 2; count -= 2, rows += 2 * stride, t.sums += 2 * t.pixel)                      \
+            name(rows, stride, panel, pairs, t, 2, begins);                                            \
+        if (count)                                                                                     \
+            name(rows, stride, panel, pairs, t, 1, begins);                                            \
+    }
+
+MULTIPLY(multiply, )
+#ifdef PAIRS
+MULTIPLY(multiply_wide, WIDE)
+#endif
+
+/* Sums of one group of COLUMNS kernels over gathered rows, and what follows. */
+INLINE void convolve(const struct dense *a, int64_t group, const int16_t *rows, int64_t first,
+                     int64_t count, int16_t *panel, int32_t *sums, const int lanes, const int wide) {
+    const struct target t = {sums, lanes, lanes == COLUMNS ? COLUMNS / 2 : count * lanes};
+    for (int64_t pair = 0; pair < a->depth / 2; pair += SLICE / 2) {
+        const int64_t pairs = a->depth / 2 - pair < SLICE / 2 ? a->depth / 2 - pair : SLICE / 2;
+        unpack(a, group, pair, pairs, panel);
+#ifdef PAIRS
+        if (wide)
+            multiply_wide_rows(rows + 2 * pair, a->stride, panel, pairs, t, count, !pair);
+        else
+#endif
+            multiply_rows(rows + 2 * pair, a->stride, panel, pairs, t, count, !pair);
+    }
+    const int64_t surfaces = (a->writer.channels + lanes - 1) / lanes;
+    for (int64_t half = 0; half < COLUMNS / lanes; half++) {
+        const int64_t s = group * (COLUMNS / lanes) + half;
+        for (int64_t done = 0; done < count && s < surfaces; done += BLOCK)
+            finish(&a->dpu, &a->writer, s, first + done, count - done < BLOCK ? count - done : BLOCK,
+                   sums + (half * count + done) * lanes, lanes, wide);
+    }
+}
+
+/* Where the parts of a thread's space lie: weights, sums, rows. */
+INLINE int32_t *sums_in(void *scratch) {
+    return (int32_t *)((int16_t *)scratch + SLICE * COLUMNS);
+}
+
+/* Pixels `first` to `end`, a tile at a time. */
+INLINE void convolve_pixels(const struct dense *a, int64_t first, int64_t end, void *scratch,
+                            const int lanes, const int wide) {
+    int32_t *sums = sums_in(scratch);
+    int16_t *rows = (int16_t *)(sums + a->tile * COLUMNS);
+    const int64_t groups = (a->writer.channels + COLUMNS - 1) / COLUMNS;
+    for (; first < end; first += a->tile) {
+        const int64_t count = end - first < a->tile ? end - first : a->tile;
+        gather_any(a, first, count, rows);
+        for (int64_t group = 0; group < groups; group++)
+            convolve(a, group, rows, first, count, scratch, sums, lanes, wide);
+    }
+}
+
+/* All pixels, gathered before, for groups `first` to `end` of COLUMNS kernels. */
+INLINE void convolve_kernels(const struct dense *a, int64_t first, int64_t end, void *scratch,
+                             const int lanes, const int wide) {
+    for (; first < end; first++)
+        convolve(a, first, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, wide);
+}
+
+INLINE float *fill(float *target, float value, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        target[i] = value;
+    return target + count;
+}
+
+/* `count` atoms as floats; lanes behind the valid channels become zero. */
+INLINE void convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid, float *target,
+                          const int lanes) {
+    for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {
+        for (int l = 0; l < lanes; l++)
+            target[l] = atom[l];
+        for (int64_t l = valid; l < lanes; l++)
+            target[l] = 0;
+    }
+}
+
+#ifdef PAIRS
+WIDE static void convert_atoms_wide(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid,
+                                    float *target, int lanes) {
+    for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {
+        for (int l = 0; l < lanes; l += 8) {
+            const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(atom + l)));
+            _mm256_storeu_ps(target + l, _mm256_cvtepi32_ps(wide));
+        }
+        for (int64_t l = valid; l < lanes; l++)
+            target[l] = 0;
+    }
+}
+#endif
+
+/* `count` rows of the input's surface from row `top` on, as floats with padding round them: (count,
+ * columns, lanes). */
+INLINE void pad_rows(const struct depthwise *a, int64_t s, int64_t top, int64_t count, int64_t columns,
+                     float *plane, const int lanes, const int wide) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const float padding = k->padding;
+    const int64_t left = k->left < columns ? k->left : columns;
+    const int64_t inside = f->width < columns - left ? f->width : columns - left;
+    const int64_t right = columns - left - inside;
+    const int64_t valid = f->valid - s * lanes < 0 ? 0 : f->valid - s * lanes;
+    for (int64_t y = top; y < top + count; y++) {
+        if (y < 0 || y >= f->height) {
+            plane = fill(plane, padding, columns * lanes);
+            continue;
+        }
+        const int8_t *line = f->base + s * f->surface + y * f->line;
+        plane = fill(plane, padding, left * lanes);
+#ifdef PAIRS
+        if (wide)
+            convert_atoms_wide(line, f->pixel, inside, valid, plane, lanes);
+        else
+#endif
+            convert_atoms(line, f->pixel, inside, valid, plane, lanes);
+        plane = fill(plane + inside * lanes, padding, right * lanes);
+    }
+    (void)wide;
 }
 
 /* (count, lanes) sums over the places of the kernel, for neighbours in a row of the plane. */
@@ -552,145 +936,225 @@ WIDE INLINE void sum_together(const struct window *k, const float *seen, int64_t
 
 WIDE static void sum_places_wide(const struct window *k, const float *seen, int64_t columns,
                                  const float *weights, int64_t count, float *sums, int lanes) {
-    int64_t done = 0;
-    for (; done + TOGETHER <= count; done += TOGETHER)
-        if (lanes == 16)
-            sum_together(k, seen + done * k->stride_x * 16, columns, weights, sums + done * 16, 16);
-        else
-            sum_together(k, seen + done * k->stride_x * 8, columns, weights, sums + done * 8, 8);
-    if (done == count)
+    if (count < TOGETHER) {
+        sum_places(k, seen, columns, weights, count, sums, lanes);
         return;
-    sum_places(k, seen + done * k->stride_x * lanes, columns, weights, count - done,
-               sums + done * lanes, lanes);
+    }
+    for (int64_t done = 0; done < count; done += TOGETHER) {
+        /* The last ones overlap with those before. */
+        const int64_t i = done + TOGETHER <= count ? done : count - TOGETHER;
+        if (lanes == 16)
+            sum_together(k, seen + i * k->stride_x * 16, columns, weights, sums + i * 16, 16);
+        else
+            sum_together(k, seen + i * k->stride_x * 8, columns, weights, sums + i * 8, 8);
+    }
 }
 #endif
 
-INLINE void depthwise(const struct dpu *d, const struct writer *w, const struct features *f,
-                      const struct window *k, const float *weights, float *plane, int64_t from,
-                      int64_t to, const int lanes, const int wide) {
-    const int64_t rows = (k->out_height - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1;
+/* The output rows `oy` to `below` of a surface. */
+INLINE void convolve_rows(const struct depthwise *a, int64_t s, int64_t oy, int64_t below,
+                          const float *weights, float *plane, const int lanes, const int wide) {
+    const struct window *k = &a->window;
     const int64_t columns = (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1;
+    const int64_t rows = (below - oy - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1;
     int32_t v[BLOCK * LANES];
     float sums[BLOCK * LANES];
-    weights += from * k->height * k->width * lanes;
-    for (int64_t s = from; s < to; s++, weights += k->height * k->width * lanes) {
-        pad_plane(f, k, s, plane, rows, columns, lanes);
+    pad_rows(a, s, oy * k->stride_y - k->top, rows, columns, plane, lanes, wide);
+    for (; oy < below; oy++, plane += k->stride_y * columns * lanes)
+        for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
+            const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
+            const float *seen = plane + ox * k->stride_x * lanes;
+#ifdef PAIRS
+            if (wide)
+                sum_places_wide(k, seen, columns, weights, n, sums, lanes);
+            else
+#endif
+                sum_places(k, seen, columns, weights, n, sums, lanes);
+            for (int64_t i = 0; i < n * lanes; i++)
+                v[i] = (int32_t)sums[i];
+            finish(&a->dpu, &a->writer, s, oy * k->out_width + ox, n, v, lanes, wide);
+        }
+}
+
+/* Surfaces `first` to `end`. */
+INLINE void convolve_depthwise(const struct depthwise *a, int64_t first, int64_t end, float *plane,
+                               const int lanes, const int wide) {
+    const int64_t height = a->window.out_height, places = a->window.height * a->window.width;
+    for (int64_t s = first; s < end; s++)
+        for (int64_t oy = 0; oy < height; oy += a->band)
+            convolve_rows(a, s, oy, oy + a->band < height ? oy + a->band : height,
+                          a->weights + s * places * lanes, plane, lanes, wide);
+}
+
+/* ---------------------------------------------------------------------------------- without weights */
+
+struct process {
+    struct dpu dpu;
+    struct writer writer;
+    struct features features;
+};
+
+/* int8 features through a function of one value. */
+struct remap {
+    struct writer writer;
+    struct features features;
+    const int8_t *values; /* of -128 to 127 */
+};
+
+struct pool {
+    struct writer writer;
+    struct features features;
+    struct window window;
+    int64_t sign; /* 1 for the greatest value of a window, -1 for the least */
+};
+
+/* Atoms of surfaces, rows and pixels to other places. */
+struct move {
+    const int8_t *source;
+    int8_t *target;
+    int64_t rows;
+    int64_t pixels;
+    int64_t from[3]; /* strides of surfaces, rows, pixels */
+    int64_t to[3];
+    int64_t atom; /* 16 or 8 bytes */
+};
+
+INLINE void process(const struct process *a, int64_t first, int64_t end, const int lanes,
+                    const int wide) {
+    const struct features *f = &a->features;
+    const int64_t pixels = f->height * f->width;
+    int32_t v[BLOCK * LANES];
+    for (int64_t s = first; s < end; s++) {
+        const int8_t *surface = surface_of(f, s);
+        int64_t y = 0, x = 0;
+        for (int64_t done = 0; done < pixels; done += BLOCK) {
+            const int64_t n = pixels - done < BLOCK ? pixels - done : BLOCK;
+            for (int64_t i = 0; i < n; i++) {
+                int8_t atom[LANES];
+                memcpy(atom, surface + y * f->line + x * f->pixel, lanes);
+                for (int l = 0; l < lanes; l++)
+                    v[i * lanes + l] = atom[l];
+                if (++x == f->width)
+                    x = 0, y++;
+            }
+            finish(&a->dpu, &a->writer, s, done, n, v, lanes, wide);
+        }
+    }
+}
+
+INLINE void remap(const struct remap *a, int64_t first, int64_t end, const int lanes) {
+    const struct features *f = &a->features;
+    int8_t q[BLOCK * LANES];
+    for (int64_t s = first; s < end; s++)
+        for (int64_t y = 0; y < f->height; y++)
+            for (int64_t x = 0; x < f->width; x += BLOCK) {
+                const int64_t n = f->width - x < BLOCK ? f->width - x : BLOCK;
+                const int8_t *atom = surface_of(f, s) + y * f->line + x * f->pixel;
+                for (int64_t i = 0; i < n; i++, atom += f->pixel)
+                    for (int l = 0; l < lanes; l++)
+                        q[i * lanes + l] = a->values[atom[l] + 128];
+                store(&a->writer, s, y * f->width + x, n, q, lanes);
+            }
+}
+
+/* Take the greater of both, or with `sign` -1 the lesser. */
+INLINE void choose(int8_t *best, const int8_t *atoms, int64_t sign, const int lanes) {
+    int8_t atom[LANES];
+    memcpy(atom, atoms, lanes);
+    if (sign > 0)
+        for (int l = 0; l < lanes; l++)
+            best[l] = best[l] < atom[l] ? atom[l] : best[l];
+    else
+        for (int l = 0; l < lanes; l++)
+            best[l] = best[l] > atom[l] ? atom[l] : best[l];
+}
+
+INLINE void choose_in_window(const struct pool *a, int64_t s, int64_t oy, int64_t ox, int8_t *best,
+                             const int lanes) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const int64_t top = oy * k->stride_y - k->top, left = ox * k->stride_x - k->left;
+    const int64_t below = top + k->height < f->height ? top + k->height : f->height;
+    const int64_t right = left + k->width < f->width ? left + k->width : f->width;
+    int8_t found[LANES];
+    memset(found, a->sign > 0 ? -128 : 127, sizeof found);
+    for (int64_t y = top < 0 ? 0 : top; y < below; y++)
+        for (int64_t x = left < 0 ? 0 : left; x < right; x++)
+            choose(found, f->base + s * f->surface + y * f->line + x * f->pixel, a->sign, lanes);
+    memcpy(best, found, lanes);
+}
+
+INLINE void pool(const struct pool *a, int64_t first, int64_t end, const int lanes) {
+    const struct window *k = &a->window;
+    int8_t q[BLOCK * LANES];
+    for (int64_t s = first; s < end; s++)
         for (int64_t oy = 0; oy < k->out_height; oy++)
             for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
                 const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
-                const float *seen = plane + (oy * k->stride_y * columns + ox * k->stride_x) * lanes;
-#ifdef PAIRS
-                if (wide)
-                    sum_places_wide(k, seen, columns, weights, n, sums, lanes);
-                else
-#endif
-                    sum_places(k, seen, columns, weights, n, sums, lanes);
-                for (int64_t i = 0; i < n * lanes; i++)
-                    v[i] = (int32_t)sums[i];
-                finish(d, w, s, oy * k->out_width + ox, n, v, lanes);
-            }
-    }
-    (void)wide;
-}
-
-/* The greatest values of windows, or with `sign` -1 the least. */
-INLINE void pool(const struct writer *w, const struct features *f, const struct window *k, int sign,
-                 int64_t from, int64_t to, const int lanes) {
-    int8_t best[LANES];
-    for (int64_t s = from; s < to; s++)
-        for (int64_t oy = 0; oy < k->out_height; oy++)
-            for (int64_t ox = 0; ox < k->out_width; ox++) {
-                memset(best, sign > 0 ? -128 : 127, sizeof best);
-                for (int64_t ky = 0; ky < k->height; ky++)
-                    for (int64_t kx = 0; kx < k->width; kx++) {
-                        const int64_t y = oy * k->stride_y + ky - k->top;
-                        const int64_t x = ox * k->stride_x + kx - k->left;
-                        if (y < 0 || y >= f->height || x < 0 || x >= f->width)
-                            continue;
-                        const int8_t *atom =
-                            f->base + s * f->surface + y * f->line + x * f->pixel;
-                        if (sign > 0)
-                            for (int l = 0; l < lanes; l++)
-                                best[l] = best[l] < atom[l] ? atom[l] : best[l];
-                        else
-                            for (int l = 0; l < lanes; l++)
-                                best[l] = best[l] > atom[l] ? atom[l] : best[l];
-                    }
-                store(w, s, oy * k->out_width + ox, 1, best, lanes);
+                for (int64_t i = 0; i < n; i++)
+                    choose_in_window(a, s, oy, ox + i, q + i * lanes, lanes);
+                store(&a->writer, s, oy * k->out_width + ox, n, q, lanes);
             }
 }
 
-/* ------------------------------------------------------------------------------------------ calls */
-
-/* Every function twice: for wide vectors where the processor has them, and for any. */
-#define ON_ANY(name, parameters, body)                                                                 \
-    WIDE static void name##_wide parameters body static void name##_narrow parameters body
-
-#define BY_LANES(lanes, call16, call8)                                                                 \
-    if ((lanes) == 16) {                                                                               \
-        call16;                                                                                        \
-    } else {                                                                                           \
-        call8;                                                                                         \
-    }
-
-#define DENSE                                                                                          \
-    (const struct dpu *d, const struct writer *w, const struct features *f, const struct window *k,    \
-     const int16_t *weights, int64_t depth, int64_t first, int64_t count, int64_t tile, int16_t *rows)
-
-WIDE static void dense_wide DENSE {
-    BY_LANES(w->lanes, dense(d, w, f, k, weights, depth, first, count, tile, rows, 16, 1),
-             dense(d, w, f, k, weights, depth, first, count, tile, rows, 8, 1))
+INLINE void move(const struct move *a, int64_t first, int64_t end, const int atom) {
+    for (int64_t s = first; s < end; s++)
+        for (int64_t y = 0; y < a->rows; y++) {
+            const int8_t *source = a->source + s * a->from[0] + y * a->from[1];
+            int8_t *target = a->target + s * a->to[0] + y * a->to[1];
+            for (int64_t x = 0; x < a->pixels; x++)
+                memcpy(target + x * a->to[2], source + x * a->from[2], atom);
+        }
 }
 
-static void dense_narrow DENSE {
-    BY_LANES(w->lanes, dense(d, w, f, k, weights, depth, first, count, tile, rows, 16, 0),
-             dense(d, w, f, k, weights, depth, first, count, tile, rows, 8, 0))
-}
+/* ------------------------------------------------------------------------------------------ kernels */
 
-ON_ANY(process,
-       (const struct dpu *d, const struct writer *w, const struct features *f, int64_t from, int64_t to),
-       { BY_LANES(w->lanes, process(d, w, f, from, to, 16), process(d, w, f, from, to, 8)) })
-
-#define DEPTHWISE                                                                                      \
-    (const struct dpu *d, const struct writer *w, const struct features *f, const struct window *k,    \
-     const float *weights, float *plane, int64_t from, int64_t to)
-
-WIDE static void depthwise_wide DEPTHWISE {
-    BY_LANES(w->lanes, depthwise(d, w, f, k, weights, plane, from, to, 16, 1),
-             depthwise(d, w, f, k, weights, plane, from, to, 8, 1))
-}
-
-static void depthwise_narrow DEPTHWISE {
-    BY_LANES(w->lanes, depthwise(d, w, f, k, weights, plane, from, to, 16, 0),
-             depthwise(d, w, f, k, weights, plane, from, to, 8, 0))
-}
-
-ON_ANY(pool,
-       (const struct writer *w, const struct features *f, const struct window *k, int sign, int64_t from,
-        int64_t to),
-       { BY_LANES(w->lanes, pool(w, f, k, sign, from, to, 16), pool(w, f, k, sign, from, to, 8)) })
-
-#define CALL(name, ...)                                                                                \
-    if (HAS_WIDE)                                                                                      \
-        name##_wide(__VA_ARGS__);                                                                      \
+#define BY_LANES(lanes, call, ...)                                                                     \
+    if ((lanes) == 16)                                                                                 \
+        call(__VA_ARGS__, 16, IS_WIDE);                                                                \
     else                                                                                               \
-        name##_narrow(__VA_ARGS__)
+        call(__VA_ARGS__, 8, IS_WIDE)
 
-EXPORT void anynpu_npu_dense DENSE {
-    CALL(dense, d, w, f, k, weights, depth, first, count, tile, rows);
-}
+/* Every kernel twice: for wide vectors where the processor has them, and for any. */
+#define KERNEL(name, lanes, call, ...)                                                                 \
+    WIDE static void name##_wide(const void *arguments, int64_t first, int64_t end, void *scratch) {   \
+        enum { IS_WIDE = 1 };                                                                          \
+        BY_LANES(lanes, call, __VA_ARGS__);                                                            \
+        (void)scratch;                                                                                 \
+    }                                                                                                  \
+    static void name##_narrow(const void *arguments, int64_t first, int64_t end, void *scratch) {      \
+        enum { IS_WIDE = 0 };                                                                          \
+        BY_LANES(lanes, call, __VA_ARGS__);                                                            \
+        (void)scratch;                                                                                 \
+    }                                                                                                  \
+    EXPORT void anynpu_npu_##name(const void *arguments, int64_t first, int64_t end, void *scratch) {  \
+        if (HAS_WIDE)                                                                                  \
+            name##_wide(arguments, first, end, scratch);                                               \
+        else                                                                                           \
+            name##_narrow(arguments, first, end, scratch);                                             \
+    }
 
-/* The others work on surfaces `from` to `to`. */
-EXPORT void anynpu_npu_process(const struct dpu *d, const struct writer *w, const struct features *f,
-                               int64_t from, int64_t to) {
-    CALL(process, d, w, f, from, to);
-}
+#define DENSE ((const struct dense *)arguments)
+#define DEPTHWISE ((const struct depthwise *)arguments)
+#define PROCESS ((const struct process *)arguments)
+#define REMAP ((const struct remap *)arguments)
+#define POOL ((const struct pool *)arguments)
+#define MOVE ((const struct move *)arguments)
 
-EXPORT void anynpu_npu_depthwise DEPTHWISE {
-    CALL(depthwise, d, w, f, k, weights, plane, from, to);
-}
+#define GATHER(a, first, end, lanes, wide)                                                             \
+    gather_any(a, first, (end) - (first), (a)->rows + (first) * (a)->stride)
+#define ANY_REMAP(a, first, end, lanes, wide) remap(a, first, end, lanes)
+#define ANY_POOL(a, first, end, lanes, wide) pool(a, first, end, lanes)
+#define ANY_MOVE(a, first, end, lanes, wide) move(a, first, end, lanes)
 
-EXPORT void anynpu_npu_pool(const struct writer *w, const struct features *f, const struct window *k,
-                            int32_t sign, int64_t from, int64_t to) {
-    CALL(pool, w, f, k, sign, from, to);
-}
+/* Units are output pixels, */
+KERNEL(convolve_pixels, DENSE->writer.lanes, convolve_pixels, DENSE, first, end, scratch)
+KERNEL(gather, 16, GATHER, DENSE, first, end)
+/* groups of COLUMNS kernels, */
+KERNEL(convolve_kernels, DENSE->writer.lanes, convolve_kernels, DENSE, first, end, scratch)
+/* and surfaces. */
+KERNEL(convolve_depthwise, DEPTHWISE->writer.lanes, convolve_depthwise, DEPTHWISE, first, end, scratch)
+KERNEL(process, PROCESS->writer.lanes, process, PROCESS, first, end)
+KERNEL(remap, REMAP->writer.lanes, ANY_REMAP, REMAP, first, end)
+KERNEL(pool, POOL->writer.lanes, ANY_POOL, POOL, first, end)
+KERNEL(move, MOVE->atom, ANY_MOVE, MOVE, first, end)

@@ -1,4 +1,5 @@
-/* The NPU's writers that rearrange: bytes moved between two ways through memory. Plain C11. */
+/* The NPU's writers that rearrange: bytes moved between two ways through memory. Plain C11; kernels are
+ * those of steps.c. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -65,56 +66,73 @@ static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t 
             memcpy(to + i * to_step, from + i * from_step, size);
 }
 
-/* `count` units of `size` bytes from one way to the other, from number `first` on. */
-EXPORT void anynpu_npu_copy(const struct way *from, const struct way *to, int64_t size, int64_t first,
-                            int64_t count) {
-    struct place source = start_at(from, first), target = start_at(to, first);
-    while (count > 0) {
-        const int64_t n = least(count, least(from->counts[AXES - 1] - source.at[AXES - 1],
-                                             to->counts[AXES - 1] - target.at[AXES - 1]));
-        copy_run(target.address, to->strides[AXES - 1], source.address, from->strides[AXES - 1], size, n);
+/* Units of `size` bytes from one way to the other, from number `first` on. */
+struct copy {
+    struct way from;
+    struct way to;
+    int64_t size;
+    int64_t first;
+};
+
+EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, void *scratch) {
+    const struct copy *a = arguments;
+    struct place source = start_at(&a->from, a->first + first);
+    struct place target = start_at(&a->to, a->first + first);
+    while (first < end) {
+        const int64_t n = least(end - first, least(a->from.counts[AXES - 1] - source.at[AXES - 1],
+                                                   a->to.counts[AXES - 1] - target.at[AXES - 1]));
+        copy_run(target.address, a->to.strides[AXES - 1], source.address, a->from.strides[AXES - 1],
+                 a->size, n);
         advance(&source, n);
         advance(&target, n);
-        count -= n;
+        first += n;
     }
+    (void)scratch;
 }
 
-/* What a transposer writes: blocks of atoms `lane` apart, for bytes in two rows `line` apart. */
-struct blocks {
-    struct way way; /* to each block's first atom */
-    int64_t count;
+/* Blocks of eight pixels of a surface, or of sixteen bytes of all, lanes turned into pixels, with zeros
+ * for what is missing. Units are blocks: atoms `lane` apart, those of bytes in two rows `line` apart. */
+struct transposition {
+    struct way from;
+    int64_t surfaces;
+    int64_t pixels;
+    struct way to; /* to each block's first atom */
     int64_t lane;
     int64_t line;
     int64_t size; /* of an element; 16 leaves atoms as they are */
 };
 
-/* Blocks of eight pixels of a surface, or of sixteen bytes of all, lanes turned into pixels. What is
- * missing is zero. `surfaces` of `pixels` atoms are read. */
-EXPORT void anynpu_npu_transpose(const struct way *from, int64_t surfaces, int64_t pixels,
-                                 const struct blocks *to) {
-    const int64_t atoms = to->size == 1 ? 16 : 8;
-    if (to->size == 1)
-        pixels *= surfaces, surfaces = 1;
-    const int64_t per_surface = (pixels + atoms - 1) / atoms;
-    struct place source = start_at(from, 0), target = start_at(&to->way, 0);
-    for (int64_t b = 0; b < to->count; b++, advance(&target, 1)) {
-        uint8_t in[16][ATOM], out[16][ATOM];
-        const int64_t left = b < surfaces * per_surface ? pixels - b % per_surface * atoms : 0;
-        const int64_t n = least(left, atoms);
-        for (int64_t i = 0; i < n; i++, advance(&source, 1))
+/* A block's atoms as they are written. */
+static void turn(uint8_t in[16][ATOM], uint8_t out[16][ATOM], int64_t size) {
+    if (size == 1)
+        for (int l = 0; l < 16; l++)
+            for (int i = 0; i < 16; i++)
+                out[l][i] = in[i][l];
+    else if (size == 2)
+        for (int l = 0; l < 8; l++)
+            for (int i = 0; i < 8; i++)
+                memcpy(out[l] + 2 * i, in[i] + 2 * l, 2);
+    else
+        memcpy(out, in, 16 * ATOM);
+}
+
+EXPORT void anynpu_npu_transpose(const void *arguments, int64_t first, int64_t end, void *scratch) {
+    const struct transposition *a = arguments;
+    const int64_t atoms = a->size == 1 ? 16 : 8;
+    const int64_t surfaces = a->size == 1 ? 1 : a->surfaces;
+    const int64_t pixels = a->size == 1 ? a->surfaces * a->pixels : a->pixels;
+    const int64_t blocks = (pixels + atoms - 1) / atoms;
+    /* Behind the last surface nothing is read. */
+    struct place source = start_at(&a->from, first / blocks * pixels + first % blocks * atoms);
+    struct place target = start_at(&a->to, first);
+    for (int64_t b = first; b < end; b++, advance(&target, 1)) {
+        uint8_t in[16][ATOM] = {{0}}, out[16][ATOM];
+        const int64_t left = b < surfaces * blocks ? pixels - b % blocks * atoms : 0;
+        for (int64_t i = 0; i < least(left, atoms); i++, advance(&source, 1))
             memcpy(in[i], source.address, ATOM);
-        memset(in[n], 0, (16 - n) * ATOM);
-        if (to->size == 1)
-            for (int l = 0; l < 16; l++)
-                for (int i = 0; i < 16; i++)
-                    out[l][i] = in[i][l];
-        else if (to->size == 2)
-            for (int l = 0; l < 8; l++)
-                for (int i = 0; i < 8; i++)
-                    memcpy(out[l] + 2 * i, in[i] + 2 * l, 2);
-        else
-            memcpy(out, in, sizeof out);
+        turn(in, out, a->size);
         for (int64_t l = 0; l < atoms; l++)
-            memcpy(target.address + l / 8 * to->line + l % 8 * to->lane, out[l], ATOM);
+            memcpy(target.address + l / 8 * a->line + l % 8 * a->lane, out[l], ATOM);
     }
+    (void)scratch;
 }

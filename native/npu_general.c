@@ -7,15 +7,16 @@
  * sums of a chunk of products are float32 and whole, totals and stages double, which callers prove exact.
  *
  * Whatever lanes an atom has, values between memory and memory are (pixels, GROUP) floats. Nothing is
- * allocated; callers bring scratch space, and weights stay as the file has them.
+ * allocated, and weights stay as the file has them. Kernels are those of steps.c: arguments, the first
+ * unit of work, the one behind the last, the thread's own space.
  */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Tests build it with ANYNPU_PLAIN too: what processors without these vectors run. */
-#if (defined(__x86_64__) || defined(__i386__)) && !defined(ANYNPU_PLAIN)
+/* Tests build it with ANYNPU_NARROW too: what processors without these vectors run. */
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(ANYNPU_NARROW)
 #include <cpuid.h>
 #include <immintrin.h>
 #define X86 1
@@ -1223,27 +1224,54 @@ static void multiply_group(const struct weights *weights, const struct window *k
     }
 }
 
-/* A dense convolution: kernels' groups `from` to `to` for `count` output pixels from number `first` on,
- * `tile` pixels at a time. `scratch` takes the totals of integers, one panel, the tile's sums and its
- * rows of `depth`. `fused` says that products are exact. */
-EXPORT void anynpu_npu_general_dense(const struct dpu *d, const struct writer *w,
-                                     const struct features *f, const struct window *k,
-                                     const struct weights *weights, int64_t from, int64_t to,
-                                     int64_t first, int64_t count, int64_t tile, int64_t depth,
-                                     int64_t fused, void *scratch) {
-    double *totals = d->is_integer ? scratch : NULL;
-    float *panel = totals ? (float *)(totals + tile * GROUP) : scratch;
-    float *sums = panel + CHUNK * GROUP, *rows = sums + tile * GROUP;
-    for (int64_t done = 0; done < count; done += tile) {
-        const int64_t pixels = least(count - done, tile);
-        gather(f, k, first + done, pixels, rows, depth);
-        for (int64_t g = from; g < to; g++) {
-            multiply_group(weights, k, f->channels, g, rows, depth, pixels, fused, panel, sums, totals);
-            if (totals)
-                finish_integers(d, w, g, first + done, pixels, totals);
-            else
-                finish(d, w, g, first + done, pixels, sums);
-        }
+/* A convolution as rows times weights. Where there are few pixels, `rows` are gathered by a step of
+ * their own and units are groups of kernels; otherwise units are pixels, `tile` at a time. */
+struct dense {
+    struct dpu dpu;
+    struct writer writer;
+    struct features features;
+    struct window window;
+    struct weights weights;
+    float *rows;
+    int64_t tile;
+    int64_t depth; /* from row to row */
+    int64_t fused; /* products are exact */
+};
+
+/* Groups `from` to `to` of some pixels. `scratch` takes the totals of integers, a panel and the sums. */
+static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int64_t first,
+                            int64_t pixels, const float *rows, void *scratch) {
+    double *totals = a->dpu.is_integer ? scratch : NULL;
+    float *panel = totals ? (float *)(totals + a->tile * GROUP) : scratch;
+    float *sums = panel + CHUNK * GROUP;
+    for (int64_t g = from; g < to; g++) {
+        multiply_group(&a->weights, &a->window, a->features.channels, g, rows, a->depth, pixels, a->fused,
+                       panel, sums, totals);
+        if (totals)
+            finish_integers(&a->dpu, &a->writer, g, first, pixels, totals);
+        else
+            finish(&a->dpu, &a->writer, g, first, pixels, sums);
+    }
+}
+
+EXPORT void anynpu_npu_general_gather(const void *arguments, int64_t first, int64_t end, void *scratch) {
+    const struct dense *a = arguments;
+    gather(&a->features, &a->window, first, end - first, a->rows + first * a->depth, a->depth);
+    (void)scratch;
+}
+
+EXPORT void anynpu_npu_general_dense(const void *arguments, int64_t first, int64_t end, void *scratch) {
+    const struct dense *a = arguments;
+    if (a->rows) {
+        multiply_groups(a, first, end, 0, a->window.out_height * a->window.out_width, a->rows, scratch);
+        return;
+    }
+    const int64_t groups = (a->writer.channels + GROUP - 1) / GROUP;
+    float *rows = (float *)scratch + (CHUNK + a->tile * (a->dpu.is_integer ? 3 : 1)) * GROUP;
+    for (; first < end; first += a->tile) {
+        const int64_t pixels = least(end - first, a->tile);
+        gather(&a->features, &a->window, first, pixels, rows, a->depth);
+        multiply_groups(a, 0, groups, first, pixels, rows, scratch);
     }
 }
 
@@ -1380,84 +1408,126 @@ static void pack_channels(const struct weights *w, int64_t places, int64_t g, fl
     }
 }
 
-/* Depthwise products, or without weights a pooling: groups `from` to `to`, output rows `first` to
- * `last`. `scratch` takes the factors and the ring. */
-EXPORT void anynpu_npu_general_depthwise(const struct dpu *d, const struct writer *w,
-                                       const struct features *f, const struct window *k,
-                                       const struct weights *weights, int64_t method, int64_t fused,
-                                       int64_t from, int64_t to, int64_t first, int64_t last,
-                                       float *scratch) {
-    const int64_t places = k->height * k->width;
-    struct ring ring = {scratch + (weights ? places * GROUP : 0), (k->height - 1) * k->dilation_y + 1,
-                        (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1, 0};
+/* Depthwise products, or without weights a pooling. Units are output rows of all groups, or groups.
+ * `scratch` takes the factors and the ring. */
+struct depthwise {
+    struct dpu dpu;
+    struct writer writer;
+    struct features features;
+    struct window window;
+    struct weights weights;
+    int64_t method;
+    int64_t fused; /* products are exact */
+    int64_t by_rows;
+};
+
+/* One group's rows `first` to `end`. */
+static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_t end, float *scratch) {
+    const struct window *k = &a->window;
+    const int64_t places = a->method == PRODUCTS ? k->height * k->width : 0;
+    struct ring ring = {scratch + places * GROUP, (k->height - 1) * k->dilation_y + 1,
+                        (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1,
+                        first * k->stride_y};
     float totals[BLOCK * GROUP];
-    for (int64_t g = from; g < to; g++) {
-        if (weights)
-            pack_channels(weights, places, g, scratch);
-        ring.next = first * k->stride_y;
-        for (int64_t oy = first; oy < last; oy++) {
-            if (ring.next < oy * k->stride_y)
-                ring.next = oy * k->stride_y;
-            fill_ring(&ring, f, k, g, oy * k->stride_y + ring.reach);
-            for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
-                const int64_t n = least(k->out_width - ox, BLOCK);
+    if (a->method == PRODUCTS)
+        pack_channels(&a->weights, places, g, scratch);
+    for (int64_t oy = first; oy < end; oy++) {
+        if (ring.next < oy * k->stride_y)
+            ring.next = oy * k->stride_y;
+        fill_ring(&ring, &a->features, k, g, oy * k->stride_y + ring.reach);
+        for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
+            const int64_t n = least(k->out_width - ox, BLOCK);
 #ifdef X86
-                if (is_wide && fused)
-                    see_products(&ring, k, scratch, oy, ox * k->stride_x, n, totals);
-                else
+            if (is_wide && a->fused)
+                see_products(&ring, k, scratch, oy, ox * k->stride_x, n, totals);
+            else
 #endif
-                    see(&ring, k, scratch, oy, ox * k->stride_x, n, totals, method);
-                finish(d, w, g, oy * k->out_width + ox, n, totals);
-            }
+                see(&ring, k, scratch, oy, ox * k->stride_x, n, totals, a->method);
+            finish(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, totals);
         }
     }
-    (void)fused;
+}
+
+EXPORT void anynpu_npu_general_depthwise(const void *arguments, int64_t first, int64_t end,
+                                         void *scratch) {
+    const struct depthwise *a = arguments;
+    const int64_t groups = (a->writer.channels + GROUP - 1) / GROUP;
+    for (int64_t g = a->by_rows ? 0 : first; g < (a->by_rows ? groups : end); g++)
+        if (a->by_rows)
+            see_rows(a, g, first, end, scratch);
+        else
+            see_rows(a, g, 0, a->window.out_height, scratch);
 }
 
 /* ------------------------------------------------------------------------------- features as they are */
 
-/* Groups `from` to `to` of `count` pixels from number `first` on. */
-EXPORT void anynpu_npu_general_process(const struct dpu *d, const struct writer *w,
-                                     const struct features *f, int64_t from, int64_t to, int64_t first,
-                                     int64_t count) {
+/* Features through the stages. Units are pixels of all groups, or groups. */
+struct process {
+    struct dpu dpu;
+    struct writer writer;
+    struct features features;
+    int64_t by_groups;
+};
+
+static void process_group(const struct process *a, int64_t g, int64_t first, int64_t end) {
     float v[BLOCK * GROUP];
-    for (int64_t g = from; g < to; g++)
-        for (int64_t done = 0; done < count; done += BLOCK) {
-            const int64_t n = least(count - done, BLOCK);
-            load(f, g, first + done, n, v);
-            if (d->is_integer) {
-                double whole[BLOCK * GROUP];
-                for (int64_t i = 0; i < n * GROUP; i++)
-                    whole[i] = v[i];
-                if (f->element == INT32)
-                    load_words(f, g, first + done, n, whole);
-                finish_integers(d, w, g, first + done, n, whole);
-            } else {
-                finish(d, w, g, first + done, n, v);
-            }
+    double whole[BLOCK * GROUP];
+    for (; first < end; first += BLOCK) {
+        const int64_t n = least(end - first, BLOCK);
+        load(&a->features, g, first, n, v);
+        if (!a->dpu.is_integer) {
+            finish(&a->dpu, &a->writer, g, first, n, v);
+            continue;
         }
+        for (int64_t i = 0; i < n * GROUP; i++)
+            whole[i] = v[i];
+        if (a->features.element == INT32)
+            load_words(&a->features, g, first, n, whole);
+        finish_integers(&a->dpu, &a->writer, g, first, n, whole);
+    }
 }
 
-/* The greatest, or with `sign` -1 the least channel of `count` pixels from number `first` on, as float16
- * side by side. */
-EXPORT void anynpu_npu_general_reduce(const struct dpu *d, const struct features *f, int64_t sign,
-                                    int64_t first, int64_t count, uint16_t *target) {
+EXPORT void anynpu_npu_general_process(const void *arguments, int64_t first, int64_t end, void *scratch) {
+    const struct process *a = arguments;
+    const int64_t groups = (a->writer.channels + GROUP - 1) / GROUP;
+    for (int64_t g = a->by_groups ? first : 0; g < (a->by_groups ? end : groups); g++)
+        if (a->by_groups)
+            process_group(a, g, 0, a->features.height * a->features.width);
+        else
+            process_group(a, g, first, end);
+    (void)scratch;
+}
+
+/* The greatest, or with `sign` -1 the least channel of each pixel, as float16 side by side. */
+struct reduction {
+    struct dpu dpu;
+    struct features features;
+    int64_t sign;
+    uint8_t *target;
+};
+
+EXPORT void anynpu_npu_general_reduce(const void *arguments, int64_t first, int64_t end, void *scratch) {
+    const struct reduction *a = arguments;
+    const int is_greatest = a->sign > 0;
     float v[BLOCK * GROUP], best[BLOCK];
-    for (int64_t done = 0; done < count; done += BLOCK) {
-        const int64_t n = least(count - done, BLOCK);
+    for (; first < end; first += BLOCK) {
+        const int64_t n = least(end - first, BLOCK);
         for (int64_t i = 0; i < n; i++)
-            best[i] = sign > 0 ? -INFINITY : INFINITY;
-        for (int64_t g = 0; g * GROUP < f->channels; g++) {
-            const int64_t lanes = least(GROUP, f->channels - g * GROUP);
-            load(f, g, first + done, n, v);
-            run_stages(d, g, first + done, n, v);
+            best[i] = is_greatest ? -INFINITY : INFINITY;
+        for (int64_t g = 0; g * GROUP < a->features.channels; g++) {
+            const int64_t lanes = least(GROUP, a->features.channels - g * GROUP);
+            load(&a->features, g, first, n, v);
+            run_stages(&a->dpu, g, first, n, v);
             for (int64_t i = 0; i < n; i++)
                 for (int64_t l = 0; l < lanes; l++) {
                     const float x = v[i * GROUP + l];
-                    best[i] = (sign > 0 ? best[i] < x : best[i] > x) || x != x ? x : best[i];
+                    best[i] = (is_greatest ? best[i] < x : best[i] > x) || x != x ? x : best[i];
                 }
         }
-        for (int64_t i = 0; i < n; i++)
-            target[first + done + i] = half_of_float(best[i]);
+        for (int64_t i = 0; i < n; i++) {
+            const uint16_t half = half_of_float(best[i]);
+            memcpy(a->target + (first + i) * 2, &half, sizeof half);
+        }
     }
+    (void)scratch;
 }

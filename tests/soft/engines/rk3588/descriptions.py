@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from anynpu.layouts import nc1hwc2_to_nchw, nchw_to_nc1hwc2
 from anynpu.soft.engines.rk3588.elements import Address, Element
-from anynpu.soft.engines.rk3588.fast import plan_task, thread_count
+from anynpu.soft.engines.rk3588.fast import Scratch, chained, plan_task, thread_count
 from anynpu.soft.engines.rk3588.memory import INTERNAL, Memory
 from anynpu.soft.engines.rk3588.reference import run_task
 from anynpu.soft.engines.rk3588.tasks import (
@@ -18,6 +19,7 @@ from anynpu.soft.engines.rk3588.tasks import (
     ConvolutionTask,
     Dpu,
     Features,
+    Image,
     Output,
     Stage,
     Task,
@@ -126,7 +128,7 @@ def depthwise_weights(values: NDArray[Any]) -> Weights:
 
 
 def convolution(
-    source: Features, weights: Weights, height: int, width: int, **changes: Any
+    source: Features | Image, weights: Weights, height: int, width: int, **changes: Any
 ) -> Convolution:
     """A convolution of stride 1 without padding but for what is named."""
     layout = weights.layout
@@ -186,8 +188,9 @@ class Scene:
         if plan is None:
             return
         expected, self.bytes[...] = self.bytes.copy(), before
-        scratch = [np.empty(plan.scratch_bytes, np.uint8) for _ in range(thread_count())]
-        plan.bind(self.memory, scratch)()
+        scratch = Scratch(plan.own_bytes, plan.shared_bytes, thread_count())
+        for call in chained(plan.bind(self.memory, scratch), scratch, ctypes.c_int32()):
+            call()
         np.testing.assert_array_equal(self.bytes, expected)
 
 

@@ -44,7 +44,7 @@ from .descriptions import (
 seeds = st.integers(0, 1 << 16)
 
 
-@pytest.fixture(scope="module", params=["vectors", "plain"], autouse=True)
+@pytest.fixture(scope="module", params=["vectors", "narrow"], autouse=True)
 def build(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[None]:
     """The library as it is, and as processors without wide vectors run it."""
     if request.param == "vectors":
@@ -52,10 +52,10 @@ def build(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Non
         return
     target: Path = tmp_path_factory.mktemp("native") / "npu_general.so"
     try:
-        compile_shared(SOURCES / "npu_general.c", target, ("-ffp-contract=off", "-DANYNPU_PLAIN"))
+        compile_shared(SOURCES / "npu_general.c", target, ("-ffp-contract=off", "-DANYNPU_NARROW"))
     except LibraryError as error:
         pytest.skip(str(error))
-    loaded = kernels.declare(ctypes.CDLL(str(target)))
+    loaded = ctypes.CDLL(str(target))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "library", lambda: loaded)
         yield

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import ModelError
-from ....layouts import dequantize_affine, quantize_affine
-from ....tensor import Quantization
 from ...formats.rknn.model import CompiledModel, Graph, Node, Tensor
 from .buffers import TensorBuffer, element_dtype
 from .layers import is_scratch
+from .real_values import RealValues, as_real, real_dtype
 from .sessions import Compute, OneNode, compute_with_onnxruntime
 
 # The compiler's own names of operators that ONNX has.
@@ -44,8 +43,8 @@ class CpuNode:
 
     def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node in an internal memory; one thread at a time."""
-        sources = [_RealValues(memory, tensor) for tensor in self.inputs]
-        targets = [_RealValues(memory, tensor) for tensor in self.outputs]
+        sources = [RealValues(memory, tensor) for tensor in self.inputs]
+        targets = [RealValues(memory, tensor) for tensor in self.outputs]
 
         def run() -> None:
             results = self.compute([source.load() for source in sources])
@@ -93,7 +92,7 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
             inputs=names,
             outputs=[f"output{number}" for number in range(len(outputs))],
             constants=constants,
-            sources=[(_real_dtype(tensor), tensor.shape) for tensor in sources],
+            sources=[(real_dtype(tensor), tensor.shape) for tensor in sources],
             attributes=node.attributes,
             options=node.options,
         ),
@@ -141,52 +140,4 @@ def _constant(model: CompiledModel, node: Node, tensor: Tensor) -> NDArray[Any]:
             f"CPU node {node.index} {node.name!r}: constant {tensor.name!r} of shape "
             f"{tensor.shape} has {len(data)} bytes, {needed} are needed"
         )
-    return _as_real(np.frombuffer(data[:needed], dtype).reshape(tensor.shape), tensor.quantization)
-
-
-def _real_dtype(tensor: Tensor) -> np.dtype[Any]:
-    """What a tensor's values are when they are dequantised."""
-    dtype = element_dtype(tensor)
-    is_real = tensor.quantization is not None or dtype.kind == "f"
-    return np.dtype(np.float32) if is_real else dtype
-
-
-def _as_real(values: NDArray[Any], quantization: Quantization | None) -> NDArray[Any]:
-    if quantization is not None:
-        return dequantize_affine(values, quantization.scale, quantization.zero_point)
-    return values.astype(np.float32) if values.dtype.kind == "f" else values
-
-
-class _RealValues:
-    """A tensor in memory as real values, with the arrays that it takes to convert them."""
-
-    def __init__(self, memory: NDArray[np.uint8], tensor: Tensor) -> None:
-        self._buffer = TensorBuffer(memory, tensor)
-        self._quantization = tensor.quantization
-        self._real: NDArray[Any] = np.empty(tensor.shape, _real_dtype(tensor))
-        self._held = self._real
-        if self._quantization is not None:
-            self._held = np.empty(tensor.shape, element_dtype(tensor))
-
-    def load(self) -> NDArray[Any]:
-        """The values, in an array that the next `load` overwrites."""
-        self._buffer.read(self._held)
-        q = self._quantization
-        if q is not None:
-            dequantize_affine(self._held, q.scale, q.zero_point, out=self._real)
-        return self._real
-
-    def store(self, node: Node, values: NDArray[Any]) -> None:
-        """Quantise values and put them into memory; `ModelError` where they are too many or few."""
-        tensor = self._buffer.tensor
-        if values.size != math.prod(tensor.shape):
-            raise ModelError(
-                f"CPU node {node.index} {node.name!r} gives the shape {values.shape} for "
-                f"{tensor.name!r} of {tensor.shape}"
-            )
-        values = values.reshape(tensor.shape)
-        q = self._quantization
-        if q is not None:
-            real = np.ascontiguousarray(values, np.float32)
-            values = quantize_affine(real, q.scale, q.zero_point, out=self._held)
-        self._buffer.write(values)
+    return as_real(np.frombuffer(data[:needed], dtype).reshape(tensor.shape), tensor.quantization)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,19 @@ from ...formats.rknn.reader import read_model
 from ...formats.rknn.weights import fill_weights
 from ..program import (
     NOT_CUSTOMIZED,
+    CustomCall,
     Customization,
+    CustomNode,
     Instance,
     LoweredModel,
     MeasuredLayer,
     Program,
     Variant,
 )
-from ..rk3588 import PreparedGraph, prepare
+from ..rk3588 import Executor, PreparedGraph, prepare
 from .buffers import TensorBuffer
 from .cpu_nodes import CpuNode, Move, prepare_cpu_node
+from .custom_nodes import bind_call, describe, is_foreign, missing
 from .layers import (
     bytes_moved,
     computing_nodes,
@@ -90,9 +94,16 @@ class CompiledProgram(Program):
                 self._graphs[number] = self._prepare(number)
             return self._graphs[number]
 
+    def custom_nodes(self, number: int, op_types: Collection[str] = ()) -> tuple[CustomNode, ...]:
+        graph = self.model.graphs[number]
+        return tuple(
+            describe(graph, node)
+            for node in computing_nodes(graph)
+            if node.device is Device.CPU and (node.op_type in op_types or is_foreign(node))
+        )
+
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
-        assert not custom.calls, "a compiled file has no node for operators from outside"
-        return CompiledInstance(self.graph(number), self.model.batch)
+        return CompiledInstance(self.graph(number), self.model.batch, custom.calls)
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, CompiledInstance), "an instance of this program"
@@ -105,7 +116,9 @@ class CompiledProgram(Program):
         cpu_nodes: dict[int, CpuNode | Move] = {
             node.index: prepare_cpu_node(self.model, graph, node)
             for node in computing_nodes(graph)
-            if node.device is Device.CPU and not prepared.has_tasks(node.index)
+            if node.device is Device.CPU
+            and not prepared.has_tasks(node.index)
+            and not is_foreign(node)
         }
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes)
 
@@ -116,13 +129,15 @@ class CompiledInstance(Instance):
     A batch that the file asks for runs sample by sample.
     """
 
-    def __init__(self, program: GraphProgram, batch: int) -> None:
+    def __init__(self, program: GraphProgram, batch: int, calls: Mapping[int, CustomCall]) -> None:
         self._program: GraphProgram | None = program
-        self._batch = batch
+        self._batch, self._custom_calls = batch, calls
         self._cancelled = False
         graph = program.graph
         memory = np.zeros(program.prepared.memory_bytes, np.uint8)
-        self._steps = _bind_steps(program, memory)
+        self._executor = program.prepared.executor(memory)
+        self._steps = _bind_steps(program, memory, calls)
+        self._calls = list(_merged(self._steps, self._executor))
         self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
         self._targets = [TensorBuffer(memory, graph.tensors[index]) for index in graph.outputs]
         self.inputs = tuple(np.zeros(p.shape, p.carrier) for p in program.variant.inputs)
@@ -131,37 +146,42 @@ class CompiledInstance(Instance):
     def run(self) -> None:
         # A `cancel` that came after the end of the run before is not meant for this one.
         self._cancelled = False
+        self._executor.allow()
         for sample in range(self._batch):
             self._load(sample)
-            for _, step in self._steps:
+            for call in self._calls:
+                call()
                 if self._cancelled:
                     raise ModelError("the run was cancelled")
-                step()
             for target, array in zip(self._targets, self.outputs, strict=True):
                 target.read(_sample(array, sample, self._batch))
 
     def cancel(self) -> None:
         self._cancelled = True
+        self._executor.cancel()
 
     def timed(self) -> tuple[MeasuredLayer, ...]:
         """Run the inputs once more, in a memory of its own, and time each node."""
         program = self._program
         assert program is not None, "timed after close"
-        other = CompiledInstance(program, self._batch)
+        other = CompiledInstance(program, self._batch, self._custom_calls)
         for own, copy in zip(self.inputs, other.inputs, strict=True):
             np.copyto(copy, own)
         spent: dict[int, float] = {}
         for sample in range(self._batch):
             other._load(sample)
             for node, step in other._steps:
+                calls = other._executor.calls((node.index,)) if step is None else [step]
                 start = time.perf_counter()
-                step()
+                for call in calls:
+                    call()
                 spent[node.index] = spent.get(node.index, 0.0) + time.perf_counter() - start
         return tuple(_measured(program.graph, node, spent[node.index]) for node, _ in other._steps)
 
     def close(self) -> None:
         self._program = None
-        self._steps, self._sources, self._targets = [], [], []
+        self._steps, self._calls, self._sources, self._targets = [], [], [], []
+        self._custom_calls = {}
         self.inputs = self.outputs = ()
 
     def _load(self, sample: int) -> None:
@@ -169,22 +189,36 @@ class CompiledInstance(Instance):
             source.write(_sample(array, sample, self._batch))
 
 
-def _bind_steps(program: GraphProgram, memory: NDArray[np.uint8]) -> list[tuple[Node, Step]]:
-    """What each node does in a memory, in order; nodes that only rename memory do nothing."""
-    executor = program.prepared.executor(memory)
-    steps: list[tuple[Node, Step]] = []
+def _bind_steps(
+    program: GraphProgram, memory: NDArray[np.uint8], calls: Mapping[int, CustomCall]
+) -> list[tuple[Node, Step | None]]:
+    """What each node does in a memory, in order; nodes that only rename memory do nothing.
+
+    Those with tasks have None: the executor runs them.
+    """
+    steps: list[tuple[Node, Step | None]] = []
     for node in computing_nodes(program.graph):
-        if program.prepared.has_tasks(node.index):
-            steps.append((node, _npu_step(executor.run_node, node.index)))
+        if node.index in calls:
+            call = calls[node.index]
+            steps.append((node, bind_call(program.graph, node, call, memory)))
+        elif program.prepared.has_tasks(node.index):
+            steps.append((node, None))
         elif node.index in program.cpu_nodes:
             steps.append((node, program.cpu_nodes[node.index].bind(memory)))
+        elif is_foreign(node):
+            steps.append((node, missing(node)))
         else:
             _check_alias(program.graph, node)
     return steps
 
 
-def _npu_step(run_node: Callable[[int], None], index: int) -> Step:
-    return lambda: run_node(index)
+def _merged(steps: Sequence[tuple[Node, Step | None]], executor: Executor) -> Iterator[Step]:
+    """The steps as few calls: those of the NPU that follow one another are computed together."""
+    for is_npu, run in groupby(steps, key=lambda item: item[1] is None):
+        if is_npu:
+            yield from executor.calls(node.index for node, _ in run)
+        else:
+            yield from (step for _, step in run if step is not None)
 
 
 def _check_alias(graph: Graph, node: Node) -> None:

@@ -9,6 +9,7 @@ from ...formats.rknn.model import CompiledModel, Device, Graph
 from ...formats.rknn.reader import read_model
 from ...formats.rknn.weights import fill_weights
 from ..rk3588 import prepare
+from .custom_nodes import is_foreign
 from .layers import computing_nodes
 from .unroll import unroll
 
@@ -45,7 +46,7 @@ def _runners(model: CompiledModel, graph: Graph) -> Runners:
         if prepared.has_tasks(node.index):
             found[node.index] = prepared.runs_on(node.index)
         elif node.device is Device.CPU:
-            found[node.index] = "ONNX Runtime"
+            found[node.index] = "custom operator" if is_foreign(node) else "ONNX Runtime"
     return Runners(tuple(found))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import ctypes
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -17,7 +18,7 @@ from .addresses import AbsoluteAddresses, AddressSpace, RelocatedAddresses
 from .decode import decode_task
 from .decode.context import Context
 from .elements import Address
-from .fast import Plan, plan_task, thread_count
+from .fast import Plan, Scratch, Step, chained, plan_task, thread_count
 from .generations import GENERATIONS
 from .machine import TaskState, run_commands
 from .memory import INTERNAL, Memory, MemoryMap
@@ -81,7 +82,7 @@ class PreparedGraph:
 
 
 class Executor:
-    """Runs the nodes of a graph in one context's memory. One thread at a time."""
+    """Runs the nodes of a graph in one context's memory. One thread at a time, but for `cancel`."""
 
     def __init__(
         self,
@@ -89,24 +90,42 @@ class Executor:
         plans: Mapping[int, Plan],
         memory: Memory,
     ) -> None:
-        most = max((plan.scratch_bytes for plan in plans.values()), default=0)
-        scratch = [np.empty(most, np.uint8) for _ in range(thread_count())]
+        self._scratch = Scratch(
+            max((plan.own_bytes for plan in plans.values()), default=0),
+            max((plan.shared_bytes for plan in plans.values()), default=0),
+            thread_count(),
+        )
         # The steps have addresses of what lies in both; C doesn't keep it alive.
-        self._memory, self._scratch = memory, scratch
+        self._memory = memory
+        self._cancelled = ctypes.c_int32()
         self._steps = {
-            node: tuple(
-                plans[task.index].bind(memory, scratch)
-                if task.index in plans
-                else partial(run_task, memory, task)
-                for task in items
-            )
+            node: tuple(step for task in items for step in self._bind(task, plans))
             for node, items in tasks.items()
         }
 
+    def _bind(self, task: Task, plans: Mapping[int, Plan]) -> Sequence[Step]:
+        plan = plans.get(task.index)
+        if plan is None:
+            return (partial(run_task, self._memory, task),)
+        return plan.bind(self._memory, self._scratch)
+
+    def calls(self, nodes: Iterable[int]) -> list[Callable[[], None]]:
+        """What computes nodes, in order; kernels of nodes that follow one another are one call."""
+        steps = [step for node in nodes for step in self._steps.get(node, ())]
+        return chained(steps, self._scratch, self._cancelled)
+
     def run_node(self, node: int) -> None:
         """Compute one node; those before it have run."""
-        for step in self._steps.get(node, ()):
-            step()
+        for call in self.calls((node,)):
+            call()
+
+    def cancel(self) -> None:
+        """Leave out the kernels that haven't begun, until `allow`."""
+        self._cancelled.value = 1
+
+    def allow(self) -> None:
+        """Take back what `cancel` said."""
+        self._cancelled.value = 0
 
 
 def prepare(

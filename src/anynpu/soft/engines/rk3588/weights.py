@@ -120,19 +120,22 @@ def widen(values: NDArray[Any], element: Element) -> NDArray[np.float32]:
 def unpack_weights(data: NDArray[np.uint8], layout: WeightLayout) -> NDArray[np.float32]:
     """The bytes of all kernels to float32 (K, C, KH, KW), or (C, KH, KW) if depthwise."""
     stored = np.ascontiguousarray(data).view(layout.element.dtype)
-    if layout.has_zero_points:
-        pairs = stored.reshape(-1, 2).astype(np.float32)
-        # Kernels of one positive value have the zero point 128, which the byte holds as -128.
-        zero_points = np.where(pairs[:, 1] == -128, np.float32(128), pairs[:, 1])
-        values = pairs[:, 0] + zero_points
-    else:
-        values = widen(stored, layout.element)
+    if not layout.has_zero_points:
+        return widen(arrange_kernels(stored, layout), layout.element)
+    pairs = stored.reshape(-1, 2).astype(np.float32)
+    # Kernels of one positive value have the zero point 128, which the byte holds as -128.
+    zero_points = np.where(pairs[:, 1] == -128, np.float32(128), pairs[:, 1])
+    return arrange_kernels(pairs[:, 0] + zero_points, layout)
+
+
+def arrange_kernels(values: NDArray[Any], layout: WeightLayout) -> NDArray[Any]:
+    """Values in the order of memory to (K, C, KH, KW), or (C, KH, KW) if depthwise; a copy."""
     return _depthwise(values, layout) if layout.is_depthwise else _dense(values, layout)
 
 
-def _depthwise(values: NDArray[np.float32], layout: WeightLayout) -> NDArray[np.float32]:
+def _depthwise(values: NDArray[Any], layout: WeightLayout) -> NDArray[Any]:
     height, width = layout.height, layout.width
-    result = np.empty((layout.channels, height, width), np.float32)
+    result = np.empty((layout.channels, height, width), values.dtype)
     place = 0
     for first in range(0, layout.channels, layout.channel_group):
         count = min(layout.channel_group, layout.channels - first)
@@ -142,9 +145,9 @@ def _depthwise(values: NDArray[np.float32], layout: WeightLayout) -> NDArray[np.
     return result
 
 
-def _dense(values: NDArray[np.float32], layout: WeightLayout) -> NDArray[np.float32]:
+def _dense(values: NDArray[Any], layout: WeightLayout) -> NDArray[Any]:
     height, width = layout.height, layout.width
-    result = np.empty((layout.kernels, layout.channels, height, width), np.float32)
+    result = np.empty((layout.kernels, layout.channels, height, width), values.dtype)
     place = 0
     for kernel in range(0, layout.kernels, layout.kernel_group):
         kernels = min(layout.kernel_group, layout.kernels - kernel)

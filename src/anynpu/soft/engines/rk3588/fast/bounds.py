@@ -29,12 +29,6 @@ _OFFSET_LIMIT = 1 << 28
 Magnitude = float | NDArray[np.float64]
 
 
-def largest_sums(weights: NDArray[np.float32], convolution: Convolution) -> NDArray[np.float64]:
-    """The greatest magnitude of each kernel's sum; weights are (columns, kernels)."""
-    totals: NDArray[np.float64] = np.abs(weights).sum(0, dtype=np.float64)
-    return totals * largest_input(convolution)
-
-
 def largest_input(convolution: Convolution) -> float:
     """The greatest magnitude that a weight is multiplied by."""
     return max(_INPUT, abs(convolution.padding_value))
@@ -76,15 +70,21 @@ class _Range:
         return _Range(0.0 if limit is None else max(-limit, 0.0), above)
 
 
-def stages_are_exact(dpu: Dpu, largest: Magnitude) -> bool:
-    """Whether the stages stay exact for inputs of a magnitude, a number or (C,)."""
+def exact_reach(dpu: Dpu, largest: Magnitude) -> float | None:
+    """How large results get before their offset, for inputs of a magnitude, a number or (C,).
+
+    None where the stages may not stay exact.
+    """
     values: _Range | None = _Range(largest, largest)
     for stage in (dpu.bs, dpu.bn):
         if stage and values:
             values = _after_stage(stage, values)
     if dpu.elementwise and values:
         values = _after_elementwise(dpu.elementwise, values)
-    return values is not None and values.times(float(dpu.output.scale)).is_exact
+    if values is None:
+        return None
+    scaled = values.times(float(dpu.output.scale))
+    return float(np.max(scaled.largest)) * 2.0**-dpu.output.shift if scaled.is_exact else None
 
 
 def offset_fits(offset: int) -> bool:

@@ -14,20 +14,39 @@ from ..reference.weights import effective_weights
 from ..tasks import BlockWriter, Convolution, ConvolutionTask, Features, Image, PhaseWriter
 from ..weights import StoredOperand, unpack_weights
 from . import kernels
-from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
-from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_sums, stages_are_exact
-from .steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
+from .arguments import features_of, writer_of
+from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_input
+from .dense_weights import COLUMNS, DenseWeights, dense_weights
+from .places import in_place, overlap
+from .stages import DpuArguments, stage_arguments
+from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
-_LARGEST_WEIGHT = 32767
+_LARGEST_PADDING = 32767
 
-_TILE_BYTES = 1 << 18
-"""Gathered rows that are multiplied at a time, so that they stay in the cache."""
+_SLICE = 512
+"""Places of a kernel whose weights are unpacked at a time: SLICE in native/npu.c."""
 
 _BLOCK = 60
 """Pixels that go through the stages at a time: BLOCK in native/npu.c."""
 
+_TILE_BYTES = 1 << 17
+_LARGEST_TILE = 4 * _BLOCK
+"""Gathered rows that are multiplied at a time, so that they and their sums stay in the cache."""
+
+_BAND_BYTES = 1 << 17
+"""The same for the rows of a depthwise convolution."""
+
+_FEW_PIXELS = 512
+_PARTS = 8
+"""Few pixels with many kernels: threads share the kernels instead of the pixels."""
+
 _WORK_OF_A_PLACE = 4
 """What a depthwise product costs, in products of a dense convolution."""
+
+_WORK_OF_GATHERING = 4
+"""What moving a value into a row costs."""
+
+_VECTOR, _ALIASED = 16, 512
 
 
 def plan_convolution(task: ConvolutionTask) -> Plan | None:
@@ -35,34 +54,32 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     convolution, writer = task.convolution, task.writer
     if not isinstance(writer, BlockWriter | PhaseWriter) or not _is_known(convolution):
         return None
-    lanes = writer.atom
-    if not is_supported(task.dpu, lanes) or not _operand_may_be_read(task):
+    if not _operand_may_be_read(task):
         return None
     if convolution.weights.layout.is_depthwise:
-        return _plan_depthwise(task, writer, lanes)
-    return _plan_dense(task, writer, lanes)
+        return _plan_depthwise(task, writer)
+    return _plan_dense(task, writer)
 
 
-def _plan_dense(
-    task: ConvolutionTask, writer: BlockWriter | PhaseWriter, lanes: int
-) -> Plan | None:
-    matrix = _matrix(task.convolution, lanes)
-    sums = largest_sums(matrix, task.convolution)
-    if np.abs(matrix).max() > _LARGEST_WEIGHT or not stages_are_exact(
-        task.dpu, sums[: task.convolution.channels]
-    ):
+def _plan_dense(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Plan | None:
+    weights = dense_weights(task.convolution)
+    if weights is None:
         return None
-    return _Dense(task, writer, lanes, matrix) if sums.max() < INTEGER_SUMS else None
+    sums = weights.magnitudes * largest_input(task.convolution)
+    dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
+    if sums.max() >= INTEGER_SUMS or dpu is None:
+        return None
+    return _Dense(task, writer, dpu, weights)
 
 
-def _plan_depthwise(
-    task: ConvolutionTask, writer: BlockWriter | PhaseWriter, lanes: int
-) -> Plan | None:
+def _plan_depthwise(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Plan | None:
     matrix = _depthwise_matrix(task.convolution)
-    sums = largest_sums(matrix, task.convolution)[: task.convolution.channels]
-    if sums.max() >= FLOAT_SUMS or not stages_are_exact(task.dpu, sums):
+    magnitudes = np.abs(matrix).sum(0, dtype=np.float64)[: task.convolution.channels]
+    sums = magnitudes * largest_input(task.convolution)
+    dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
+    if sums.max() >= FLOAT_SUMS or dpu is None or _overwrites_input(task):
         return None
-    return None if _overwrites_input(task) else _Depthwise(task, writer, lanes, matrix)
+    return _Depthwise(task, writer, dpu, matrix)
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -75,7 +92,7 @@ def _is_known(convolution: Convolution) -> bool:
     if isinstance(convolution.weight_offset, StoredOperand):
         return False
     padding = float(convolution.padding_value)
-    return padding.is_integer() and abs(padding) <= _LARGEST_WEIGHT
+    return padding.is_integer() and abs(padding) <= _LARGEST_PADDING
 
 
 def _operand_may_be_read(task: ConvolutionTask) -> bool:
@@ -111,31 +128,15 @@ def _shape(task: ConvolutionTask) -> tuple[int, int, int, int]:
     return surfaces, convolution.height, convolution.width, atom
 
 
-def _unpacked_weights(convolution: Convolution) -> NDArray[np.float32]:
-    stored = convolution.weights
-    # The whole is only needed here: what is cached would take four times the file.
-    values = unpack_weights(stored.data, stored.layout) if stored.data is not None else None
-    assert values is not None, "only constant weights have plans"
-    return effective_weights(convolution, values, convolution.weight_offset)
-
-
-def _matrix(convolution: Convolution, lanes: int) -> NDArray[np.float32]:
-    """Weights as (height * width * stored channels, kernels), zeros in all places that pad."""
-    weights = _unpacked_weights(convolution)
-    kernels_, channels, height, width = weights.shape
-    source = convolution.source
-    stored = channels if isinstance(source, Image) else source.surfaces * source.lanes
-    padded = np.zeros((height, width, stored, -(-kernels_ // lanes) * lanes), np.float32)
-    padded[:, :, :channels, :kernels_] = weights.transpose(2, 3, 1, 0)
-    return padded.reshape(-1, padded.shape[-1])
-
-
 def _depthwise_matrix(convolution: Convolution) -> NDArray[np.float32]:
-    """Weights as (height * width, stored channels)."""
-    weights = _unpacked_weights(convolution)
-    channels, height, width = weights.shape
-    source = convolution.source
+    """Weights as (height * width, stored channels), zeros in the lanes that pad."""
+    stored, source = convolution.weights, convolution.source
+    assert stored.data is not None, "only constant weights have plans"
     assert isinstance(source, Features), "pictures aren't convolved channel by channel"
+    # What `stored.values` caches would stay as long as the model.
+    values = unpack_weights(stored.data, stored.layout)
+    weights = effective_weights(convolution, values, convolution.weight_offset)
+    channels, height, width = weights.shape
     padded = np.zeros((height, width, source.surfaces * source.lanes), np.float32)
     padded[:, :, :channels] = weights.transpose(1, 2, 0)
     return padded.reshape(height * width, -1)
@@ -160,101 +161,136 @@ class _Depthwise(Plan):
         self,
         task: ConvolutionTask,
         writer: BlockWriter | PhaseWriter,
-        lanes: int,
+        dpu: DpuArguments,
         matrix: NDArray[np.float32],
     ) -> None:
         convolution = self._convolution = task.convolution
-        self._writer, self._lanes = writer, lanes
-        self._dpu = DpuArguments(task.dpu, convolution.channels, lanes)
+        lanes = writer.atom
+        self._writer, self._dpu = writer, dpu
         # One surface's weights after another: (surfaces, places, lanes).
         surfaces = matrix.reshape(len(matrix), -1, lanes).transpose(1, 0, 2)
         self._weights = np.ascontiguousarray(surfaces)
-        layout = convolution.weights.layout
-        reach = [
-            (count - 1) * stride + (size - 1) * dilation + 1
-            for count, stride, size, dilation in zip(
-                (convolution.height, convolution.width),
-                convolution.stride,
-                (layout.height, layout.width),
-                convolution.dilation,
-                strict=True,
-            )
-        ]
-        self.scratch_bytes = reach[0] * reach[1] * lanes * 4
+        self._band = _band(convolution, lanes)
+        self.own_bytes = _reach(convolution, 0, self._band) * _row_bytes(convolution, lanes)
 
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution = self._convolution
-        function = kernels.function("anynpu_npu_depthwise")
-        common = (
+        arguments = kernels.Depthwise(
             self._dpu.bind(memory),
-            writer_of(self._writer, convolution.channels, convolution.width, self._lanes, memory),
+            writer_of(self._writer, convolution.channels, convolution.width, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
             address_of(self._weights),
+            self._band,
         )
         per_pixel = self._weights.size * _WORK_OF_A_PLACE + convolution.channels * WORK_OF_A_RESULT
-        work = per_pixel * convolution.height * convolution.width
-        parts = shares(len(self._weights), 1, work, len(scratch))
-        return together(
-            [
-                call(function, *common, address_of(own), *part, keeps=(self, own))
-                for own, part in zip(scratch, parts, strict=False)
-            ]
-        )
+        work = float(per_pixel) * convolution.height * convolution.width
+        kernel = kernels.kernel("convolve_depthwise")
+        return [KernelStep(kernel, arguments, len(self._weights), work, keeps=(self, memory))]
+
+
+def _reach(convolution: Convolution, axis: int, count: int) -> int:
+    """Rows, or columns, that so many outputs see together."""
+    layout = convolution.weights.layout
+    size = (layout.height, layout.width)[axis]
+    return (count - 1) * convolution.stride[axis] + (size - 1) * convolution.dilation[axis] + 1
+
+
+def _row_bytes(convolution: Convolution, lanes: int) -> int:
+    """A padded input row of one surface as floats."""
+    return _reach(convolution, 1, convolution.width) * lanes * 4
+
+
+def _band(convolution: Convolution, lanes: int) -> int:
+    """Output rows whose input stays in the cache."""
+    fitting = _BAND_BYTES // _row_bytes(convolution, lanes)
+    rows = (fitting - _reach(convolution, 0, 1)) // convolution.stride[0] + 1
+    return min(max(1, rows), convolution.height)
 
 
 class _Dense(Plan):
-    """Tiles of output pixels: gather what they see, multiply, finish."""
+    """Rows of what each output pixel sees, times the weights, and through the stages.
+
+    Each thread gathers the rows of its own pixels. Where there are few pixels, or the output goes
+    where the input lies, all rows are gathered first, and threads share the kernels.
+    """
 
     def __init__(
         self,
         task: ConvolutionTask,
         writer: BlockWriter | PhaseWriter,
-        lanes: int,
-        matrix: NDArray[np.float32],
+        dpu: DpuArguments,
+        weights: DenseWeights,
     ) -> None:
         convolution = self._convolution = task.convolution
-        self._writer, self._lanes = writer, lanes
-        self._dpu = DpuArguments(task.dpu, convolution.channels, lanes)
-        self._depth = -(-len(matrix) // 2) * 2
-        pairs = np.zeros((self._depth, matrix.shape[1]), np.int16)
-        pairs[: len(matrix)] = matrix
-        # One surface after another, two products side by side: (surfaces, depth / 2, lanes, 2).
-        pairs = pairs.reshape(self._depth // 2, 2, -1, lanes).transpose(2, 0, 3, 1)
-        self._weights = np.ascontiguousarray(pairs)
-        pixels = convolution.height * convolution.width
-        self._is_whole = _overwrites_input(task)
-        blocks = -(-pixels // _BLOCK)
-        if not self._is_whole:
-            blocks = min(blocks, max(1, _TILE_BYTES // (self._depth * 2 * _BLOCK)))
+        self._writer, self._dpu, self._weights = writer, dpu, weights
+        self._pixels = convolution.height * convolution.width
+        self._stride = _row_stride(convolution, weights.depth)
+        row_bytes = self._stride * 2
+        blocks = max(1, min(_TILE_BYTES // (row_bytes * _BLOCK), _LARGEST_TILE // _BLOCK))
         self._tile = blocks * _BLOCK
-        self.scratch_bytes = self._tile * self._depth * 2
+        is_small = self._pixels <= _FEW_PIXELS and weights.groups >= _PARTS
+        self._gathers_first = is_small or _overwrites_input(task)
+        panel = _SLICE * COLUMNS * 2
+        if self._gathers_first:
+            self.own_bytes = panel + self._pixels * COLUMNS * 4
+            self.shared_bytes = self._pixels * row_bytes
+        else:
+            self.own_bytes = panel + self._tile * (COLUMNS * 4 + row_bytes)
 
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
-        convolution = self._convolution
-        function = kernels.function("anynpu_npu_dense")
-        common = (
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
+        convolution, weights = self._convolution, self._weights
+        arguments = kernels.Dense(
             self._dpu.bind(memory),
-            writer_of(self._writer, convolution.channels, convolution.width, self._lanes, memory),
+            writer_of(self._writer, convolution.channels, convolution.width, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
-            address_of(self._weights),
-            self._depth,
+            address_of(weights.values),
+            address_of(weights.offsets),
+            address_of(scratch.shared) if self._gathers_first else None,
+            convolution.source.channels,
+            _is_packed(convolution),
+            weights.depth,
+            self._stride,
+            self._tile,
+            self._pixels,
         )
-        pixels = convolution.height * convolution.width
-        work = float(pixels) * (self._weights.size + convolution.channels * WORK_OF_A_RESULT)
-        parts = shares(pixels, _BLOCK, work, 1 if self._is_whole else len(scratch))
-        return together(
-            [
-                call(
-                    function,
-                    *common,
-                    first,
-                    end - first,
-                    self._tile,
-                    address_of(own),
-                    keeps=(self, own),
+        gathering = float(self._pixels) * weights.depth * _WORK_OF_GATHERING
+        results = convolution.channels * WORK_OF_A_RESULT
+        multiplying = float(self._pixels) * (weights.values.size + results)
+        if not self._gathers_first:
+            return [
+                self._step(
+                    memory, "convolve_pixels", arguments, self._pixels, gathering + multiplying
                 )
-                for own, (first, end) in zip(scratch, parts, strict=False)
             ]
+        return [
+            self._step(memory, "gather", arguments, self._pixels, gathering),
+            self._step(memory, "convolve_kernels", arguments, weights.groups, multiplying),
+        ]
+
+    def _step(
+        self, memory: Memory, kernel: str, arguments: kernels.Dense, units: int, work: float
+    ) -> KernelStep:
+        multiple = self._tile if kernel == "convolve_pixels" else 1
+        return KernelStep(
+            kernels.kernel(kernel), arguments, units, work, multiple=multiple, keeps=(self, memory)
         )
+
+
+def _is_packed(convolution: Convolution) -> bool:
+    """Whether neighbours in a row of the input lie side by side, with all their channels."""
+    source, dilation = convolution.source, convolution.dilation
+    if dilation[1] != 1 or source.channels > convolution.valid_channels:
+        return False
+    return isinstance(source, Image) or source.channels == source.lanes == source.atom
+
+
+def _row_stride(convolution: Convolution, depth: int) -> int:
+    """Values from one gathered row to the next."""
+    if _is_packed(convolution):
+        # The kernel may write a whole vector behind the last value.
+        depth += _VECTOR
+    stride = -(-depth // _VECTOR) * _VECTOR
+    # Rows a multiple of the page apart would share few places of the cache.
+    return stride + _VECTOR if stride % _ALIASED == 0 else stride

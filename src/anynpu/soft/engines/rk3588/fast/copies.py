@@ -1,20 +1,20 @@
-"""Atoms moved without looking into them, as assignments between views."""
+"""Atoms moved without looking into them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..layout import feature_views, target_views
+from ..layout import feature_views, moved, target_views
 from ..memory import Memory, Strided
 from ..tasks import BlockWriter, CopyTask, PhaseWriter
-from .arguments import overlap
-from .steps import Plan, Step
+from . import kernels
+from .places import overlap
+from .steps import KernelStep, Plan, Scratch
 
-_WORDS = {16: np.dtype(np.complex128), 8: np.dtype(np.uint64)}
-"""What carries an atom of so many bytes; no arithmetic is done with it."""
+_ATOMS = (8, 16)
+_WORK_OF_AN_ATOM = 40
+_STRIDES = ctypes.c_int64 * 3
 
 
 def plan_copy(task: CopyTask) -> Plan | None:
@@ -24,29 +24,42 @@ def plan_copy(task: CopyTask) -> Plan | None:
     if not isinstance(writer, BlockWriter | PhaseWriter) or overlap(source, writer, shape):
         return None
     targets = target_views(writer, shape)
-    if len(targets) != 1 or targets[0].shape != shape or source.atom not in _WORDS:
+    if len(targets) != 1 or targets[0].shape != shape or source.atom not in _ATOMS:
         return None
     return _Copy(task, targets[0])
 
 
 class _Copy(Plan):
     def __init__(self, task: CopyTask, target: Strided) -> None:
-        self._task, self._target = task, target
+        self._moves = tuple(_moves(task, target))
 
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
-        word = _WORDS[self._task.source.atom]
-        target = memory.view(self._target, writeable=True).view(word)[..., 0]
-        views = [memory.view(view).view(word)[..., 0] for view in feature_views(self._task.source)]
-        rows, columns = self._task.repeats
-        surfaces = self._task.source.surfaces
-        moves = []
-        for row in range(rows):
-            for part, view in enumerate(views):
-                into = target[row * surfaces + part : (row + 1) * surfaces : len(views)]
-                moves += [(into[:, :, column::columns], view) for column in range(columns)]
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
+        return [self._step(memory, source, target) for source, target in self._moves]
 
-        def run() -> None:
-            for into, view in moves:
-                np.copyto(into, view)
+    def _step(self, memory: Memory, source: Strided, target: Strided) -> KernelStep:
+        surfaces, height, width, atom = source.shape
+        arguments = kernels.Move(
+            memory.pointer(source.address),
+            memory.pointer(target.address),
+            height,
+            width,
+            _STRIDES(*source.strides[:3]),
+            _STRIDES(*target.strides[:3]),
+            atom,
+        )
+        work = float(surfaces) * height * width * _WORK_OF_AN_ATOM
+        return KernelStep(kernels.kernel("move"), arguments, surfaces, work, keeps=memory)
 
-        return run
+
+def _moves(task: CopyTask, target: Strided) -> Iterator[tuple[Strided, Strided]]:
+    """From where to where: each view of the source once for every repetition."""
+    rows, columns = task.repeats
+    views = feature_views(task.source)
+    surface, line, pixel, _ = target.strides
+    for row in range(rows):
+        for part, view in enumerate(views):
+            first = row * task.source.surfaces + part
+            for column in range(columns):
+                place = moved(target.address, first * surface + column * pixel)
+                strides = (surface * len(views), line, pixel * columns, 1)
+                yield view, Strided(place, view.shape, strides)

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .....native.memory import address_of
 from ..elements import Element
 from ..memory import Memory
-from ..tasks import BlockWriter, ElementwiseTask, Features, PhaseWriter
+from ..reference.dpu import process
+from ..tasks import BlockWriter, Dpu, ElementwiseTask, Features, PhaseWriter
 from . import kernels
-from .arguments import DpuArguments, features_of, in_place, is_supported, overlap, writer_of
-from .bounds import stages_are_exact
-from .steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
+from .arguments import features_of, writer_of
+from .places import in_place, overlap
+from .stages import DpuArguments, stage_arguments
+from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
 _INPUT = 128.0
+_LANES = (8, 16)
 
 
 def plan_elementwise(task: ElementwiseTask) -> Plan | None:
     """A plan, where the kernels know the task and its exactness is proved."""
-    source = task.source
-    if source.element is not Element.INT8 or not is_supported(task.dpu, source.lanes):
+    source, writer = task.source, task.writer
+    if source.element is not Element.INT8 or source.lanes not in _LANES:
         return None
-    if not isinstance(task.writer, BlockWriter | PhaseWriter):
+    if not isinstance(writer, BlockWriter | PhaseWriter) or not may_run_in_blocks(task):
         return None
-    if not stages_are_exact(task.dpu, _INPUT) or not may_run_in_blocks(task):
-        return None
-    return _Elementwise(task, task.writer)
+    if is_function_of_one_value(task.dpu):
+        return _Remap(task, writer)
+    dpu = stage_arguments(task.dpu, source.channels, source.lanes, _INPUT)
+    return None if dpu is None else _Process(task, writer, dpu)
+
+
+def is_function_of_one_value(dpu: Dpu) -> bool:
+    """Whether int8 becomes int8 without regard to channel or place."""
+    if dpu.is_float or dpu.reduction or dpu.output.element is not Element.INT8:
+        return False
+    stages = [stage for stage in (dpu.bs, dpu.bn) if stage]
+    operands: list[Any] = [value for stage in stages for value in (stage.add, stage.multiply)]
+    if dpu.elementwise:
+        operands.append(dpu.elementwise.operand)
+    return all(value is None or isinstance(value, int | float) for value in operands)
 
 
 def may_run_in_blocks(task: ElementwiseTask) -> bool:
@@ -44,18 +61,48 @@ def may_run_in_blocks(task: ElementwiseTask) -> bool:
     )
 
 
-class _Elementwise(Plan):
+class _Process(Plan):
+    """Through the stages."""
+
+    def __init__(
+        self, task: ElementwiseTask, writer: BlockWriter | PhaseWriter, dpu: DpuArguments
+    ) -> None:
+        self._source, self._writer, self._dpu = task.source, writer, dpu
+
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
+        source = self._source
+        arguments = kernels.Process(
+            self._dpu.bind(memory),
+            writer_of(self._writer, source.channels, source.width, memory),
+            features_of(source, memory),
+        )
+        work = float(source.channels) * source.height * source.width * WORK_OF_A_RESULT
+        return [
+            KernelStep(
+                kernels.kernel("process"), arguments, source.surfaces, work, keeps=(self, memory)
+            )
+        ]
+
+
+class _Remap(Plan):
+    """The stages' result for each of the 256 values, computed once."""
+
     def __init__(self, task: ElementwiseTask, writer: BlockWriter | PhaseWriter) -> None:
         self._source, self._writer = task.source, writer
-        self._dpu = DpuArguments(task.dpu, task.source.channels, task.source.lanes)
+        inputs: NDArray[np.int64] = np.arange(-128, 128).reshape(1, 256, 1)
+        results = process(Memory(np.empty(0, np.uint8), {}), task.dpu, inputs)
+        self._values = np.ascontiguousarray(results.reshape(-1))
 
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
-        writer = writer_of(self._writer, source.channels, source.width, source.lanes, memory)
-        dpu, features = self._dpu.bind(memory), features_of(source, memory)
-        function = kernels.function("anynpu_npu_process")
-        work = source.channels * source.height * source.width * WORK_OF_A_RESULT
-        parts = shares(source.surfaces, 1, work, len(scratch))
-        return together(
-            [call(function, dpu, writer, features, *part, keeps=self) for part in parts]
+        arguments = kernels.Remap(
+            writer_of(self._writer, source.channels, source.width, memory),
+            features_of(source, memory),
+            address_of(self._values),
         )
+        work = float(source.channels) * source.height * source.width * _WORK_OF_A_VALUE
+        kernel = kernels.kernel("remap")
+        return [KernelStep(kernel, arguments, source.surfaces, work, keeps=(self, memory))]
+
+
+_WORK_OF_A_VALUE = 20

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from enum import IntFlag
 from functools import cache
 from typing import Any
 
+from .....native import steps
 from .....native.library import load
 
 _INTEGER, _REAL, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
@@ -77,6 +79,17 @@ class Table(ctypes.Structure):
     ]
 
 
+class Follow(IntFlag):
+    """What follows a bias and a factor: enum follow in native/npu.c."""
+
+    NOTHING = 0
+    SPLIT = 1
+    LEAK = 2
+    SECOND = 4
+    ADDITION = 8
+    INDEX = 16
+
+
 class Dpu(ctypes.Structure):
     """All stages between sums and int8."""
 
@@ -97,8 +110,12 @@ class Dpu(ctypes.Structure):
         ("has_table", _INTEGER),
         ("operation", _INTEGER),
         ("has_limits", _INTEGER),
-        ("is_simple", _INTEGER),
         ("is_positive", _INTEGER),
+        ("is_linear", _INTEGER),
+        ("follow", _INTEGER),
+        ("results", _POINTER),
+        ("first_result", _INTEGER),
+        ("count_results", _INTEGER),
     ]
 
 
@@ -119,28 +136,86 @@ class Writer(ctypes.Structure):
     ]
 
 
-_PROTOTYPES: dict[str, tuple[Any, ...]] = {
-    "anynpu_npu_dense": (*(_POINTER,) * 5, *(_INTEGER,) * 4, _POINTER),
-    "anynpu_npu_process": (*(_POINTER,) * 3, _INTEGER, _INTEGER),
-    "anynpu_npu_depthwise": (*(_POINTER,) * 6, _INTEGER, _INTEGER),
-    "anynpu_npu_pool": (*(_POINTER,) * 3, ctypes.c_int32, _INTEGER, _INTEGER),
-}
+class Dense(ctypes.Structure):
+    """A convolution as rows times weights."""
+
+    _fields_ = [
+        ("dpu", Dpu),
+        ("writer", Writer),
+        ("features", Features),
+        ("window", Window),
+        ("weights", _POINTER),
+        ("offsets", _POINTER),
+        ("rows", _POINTER),
+        ("channels", _INTEGER),
+        ("is_packed", _INTEGER),
+        ("depth", _INTEGER),
+        ("stride", _INTEGER),
+        ("tile", _INTEGER),
+        ("pixels", _INTEGER),
+    ]
+
+
+class Depthwise(ctypes.Structure):
+    """A convolution channel by channel; weights are float32 (surfaces, places, lanes)."""
+
+    _fields_ = [
+        ("dpu", Dpu),
+        ("writer", Writer),
+        ("features", Features),
+        ("window", Window),
+        ("weights", _POINTER),
+        ("band", _INTEGER),
+    ]
+
+
+class Process(ctypes.Structure):
+    """Features through the stages."""
+
+    _fields_ = [("dpu", Dpu), ("writer", Writer), ("features", Features)]
+
+
+class Remap(ctypes.Structure):
+    """Features through a function of one value, as a table of 256."""
+
+    _fields_ = [("writer", Writer), ("features", Features), ("values", _POINTER)]
+
+
+class Pool(ctypes.Structure):
+    """The greatest value of each window, or with the sign -1 the least."""
+
+    _fields_ = [
+        ("writer", Writer),
+        ("features", Features),
+        ("window", Window),
+        ("sign", _INTEGER),
+    ]
+
+
+class Move(ctypes.Structure):
+    """Atoms to other places; strides of surfaces, rows and pixels."""
+
+    _fields_ = [
+        ("source", _POINTER),
+        ("target", _POINTER),
+        ("rows", _INTEGER),
+        ("pixels", _INTEGER),
+        ("source_strides", _INTEGER * 3),
+        ("target_strides", _INTEGER * 3),
+        ("atom", _INTEGER),
+    ]
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernels, which let go of the GIL; None where they can't be built."""
-    loaded = load("npu", ("-O3", "-fno-trapping-math", "-fno-math-errno"))
-    if loaded is None:
+    """The kernels; None where they, or what runs them, can't be built."""
+    if not steps.is_available():
         return None
-    for name, arguments in _PROTOTYPES.items():
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = None, arguments
-    return loaded
+    return load("npu", ("-O3", "-fno-trapping-math", "-fno-math-errno"))
 
 
-def function(name: str) -> Any:
+def kernel(name: str) -> Any:
     """A kernel; callers have looked whether there is a library."""
     loaded = library()
     assert loaded is not None, "plans for kernels are only made where there are some"
-    return getattr(loaded, name)
+    return getattr(loaded, f"anynpu_npu_{name}")

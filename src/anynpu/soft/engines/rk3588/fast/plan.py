@@ -16,7 +16,8 @@ from .steps import Plan
 def plan_task(task: Task) -> Plan | None:
     """A plan, or None where the reference has to run the task."""
     if isinstance(task, CopyTask):
-        return plan_copy(task) or plan_rearrangement(task)
+        plan = plan_copy(task) if kernels.library() else None
+        return plan or plan_rearrangement(task)
     plan = _plan_bytes(task) if kernels.library() else None
     if plan is None and general_library():
         plan = _plan_any(task)

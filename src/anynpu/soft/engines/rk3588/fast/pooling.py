@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..elements import Element
 from ..memory import Memory
 from ..tasks import PoolingMethod, PoolingTask
 from . import kernels
-from .arguments import features_of, overlap, writer_of
-from .steps import Plan, Step, call, shares, together
+from .arguments import features_of, writer_of
+from .places import overlap
+from .steps import KernelStep, Plan, Scratch
 
 _SIGNS = {PoolingMethod.MAX: 1, PoolingMethod.MIN: -1}
 
@@ -30,16 +28,19 @@ class _Pooling(Plan):
     def __init__(self, task: PoolingTask) -> None:
         self._task = task
 
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         task, source = self._task, self._task.source
-        window = kernels.Window(
-            *task.kernel, *task.stride, 1, 1, *task.padding, task.height, task.width, 0
+        arguments = kernels.Pool(
+            writer_of(task.writer, source.channels, task.width, memory),
+            features_of(source, memory),
+            kernels.Window(
+                *task.kernel, *task.stride, 1, 1, *task.padding, task.height, task.width, 0
+            ),
+            _SIGNS[task.method],
         )
-        writer = writer_of(task.writer, source.channels, task.width, source.lanes, memory)
-        features, sign = features_of(source, memory), _SIGNS[task.method]
-        function = kernels.function("anynpu_npu_pool")
-        work = source.channels * task.height * task.width * task.kernel[0] * task.kernel[1]
-        parts = shares(source.surfaces, 1, work, len(scratch))
-        return together(
-            [call(function, writer, features, window, sign, *part, keeps=self) for part in parts]
-        )
+        work = float(source.channels) * task.height * task.width * task.kernel[0] * task.kernel[1]
+        return [
+            KernelStep(
+                kernels.kernel("pool"), arguments, source.surfaces, work, keeps=(self, memory)
+            )
+        ]

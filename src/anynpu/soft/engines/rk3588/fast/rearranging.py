@@ -6,11 +6,11 @@ import ctypes
 from collections.abc import Sequence
 from functools import cache
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .....native import steps
 from .....native.library import load
 from .....native.memory import address_of
 from ..layout import ATOM, feature_views, target_views
@@ -25,11 +25,13 @@ from ..tasks import (
     PixelTransposer,
     Writer,
 )
-from .arguments import overlap
-from .steps import Plan, Step, call
+from .places import overlap
+from .steps import KernelStep, Plan, Scratch
 
 _AXES = 5
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
+_WORK = {"copy": 40, "transpose": 500}
+"""What a unit costs, in products of a dense convolution."""
 
 
 class _Way(ctypes.Structure):
@@ -42,12 +44,20 @@ class _Way(ctypes.Structure):
     ]
 
 
-class _Blocks(ctypes.Structure):
-    """What a transposer writes."""
+class _Copy(ctypes.Structure):
+    """Units of `size` bytes from one way to the other."""
+
+    _fields_ = [("source", _Way), ("target", _Way), ("size", _INTEGER), ("first", _INTEGER)]
+
+
+class _Transposition(ctypes.Structure):
+    """Lanes turned into pixels, or for a size of 16 left as they are."""
 
     _fields_ = [
-        ("way", _Way),
-        ("count", _INTEGER),
+        ("source", _Way),
+        ("surfaces", _INTEGER),
+        ("pixels", _INTEGER),
+        ("target", _Way),
         ("lane", _INTEGER),
         ("line", _INTEGER),
         ("size", _INTEGER),
@@ -56,13 +66,8 @@ class _Blocks(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernels, which let go of the GIL; None where they can't be built."""
-    loaded = load("npu_copies", ("-O3",))
-    if loaded is not None:
-        loaded.anynpu_npu_copy.restype = loaded.anynpu_npu_transpose.restype = None
-        loaded.anynpu_npu_copy.argtypes = (*(_POINTER,) * 2, *(_INTEGER,) * 3)
-        loaded.anynpu_npu_transpose.argtypes = (_POINTER, _INTEGER, _INTEGER, _POINTER)
-    return loaded
+    """The kernels; None where they, or what runs them, can't be built."""
+    return load("npu_copies", ("-O3",)) if steps.is_available() else None
 
 
 def plan_rearrangement(task: CopyTask) -> Plan | None:
@@ -81,86 +86,71 @@ class _Rearrangement(Plan):
         shape = (source.surfaces, source.height, source.width, source.atom)
         self._is_direct = not overlap(source, writer, shape)
         if not self._is_direct:
-            self.scratch_bytes = prod(shape)
+            self.shared_bytes = prod(shape)
 
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         atoms = memory.view(self._view)
         if self._is_direct:
             return write_atoms(atoms, self._writer, memory)
-        kept = scratch[0][: self.scratch_bytes].reshape(atoms.shape)
-        return in_order([_copy(atoms, kept), write_atoms(kept, self._writer, memory)])
+        kept = scratch.shared[: self.shared_bytes].reshape(atoms.shape)
+        return [_copy(atoms, kept), *write_atoms(kept, self._writer, memory)]
 
 
-def in_order(steps: Sequence[Step]) -> Step:
-    """Steps one after the other."""
-    if len(steps) == 1:
-        return steps[0]
-
-    def run() -> None:
-        for step in steps:
-            step()
-
-    return run
-
-
-def write_atoms(atoms: NDArray[np.uint8], writer: Writer, memory: Memory) -> Step:
+def write_atoms(atoms: NDArray[np.uint8], writer: Writer, memory: Memory) -> Sequence[KernelStep]:
     """Write atoms (surfaces, height, width, bytes), which lie where they are at each run."""
     surfaces, height, width, atom = atoms.shape
     views = target_views(writer, (surfaces, height, width, atom))
     targets = [memory.view(view, writeable=True) for view in views]
     match writer:
         case BlockWriter():
-            places = range(0, surfaces, max(len(targets[0]), 1))
+            places = range(0, surfaces, len(targets[0]))
             pairs = zip(places, targets, strict=True)
-            return in_order(
-                [_copy(atoms[place : place + len(target)], target) for place, target in pairs]
-            )
+            return [_copy(atoms[place : place + len(target)], target) for place, target in pairs]
         case PhaseWriter():
-            return _copy(atoms, targets[0])
+            return [_copy(atoms, targets[0])]
         case AtomTransposer():
-            return _copy(atoms.transpose(2, 0, 1, 3), targets[0])
+            return [_copy(atoms.transpose(2, 0, 1, 3), targets[0])]
         case PixelTransposer():
-            return _transpose(atoms, writer, targets[0])
+            return [_transpose(atoms, writer, targets[0])]
         case PackedWriter():
             return _pack(atoms, writer.atom_bytes, targets[0])
         case _:
             raise AssertionError("a dense writer takes no atoms")
 
 
-def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> Step:
+def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> KernelStep:
     """Atoms in their order; the shapes differ where pixels are broken into other rows."""
-    size = source.shape[-1]
-    count = prod(source.shape[:-1])
-    ways = _way(source), _way(target)
-    return call(_function("anynpu_npu_copy"), *ways, size, 0, count, keeps=(source, target))
+    count, size = prod(source.shape[:-1]), source.shape[-1]
+    return _step("copy", _Copy(_way(source), _way(target), size, 0), count, (source, target))
 
 
-def _pack(atoms: NDArray[np.uint8], size: int, target: NDArray[np.uint8]) -> Step:
+def _pack(atoms: NDArray[np.uint8], size: int, target: NDArray[np.uint8]) -> Sequence[KernelStep]:
     """The first `size` bytes of every atom side by side, the last of them perhaps not all."""
     count, rest = divmod(target.size, size)
     units = np.lib.stride_tricks.as_strided(target, (count + 1, size), (size, 1))
     ways = _way(atoms[..., :size]), _way(units)
-    function = _function("anynpu_npu_copy")
-    keeps = atoms, target
-    steps = [call(function, *ways, size, 0, count, keeps=keeps)]
-    if rest:
-        steps.append(call(function, *ways, rest, count, 1, keeps=keeps))
-    return in_order(steps)
+    parts = [(_Copy(*ways, size, 0), count), (_Copy(*ways, rest, count), 1 if rest else 0)]
+    return [_step("copy", part, number, (atoms, target)) for part, number in parts if number]
 
 
 def _transpose(
     atoms: NDArray[np.uint8], writer: PixelTransposer, target: NDArray[np.uint8]
-) -> Step:
+) -> KernelStep:
     surfaces, height, width, _ = atoms.shape
     size = writer.element_size
     # Blocks are what is addressed: without rows and lanes of bytes, or without lanes of atoms.
     first = target[:, 0, 0] if size == 1 else target[..., 0, :]
-    way = _way(first)
-    blocks = _Blocks(way, prod(first.shape[:-1]), writer.lane_stride, writer.line, size)
-    return call(
-        _function("anynpu_npu_transpose"), _way(atoms), surfaces, height * width, blocks,
-        keeps=(atoms, target),
-    )  # fmt: skip
+    arguments = _Transposition(
+        _way(atoms), surfaces, height * width, _way(first), writer.lane_stride, writer.line, size
+    )
+    return _step("transpose", arguments, prod(first.shape[:-1]), (atoms, target))
+
+
+def _step(name: str, arguments: ctypes.Structure, units: int, keeps: object) -> KernelStep:
+    loaded = library()
+    assert loaded is not None, "plans for kernels are only made where there are some"
+    kernel = getattr(loaded, f"anynpu_npu_{name}")
+    return KernelStep(kernel, arguments, units, float(units) * _WORK[name], keeps=keeps)
 
 
 def _way(units: NDArray[np.uint8]) -> _Way:
@@ -181,9 +171,3 @@ def _way(units: NDArray[np.uint8]) -> _Way:
         (_INTEGER * _AXES)(*[1] * missing, *counts),
         (_INTEGER * _AXES)(*[0] * missing, *strides),
     )
-
-
-def _function(name: str) -> Any:
-    loaded = library()
-    assert loaded is not None, "plans for kernels are only made where there are some"
-    return getattr(loaded, name)

@@ -1,4 +1,4 @@
-"""What a plan is, and how kernel calls become a step on one or more threads."""
+"""What a plan is, and how a node's kernels become calls on one or more threads."""
 
 from __future__ import annotations
 
@@ -6,35 +6,82 @@ import ctypes
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .....native.memory import address_of
+from .....native.steps import Entry, Steps
 from ..memory import Memory
 
-Step = Callable[[], None]
-
 MOST_THREADS = 4
-_WORTH_A_THREAD = 1e7
-"""Products that are worth handing to another thread: about a fifth of a millisecond."""
+_WORTH_A_PART = 1e6
+"""Products that a thread takes at a time, at least: some tens of microseconds."""
 
-WORK_OF_A_RESULT = 64
+_WORTH_THREADS = 4e6
+_MOST_PARTS = 32
+
+WORK_OF_A_RESULT = 40
 """What the stages behind a sum cost, in products of a dense convolution."""
+
+
+class KernelStep:
+    """A kernel's call: units of work, which threads may share in multiples of `multiple`.
+
+    `work` is what all of it costs, in products of a dense convolution. The step keeps its arguments
+    and what `keeps` holds.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        arguments: ctypes.Structure,
+        units: int,
+        work: float,
+        *,
+        multiple: int = 1,
+        keeps: object = None,
+    ) -> None:
+        self.work = work
+        self._kept = (kernel, arguments, keeps)
+        parts = max(1, min(int(work / _WORTH_A_PART), -(-units // multiple), _MOST_PARTS))
+        self.entry = Entry(
+            ctypes.cast(kernel, ctypes.c_void_p).value,
+            ctypes.addressof(arguments),
+            units,
+            -(-units // (parts * multiple)) * multiple,
+        )
+
+
+Step = KernelStep | Callable[[], None]
+
+
+class Scratch:
+    """What kernels need besides a context's memory: a space for each thread, and one for all.
+
+    Steps run one after another, so that all share it.
+    """
+
+    def __init__(self, own_bytes: int, shared_bytes: int, threads: int) -> None:
+        self.own = [np.empty(own_bytes, np.uint8) for _ in range(threads)]
+        self.shared: NDArray[np.uint8] = np.empty(shared_bytes, np.uint8)
 
 
 class Plan(ABC):
     """How to run one task, prepared: shared by contexts, which bind it to their memory."""
 
-    scratch_bytes = 0
+    own_bytes = 0
     """What each thread needs for itself during a run."""
 
-    @abstractmethod
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
-        """What runs the task in a memory, with one scratch space a thread, shared with other tasks.
+    shared_bytes = 0
+    """What threads need together."""
 
-        The step keeps the plan and its structures; the memory's arrays must outlive it.
+    @abstractmethod
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[Step]:
+        """What runs the task in a memory, in order.
+
+        Steps keep the plan and its structures; the memory's and scratch arrays must outlive them.
         """
 
 
@@ -43,71 +90,39 @@ def thread_count() -> int:
     return min(MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
-def shares(count: int, multiple: int, work: float, threads: int) -> list[tuple[int, int]]:
-    """(first, behind the last) of each thread's part of `count`: one part if it isn't worth more.
+def chained(
+    steps: Sequence[Step], scratch: Scratch, cancelled: ctypes.c_int32
+) -> list[Callable[[], None]]:
+    """The steps as calls, kernels that follow one another as a single one.
 
-    All parts but the last are multiples of `multiple`.
+    Once `cancelled` isn't 0, kernels that haven't begun are left out.
     """
-    parts = max(1, min(threads, int(work / _WORTH_A_THREAD), -(-count // multiple)))
-    size = -(-count // (parts * multiple)) * multiple
-    return [(first, min(first + size, count)) for first in range(0, count, size)]
+    calls: list[Callable[[], None]] = []
+    kernels: list[KernelStep] = []
+    for step in (*steps, None):
+        if isinstance(step, KernelStep):
+            kernels.append(step)
+            continue
+        if kernels:
+            calls.append(_Chain(kernels, scratch, cancelled).run)
+            kernels = []
+        if step is not None:
+            calls.append(step)
+    return calls
 
 
-def call(function: Any, *arguments: Any, keeps: object) -> Step:
-    """A call with fixed arguments: structures by their address, numbers as they are."""
-    addresses = [
-        ctypes.addressof(value) if isinstance(value, ctypes.Structure) else value
-        for value in arguments
-    ]
+class _Chain:
+    """Kernels as one call. One thread at a time."""
 
-    def run(_alive: object = (arguments, keeps)) -> None:
-        function(*addresses)
+    def __init__(
+        self, steps: Sequence[KernelStep], scratch: Scratch, cancelled: ctypes.c_int32
+    ) -> None:
+        self._kept = (steps, scratch)
+        is_worth_it = sum(step.work for step in steps) >= _WORTH_THREADS
+        own = [address_of(space) for space in scratch.own]
+        self._steps = Steps(
+            [step.entry for step in steps], own if is_worth_it else own[:1], cancelled
+        )
 
-    return run
-
-
-def together(steps: Sequence[Step]) -> Step:
-    """Steps at the same time, the first one on the calling thread."""
-    if len(steps) == 1:
-        return steps[0]
-    first, *others = steps
-
-    def run() -> None:
-        futures = [_submit(other) for other in others]
-        try:
-            first()
-        finally:
-            for future in futures:
-                future.result()
-
-    return run
-
-
-def _submit(step: Step) -> Future[None]:
-    try:
-        return _workers().submit(step)
-    except RuntimeError:
-        # The interpreter is shutting down and starts no threads any more.
-        done: Future[None] = Future()
-        step()
-        done.set_result(None)
-        return done
-
-
-_pool: ThreadPoolExecutor | None = None
-
-
-def _workers() -> ThreadPoolExecutor:
-    """Threads for the process; they only ever run kernels, so none waits for another."""
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="anynpu-npu")
-    return _pool
-
-
-def _forget_workers() -> None:
-    global _pool
-    _pool = None
-
-
-os.register_at_fork(after_in_child=_forget_workers)
+    def run(self) -> None:
+        self._steps.run()

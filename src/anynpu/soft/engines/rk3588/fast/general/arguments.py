@@ -22,7 +22,7 @@ from ...tasks import (
     Stage,
 )
 from ...weights import Operand, OperandBlock, StoredOperand
-from ..bounds import stages_are_exact as integers_are_exact
+from ..bounds import exact_reach
 from . import kernels
 
 _OPERATIONS = {
@@ -239,7 +239,7 @@ def stages_are_exact(dpu: Dpu, largest: float) -> bool:
             return False
         bs, bn = (stage and _with_extremes(stage) for stage in (dpu.bs, dpu.bn))
         dpu = replace(dpu, bs=bs, bn=bn)
-    return integers_are_exact(dpu, largest)
+    return exact_reach(dpu, largest) is not None
 
 
 def _with_extremes(stage: Stage) -> Stage:

@@ -6,6 +6,7 @@ float32 as it multiplies at a time.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,8 +20,7 @@ from ...reference.convolution import convert_input
 from ...tasks import Convolution, ConvolutionTask, DenseWriter, Features
 from ...weights import StoredOperand, Weights, widen
 from ..bounds import FLOAT_SUMS, largest_input
-from ..rearranging import in_order
-from ..steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
+from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
 from .targets import Target, read_operands, stored_operands
@@ -30,6 +30,15 @@ _TILE_BYTES = 3 << 17
 
 _FEWEST, _MOST = 48, 240
 """Pixels of a tile: weights are packed for each, and sums of all are kept."""
+
+_FEW_TILES = 1
+"""Tiles of pixels whose rows are gathered at once, so that no weights are packed twice."""
+
+_MANY_GROUPS = 8
+"""Groups of channels that threads share, rather than rows of all of them."""
+
+_ROWS_OF_A_PART = 4
+"""How often as many rows as both of two neighbours read are computed by one of them."""
 
 _MOST_BYTES = 1 << 26
 """Scratch space that a task may ask for."""
@@ -67,7 +76,7 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
         return None
     kind = _Depthwise if convolution.weights.layout.is_depthwise else _Dense
     plan = kind(task, target)
-    return plan if plan.scratch_bytes <= _MOST_BYTES else None
+    return plan if max(plan.own_bytes, plan.shared_bytes) <= _MOST_BYTES else None
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -193,121 +202,106 @@ class _Convolution(Plan):
         self._channels = _seen_channels(convolution)
         self._bytes = _converted_bytes(convolution)
         self._offsets = _offsets(convolution, self._groups)
-        self._own_bytes = self._scratch_floats() * 4
-        self.scratch_bytes = self._own_bytes + target.scratch_bytes
+        self.shared_bytes = target.shared_bytes
 
-    def _scratch_floats(self) -> int:
-        """What the kernel needs."""
-        raise NotImplementedError
-
-    def _calls(
-        self, common: tuple[object, ...], memory: Memory, scratch: Sequence[NDArray[np.uint8]]
-    ) -> list[Step]:
-        """The kernel's calls, one a thread, with arguments that they have in common."""
-        raise NotImplementedError
-
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+    def _common(self, memory: Memory, writer: kernels.Writer) -> tuple[ctypes.Structure, ...]:
+        """What both structures begin with."""
         convolution = self._convolution
-        writer, after = self._target.bind(memory, scratch[0][self._own_bytes :])
-        common = (
+        features = features_of(convolution.source, memory, convolution.valid_channels)
+        features.channels = self._channels
+        if self._bytes is not None:
+            features.conversion = address_of(self._bytes)
+        return (
             self._dpu.bind(memory),
             writer,
-            self._features(memory),
+            features,
             _window(convolution),
             _weights(convolution.weights, self._offsets, memory),
         )
-        return in_order([together(self._calls(common, memory, scratch)), *after])
-
-    def _features(self, memory: Memory) -> kernels.Features:
-        convolution = self._convolution
-        result = features_of(convolution.source, memory, convolution.valid_channels)
-        result.channels = self._channels
-        if self._bytes is not None:
-            result.conversion = address_of(self._bytes)
-        return result
 
 
 class _Dense(_Convolution):
-    """Tiles of output pixels: gather what they see, multiply, finish."""
+    """Tiles of output pixels: gather what they see, multiply, finish.
 
-    def _scratch_floats(self) -> int:
+    Where there are few pixels, their rows are gathered first, and threads share the kernels.
+    """
+
+    def __init__(self, task: ConvolutionTask, target: Target) -> None:
+        super().__init__(task, target)
         convolution, layout = self._convolution, self._convolution.weights.layout
-        seen = layout.height * layout.width * self._channels
-        self._depth = seen + _SKEW
+        self._depth = layout.height * layout.width * self._channels + _SKEW
         most = min(max(_TILE_BYTES // (4 * self._depth), _FEWEST), _MOST)
-        pixels = convolution.height * convolution.width
+        pixels = self._pixels = convolution.height * convolution.width
+        self._is_gathered = pixels <= _FEW_TILES * most
+        if self._is_gathered:
+            most = pixels
         tiles = -(-pixels // most)
         self._tile = -(-pixels // (tiles * kernels.ROWS)) * kernels.ROWS
-        totals = 0 if convolution.source.element.is_float else 2 * self._tile * kernels.GROUP
-        own = (kernels.CHUNK + self._tile) * kernels.GROUP + self._tile * self._depth
-        return totals + own
-
-    def _calls(
-        self, common: tuple[object, ...], memory: Memory, scratch: Sequence[NDArray[np.uint8]]
-    ) -> list[Step]:
-        convolution = self._convolution
-        pixels = convolution.height * convolution.width
-        per_pixel = convolution.channels * (self._depth * _WORK_OF_A_PRODUCT + WORK_OF_A_RESULT)
-        threads = len(scratch)
-        if pixels >= self._tile * threads:
-            parts = [
-                (0, self._groups, first, end - first)
-                for first, end in shares(pixels, self._tile, float(pixels) * per_pixel, threads)
-            ]
+        totals = 1 if convolution.source.element.is_float else 3
+        self._row_bytes = self._tile * self._depth * 4
+        self.own_bytes = (kernels.CHUNK + self._tile * totals) * kernels.GROUP * 4
+        if self._is_gathered:
+            self.shared_bytes += self._row_bytes
         else:
-            # Few pixels: rows are gathered by each thread rather than weights packed by each.
-            parts = [
-                (first, end, 0, pixels)
-                for first, end in shares(self._groups, 1, float(pixels) * per_pixel, threads)
-            ]
-        function = kernels.function("anynpu_npu_general_dense")
-        return [
-            call(
-                function, *common, *part, self._tile, self._depth, self._is_fused, address_of(own),
-                keeps=(self, own),
+            self.own_bytes += self._row_bytes
+
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
+        rows = self._row_bytes if self._is_gathered else 0
+        writer, after = self._target.bind(memory, scratch.shared[rows:])
+        arguments = kernels.Dense(
+            *self._common(memory, writer),
+            address_of(scratch.shared) if self._is_gathered else None,
+            self._tile,
+            self._depth,
+            self._is_fused,
+        )
+        keeps = self, memory, scratch
+        pixels, channels = float(self._pixels), self._convolution.channels
+        work = pixels * channels * (self._depth * _WORK_OF_A_PRODUCT + WORK_OF_A_RESULT)
+        dense = kernels.kernel("dense")
+        if not self._is_gathered:
+            step = KernelStep(
+                dense, arguments, self._pixels, work, multiple=self._tile, keeps=keeps
             )
-            for own, part in zip(scratch, parts, strict=False)
-        ]  # fmt: skip
+            return [step, *after]
+        gather = KernelStep(
+            kernels.kernel("gather"), arguments, self._pixels, pixels * self._depth, keeps=keeps
+        )
+        return [gather, KernelStep(dense, arguments, self._groups, work, keeps=keeps), *after]
 
 
 class _Depthwise(_Convolution):
     """Rows of the input in a ring, one group of channels after the other."""
 
-    def _scratch_floats(self) -> int:
+    def __init__(self, task: ConvolutionTask, target: Target) -> None:
+        super().__init__(task, target)
         convolution, layout = self._convolution, self._convolution.weights.layout
         ring = (layout.height - 1) * convolution.dilation[0] + 1
         columns = (convolution.width - 1) * convolution.stride[1]
         columns += (layout.width - 1) * convolution.dilation[1] + 1
         self._places = layout.height * layout.width
-        return (self._places + ring * columns) * kernels.GROUP
+        self.own_bytes = (self._places + ring * columns) * kernels.GROUP * 4
 
-    def _calls(
-        self, common: tuple[object, ...], memory: Memory, scratch: Sequence[NDArray[np.uint8]]
-    ) -> list[Step]:
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution = self._convolution
-        per_pixel = convolution.channels * (self._places * _WORK_OF_A_PLACE + WORK_OF_A_RESULT)
-        parts = row_parts(
-            self._groups, convolution.height, float(per_pixel) * convolution.width, len(scratch)
+        writer, after = self._target.bind(memory, scratch.shared)
+        arguments = kernels.Depthwise(
+            *self._common(memory, writer), kernels.PRODUCTS, self._is_fused
         )
-        function = kernels.function("anynpu_npu_general_depthwise")
-        return [
-            call(
-                function, *common, kernels.PRODUCTS, self._is_fused, *part, address_of(own),
-                keeps=(self, own),
-            )
-            for own, part in zip(scratch, parts, strict=False)
-        ]  # fmt: skip
+        per_result = self._places * _WORK_OF_A_PLACE + WORK_OF_A_RESULT
+        results = float(convolution.channels) * convolution.height * convolution.width
+        return [channel_step(arguments, results * per_result, (self, memory, scratch)), *after]
 
 
-_ROWS_WORTH_SPLITTING = 8
-"""Output rows a thread from which on those that two threads both need cost little."""
-
-
-def row_parts(
-    groups: int, height: int, work_of_a_row: float, threads: int
-) -> list[tuple[int, int, int, int]]:
-    """(first group, behind the last, first row, behind the last) of each thread."""
-    work = work_of_a_row * height
-    if groups % threads == 0 or height < _ROWS_WORTH_SPLITTING * threads:
-        return [(*part, 0, height) for part in shares(groups, 1, work, threads)]
-    return [(0, groups, *part) for part in shares(height, 1, work, threads)]
+def channel_step(arguments: kernels.Depthwise, work: float, keeps: object) -> KernelStep:
+    """A step whose units are groups of channels, or where there are few of them rows."""
+    groups = -(-arguments.writer.channels // kernels.GROUP)
+    window = arguments.window
+    reach = (window.height - 1) * window.dilation_y + 1
+    multiple = _ROWS_OF_A_PART * -(-reach // window.stride_y)
+    arguments.by_rows = groups < _MANY_GROUPS and window.out_height >= 2 * multiple
+    units = window.out_height if arguments.by_rows else groups
+    return KernelStep(
+        kernels.kernel("depthwise"), arguments, units, work,
+        multiple=multiple if arguments.by_rows else 1, keeps=keeps,
+    )  # fmt: skip

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...elements import Element
 from ...memory import Memory, Strided
 from ...tasks import DenseWriter, Dpu, ElementwiseTask, Features
-from ..rearranging import in_order
-from ..steps import WORK_OF_A_RESULT, Plan, Step, call, shares, together
+from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
 from .targets import Target, overlaps, read_operands, stored_operands
 
 _LARGEST = {Element.INT8: 2.0**7, Element.INT16: 2.0**15, Element.INT32: 2.0**31}
 """Magnitudes of integers."""
+
+_MANY_GROUPS = 8
+"""Groups of channels that threads share, rather than pixels of all of them."""
 
 
 def plan_elementwise(task: ElementwiseTask) -> Plan | None:
@@ -50,31 +49,26 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
     return None if any(overlaps(read, written) for read in reads) else _Reduction(task, writer)
 
 
-def _parts(source: Features, threads: int) -> list[tuple[int, int, int, int]]:
-    """(first group, behind the last, first pixel, count) of each thread."""
-    groups, pixels = -(-source.channels // kernels.GROUP), source.height * source.width
-    work = float(source.channels) * pixels * WORK_OF_A_RESULT
-    if groups >= 2 * threads:
-        return [(*part, 0, pixels) for part in shares(groups, 1, work, threads)]
-    parts = shares(pixels, kernels.BLOCK, work, threads)
-    return [(0, groups, first, end - first) for first, end in parts]
-
-
 class _Elementwise(Plan):
     def __init__(self, source: Features, dpu: Dpu, target: Target) -> None:
         self._source, self._target = source, target
         self._dpu = DpuArguments(dpu, source.channels)
-        self.scratch_bytes = target.scratch_bytes
+        self.shared_bytes = target.shared_bytes
 
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
-        writer, after = self._target.bind(memory, scratch[0])
-        common = self._dpu.bind(memory), writer, features_of(self._source, memory)
-        function = kernels.function("anynpu_npu_general_process")
-        calls = [
-            call(function, *common, *part, keeps=(self, scratch))
-            for part in _parts(self._source, len(scratch))
-        ]
-        return in_order([together(calls), *after])
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
+        source = self._source
+        writer, after = self._target.bind(memory, scratch.shared)
+        groups, pixels = -(-source.channels // kernels.GROUP), source.height * source.width
+        by_groups = groups >= _MANY_GROUPS
+        arguments = kernels.Process(
+            self._dpu.bind(memory), writer, features_of(source, memory), by_groups
+        )
+        work = float(source.channels) * pixels * WORK_OF_A_RESULT
+        step = KernelStep(
+            kernels.kernel("process"), arguments, groups if by_groups else pixels, work,
+            multiple=1 if by_groups else kernels.BLOCK, keeps=(self, memory, scratch),
+        )  # fmt: skip
+        return [step, *after]
 
 
 class _Reduction(Plan):
@@ -83,16 +77,19 @@ class _Reduction(Plan):
         self._dpu = DpuArguments(task.dpu, task.source.channels)
         self._sign = 1 if task.dpu.reduction == "max" else -1
 
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
-        common = self._dpu.bind(memory), features_of(source, memory), self._sign
-        target = memory.pointer(self._writer.address)
+        arguments = kernels.Reduction(
+            self._dpu.bind(memory),
+            features_of(source, memory),
+            self._sign,
+            memory.pointer(self._writer.address),
+        )
         pixels = source.height * source.width
         work = float(source.channels) * pixels * WORK_OF_A_RESULT
-        function = kernels.function("anynpu_npu_general_reduce")
-        return together(
-            [
-                call(function, *common, first, end - first, target, keeps=self)
-                for first, end in shares(pixels, kernels.BLOCK, work, len(scratch))
-            ]
-        )
+        return [
+            KernelStep(
+                kernels.kernel("reduce"), arguments, pixels, work, multiple=kernels.BLOCK,
+                keeps=(self, memory),
+            )
+        ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""native/npu_general.c as functions: structures declared once, in the order of the C file."""
+"""native/npu_general.c as kernels: structures declared once, in the order of the C file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
+from ......native import steps
 from ......native.library import load
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
@@ -155,35 +156,74 @@ class Writer(ctypes.Structure):
     ]
 
 
+class Dense(ctypes.Structure):
+    """A convolution as rows times weights; `rows` where a step of their own gathers them."""
+
+    _fields_ = [
+        ("dpu", Dpu),
+        ("writer", Writer),
+        ("features", Features),
+        ("window", Window),
+        ("weights", Weights),
+        ("rows", _POINTER),
+        ("tile", _INTEGER),
+        ("depth", _INTEGER),
+        ("fused", _INTEGER),
+    ]
+
+
+class Depthwise(ctypes.Structure):
+    """A convolution channel by channel, or a pooling."""
+
+    _fields_ = [
+        ("dpu", Dpu),
+        ("writer", Writer),
+        ("features", Features),
+        ("window", Window),
+        ("weights", Weights),
+        ("method", _INTEGER),
+        ("fused", _INTEGER),
+        ("by_rows", _INTEGER),
+    ]
+
+
+class Process(ctypes.Structure):
+    """Features through the stages."""
+
+    _fields_ = [
+        ("dpu", Dpu),
+        ("writer", Writer),
+        ("features", Features),
+        ("by_groups", _INTEGER),
+    ]
+
+
+class Reduction(ctypes.Structure):
+    """The greatest channel of each pixel, or with the sign -1 the least."""
+
+    _fields_ = [
+        ("dpu", Dpu),
+        ("features", Features),
+        ("sign", _INTEGER),
+        ("target", _POINTER),
+    ]
+
+
 PRODUCTS, SUMS, GREATEST, LEAST = range(4)
 """What a depthwise convolution or a pooling does with what a window sees."""
-
-_PROTOTYPES: dict[str, tuple[Any, ...]] = {
-    "anynpu_npu_general_dense": (*(_POINTER,) * 5, *(_INTEGER,) * 7, _POINTER),
-    "anynpu_npu_general_depthwise": (*(_POINTER,) * 5, *(_INTEGER,) * 6, _POINTER),
-    "anynpu_npu_general_process": (*(_POINTER,) * 3, *(_INTEGER,) * 4),
-    "anynpu_npu_general_reduce": (*(_POINTER,) * 2, *(_INTEGER,) * 3, _POINTER),
-}
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernels, which let go of the GIL; None where they can't be built."""
+    """The kernels; None where they, or what runs them, can't be built."""
+    if not steps.is_available():
+        return None
     options = ("-O3", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno")
-    loaded = load("npu_general", options)
-    return None if loaded is None else declare(loaded)
+    return load("npu_general", options)
 
 
-def declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
-    """Give a build of the kernels its prototypes."""
-    for name, arguments in _PROTOTYPES.items():
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = None, arguments
-    return loaded
-
-
-def function(name: str) -> Any:
+def kernel(name: str) -> Any:
     """A kernel; callers have looked whether there is a library."""
     loaded = library()
     assert loaded is not None, "plans for kernels are only made where there are some"
-    return getattr(loaded, name)
+    return getattr(loaded, f"anynpu_npu_general_{name}")

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ......native.memory import address_of
 from ...elements import Element
 from ...memory import Memory
 from ...tasks import PoolingMethod, PoolingTask
 from ..bounds import FLOAT_SUMS
-from ..rearranging import in_order
-from ..steps import Plan, Step, call, together
+from ..steps import KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import features_of, is_known
-from .convolution import row_parts
+from .convolution import channel_step
 from .targets import Target
 
 _METHODS = {
@@ -43,7 +40,7 @@ def plan_pooling(task: PoolingTask) -> Plan | None:
     if not (target.is_known and is_known(source)):
         return None
     plan = _Pooling(task, target)
-    return plan if plan.scratch_bytes <= _MOST_BYTES else None
+    return plan if plan.own_bytes <= _MOST_BYTES else None
 
 
 def _average_is_exact(task: PoolingTask) -> bool:
@@ -66,8 +63,8 @@ class _Pooling(Plan):
     def __init__(self, task: PoolingTask, target: Target) -> None:
         self._task, self._target = task, target
         columns = (task.width - 1) * task.stride[1] + task.kernel[1]
-        self._own_bytes = task.kernel[0] * columns * kernels.GROUP * 4
-        self.scratch_bytes = self._own_bytes + target.scratch_bytes
+        self.own_bytes = task.kernel[0] * columns * kernels.GROUP * 4
+        self.shared_bytes = target.shared_bytes
         self._dpu = dpu = kernels.Dpu()
         dpu.element, dpu.factor = task.source.element.value, 1
         if task.method is PoolingMethod.AVERAGE and task.source.element.is_float:
@@ -76,24 +73,17 @@ class _Pooling(Plan):
         elif task.method is PoolingMethod.AVERAGE:
             dpu.average = _integer_factor(task)
 
-    def bind(self, memory: Memory, scratch: Sequence[NDArray[np.uint8]]) -> Step:
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         task, source = self._task, self._task.source
-        writer, after = self._target.bind(memory, scratch[0][self._own_bytes :])
+        writer, after = self._target.bind(memory, scratch.shared)
         window = kernels.Window(
             *task.kernel, *task.stride, 1, 1, *task.padding, 0, 0, task.height, task.width,
             task.padding_value,
         )  # fmt: skip
-        features = features_of(source, memory)
-        groups = -(-source.channels // kernels.GROUP)
-        work = source.channels * task.width * task.kernel[0] * task.kernel[1] * _WORK_OF_A_PLACE
-        function = kernels.function("anynpu_npu_general_depthwise")
-        calls = [
-            call(
-                function, self._dpu, writer, features, window, None, _METHODS[task.method], 0,
-                *part, address_of(own), keeps=(self, own),
-            )
-            for own, part in zip(
-                scratch, row_parts(groups, task.height, work, len(scratch)), strict=False
-            )
-        ]  # fmt: skip
-        return in_order([together(calls), *after])
+        arguments = kernels.Depthwise(
+            self._dpu, writer, features_of(source, memory), window, kernels.Weights(),
+            _METHODS[task.method], 0,
+        )  # fmt: skip
+        places = task.kernel[0] * task.kernel[1]
+        work = float(source.channels) * task.height * task.width * places * _WORK_OF_A_PLACE
+        return [channel_step(arguments, work, (self, memory, scratch)), *after]

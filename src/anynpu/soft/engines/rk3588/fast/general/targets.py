@@ -1,7 +1,7 @@
-"""Where results go: straight into memory, or through scratch space.
+"""Where results go: straight into memory, or through space that threads share.
 
 Channel blocks are written in place. Writers that rearrange atoms, and those that would overwrite
-what is still to be read, get all results at once from scratch space.
+what is still to be read, get all results at once from there.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ...layout import ATOM, feature_views, target_views
 from ...memory import Memory, Strided
 from ...tasks import BlockWriter, Dpu, Features, PhaseWriter, Writer
 from ...weights import StoredOperand
-from ..arguments import extents, in_place
+from ..places import extents, in_place
 from ..rearranging import write_atoms
-from ..steps import Step
+from ..steps import KernelStep
 from . import kernels
 
 
@@ -47,7 +47,7 @@ class Target:
         self._is_direct = isinstance(writer, BlockWriter | PhaseWriter) and not any(
             overlaps(read, view) for read in late for view in target_views(writer, self.atoms)
         )
-        self.scratch_bytes = 0 if self._is_direct else prod(self.atoms)
+        self.shared_bytes = 0 if self._is_direct else prod(self.atoms)
 
     @property
     def is_known(self) -> bool:
@@ -58,8 +58,8 @@ class Target:
         return in_place(read, self._writer) and read.lanes == self._lanes
 
     def bind(
-        self, memory: Memory, scratch: NDArray[np.uint8]
-    ) -> tuple[kernels.Writer, Sequence[Step]]:
+        self, memory: Memory, shared: NDArray[np.uint8]
+    ) -> tuple[kernels.Writer, Sequence[KernelStep]]:
         """The kernels' writer, and what is to be done when they have run."""
         channels, height, width = self._shape
         writer = self._writer
@@ -76,15 +76,15 @@ class Target:
         else:
             line = width * self._atom
             result = kernels.Writer(
-                address_of(scratch), line, self._atom, height * line, self.atoms[0], 0, width
+                address_of(shared), line, self._atom, height * line, self.atoms[0], 0, width
             )
         result.channels, result.lanes = channels, self._lanes
         if isinstance(writer, BlockWriter | PhaseWriter):
             result.padding = writer.padding & 0xFFFF
         if self._is_direct:
             return result, ()
-        atoms = scratch[: self.scratch_bytes].reshape(self.atoms)
-        return result, (write_atoms(atoms, writer, memory),)
+        atoms = shared[: self.shared_bytes].reshape(self.atoms)
+        return result, write_atoms(atoms, writer, memory)
 
 
 def overlaps(read: Features | Strided, written: Strided) -> bool:

@@ -1,0 +1,158 @@
+/* Steps of work, one after another, each shared by some threads.
+ *
+ * A step is a kernel with its arguments and a number of units; threads take a grain of units at a time
+ * until none is left, and nobody begins a step before all units of the one before are done. Threads are
+ * started for one run and never waited for once the work is done: where the other processors are busy,
+ * a run is as fast as its caller alone. Kernels don't call back.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { SPINS = 2000, MOST_THREADS = 16 };
+
+struct step {
+    void (*kernel)(const void *arguments, int64_t first, int64_t end, void *scratch);
+    const void *arguments;
+    int64_t units;
+    int64_t grain; /* units that a thread takes at a time */
+};
+
+/* How far one step is. */
+struct progress {
+    int64_t units;
+    int64_t grain;
+    atomic_int_fast64_t taken;
+    atomic_int_fast64_t done;
+};
+
+/* What threads share; the last one that leaves frees it. `steps` and `cancelled` are the caller's and
+ * only read by who has taken units, for which the caller waits. */
+struct run {
+    const struct step *steps;
+    const int32_t *cancelled;
+    void *scratch[MOST_THREADS];
+    int64_t count;
+    atomic_int_fast64_t members;
+    atomic_int_fast64_t joined;
+    struct progress progress[];
+};
+
+static void rest(int64_t spins) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+    if (spins > SPINS)
+        sched_yield();
+}
+
+/* Take units of a step until there are none, then wait for those that others have taken. */
+static void take_part(struct run *run, int64_t number, void *scratch) {
+    struct progress *at = &run->progress[number];
+    while (atomic_load(&at->taken) < at->units) {
+        const int64_t first = atomic_fetch_add(&at->taken, at->grain);
+        if (first >= at->units)
+            break;
+        const int64_t end = first + at->grain < at->units ? first + at->grain : at->units;
+        const struct step *step = run->steps + number;
+        if (!__atomic_load_n(run->cancelled, __ATOMIC_RELAXED))
+            step->kernel(step->arguments, first, end, scratch);
+        atomic_fetch_add(&at->done, end - first);
+    }
+    for (int64_t spins = 0; atomic_load(&at->done) < at->units; spins++)
+        rest(spins);
+}
+
+static void leave(struct run *run) {
+    if (atomic_fetch_sub(&run->members, 1) == 1)
+        free(run);
+}
+
+static void *help(void *argument) {
+    struct run *run = argument;
+    void *scratch = run->scratch[atomic_fetch_add(&run->joined, 1)];
+    for (int64_t number = 0; number < run->count; number++)
+        take_part(run, number, scratch);
+    leave(run);
+    return NULL;
+}
+
+/* Start a helper without signals, which are the caller's. */
+static void invite(struct run *run) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes))
+        return;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    atomic_fetch_add(&run->members, 1);
+    if (pthread_create(&thread, &attributes, help, run))
+        atomic_fetch_sub(&run->members, 1);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+static void run_alone(const struct step *steps, int64_t count, void *scratch, const int32_t *cancelled) {
+    for (const struct step *step = steps; step < steps + count; step++)
+        for (int64_t first = 0; first < step->units; first += step->grain) {
+            const int64_t end = first + step->grain < step->units ? first + step->grain : step->units;
+            if (!__atomic_load_n(cancelled, __ATOMIC_RELAXED))
+                step->kernel(step->arguments, first, end, scratch);
+        }
+}
+
+/* Runs that are under way in the process; a forked one has none. */
+static atomic_int_fast64_t running;
+
+static void forget_runs(void) {
+    atomic_store(&running, 0);
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forget_runs);
+}
+
+static void run_together(const struct step *steps, int64_t count, int64_t threads, void *const *scratch,
+                         const int32_t *cancelled) {
+    struct run *run = NULL;
+    if (threads > 1)
+        run = calloc(1, sizeof *run + (size_t)count * sizeof run->progress[0]);
+    if (!run) {
+        run_alone(steps, count, scratch[0], cancelled);
+        return;
+    }
+    run->steps = steps;
+    run->cancelled = cancelled;
+    run->count = count;
+    for (int64_t i = 0; i < threads; i++)
+        run->scratch[i] = scratch[i];
+    for (int64_t i = 0; i < count; i++) {
+        run->progress[i].units = steps[i].units;
+        run->progress[i].grain = steps[i].grain;
+    }
+    atomic_store(&run->members, 1);
+    atomic_store(&run->joined, 1);
+    for (int64_t i = 1; i < threads; i++)
+        invite(run);
+    for (int64_t i = 0; i < count; i++)
+        take_part(run, i, run->scratch[0]);
+    leave(run);
+}
+
+/* Run `count` steps on at most `threads` threads, of which the caller is one; `scratch` has a space for
+ * each. Runs at the same time share the threads that one would have. Grains are positive. Once `cancelled` isn't zero, what hasn't begun is left out. */
+EXPORT void anynpu_steps_run(const struct step *steps, int64_t count, int64_t threads,
+                             void *const *scratch, const int32_t *cancelled) {
+    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
+    const int64_t others = atomic_fetch_add(&running, 1);
+    run_together(steps, count, threads / (others + 1), scratch, cancelled);
+    atomic_fetch_sub(&running, 1);
+}

@@ -1,0 +1,63 @@
+"""A tensor in memory as the real numbers that it stands for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ....layouts import dequantize_affine, quantize_affine
+from ....tensor import Quantization
+from ...formats.rknn.model import Node, Tensor
+from .buffers import TensorBuffer, element_dtype
+
+
+def real_dtype(tensor: Tensor) -> np.dtype[Any]:
+    """What a tensor's values are when they are dequantised."""
+    dtype = element_dtype(tensor)
+    is_real = tensor.quantization is not None or dtype.kind == "f"
+    return np.dtype(np.float32) if is_real else dtype
+
+
+def as_real(values: NDArray[Any], quantization: Quantization | None) -> NDArray[Any]:
+    if quantization is not None:
+        return dequantize_affine(values, quantization.scale, quantization.zero_point)
+    return values.astype(np.float32) if values.dtype.kind == "f" else values
+
+
+class RealValues:
+    """A tensor in memory as real values, with the arrays that it takes to convert them."""
+
+    def __init__(self, memory: NDArray[np.uint8], tensor: Tensor) -> None:
+        self._buffer = TensorBuffer(memory, tensor)
+        self._quantization = tensor.quantization
+        self._real: NDArray[Any] = np.empty(tensor.shape, real_dtype(tensor))
+        self._held = self._real
+        if self._quantization is not None:
+            self._held = np.empty(tensor.shape, element_dtype(tensor))
+
+    def load(self) -> NDArray[Any]:
+        """The values, in an array that the next `load` overwrites."""
+        self._buffer.read(self._held)
+        q = self._quantization
+        if q is not None:
+            dequantize_affine(self._held, q.scale, q.zero_point, out=self._real)
+        return self._real
+
+    def store(self, node: Node, values: NDArray[Any]) -> None:
+        """Quantise values and put them into memory; `ModelError` where they are too many or few."""
+        tensor = self._buffer.tensor
+        if values.size != math.prod(tensor.shape):
+            raise ModelError(
+                f"CPU node {node.index} {node.name!r} gives the shape {values.shape} for "
+                f"{tensor.name!r} of {tensor.shape}"
+            )
+        values = values.reshape(tensor.shape)
+        q = self._quantization
+        if q is not None:
+            real = np.ascontiguousarray(values, np.float32)
+            values = quantize_affine(real, q.scale, q.zero_point, out=self._held)
+        self._buffer.write(values)

@@ -1,0 +1,36 @@
+"""Whether what a task writes lies where it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..layout import feature_views, target_views
+from ..memory import Strided
+from ..tasks import BlockWriter, Features, Writer
+
+
+def extents(views: Sequence[Strided]) -> list[tuple[int, int, int]]:
+    """(section, first byte, byte behind the last) of each view."""
+    return [(view.address.section, *view.extent) for view in views]
+
+
+def overlap(features: Features, writer: Writer, shape: tuple[int, int, int, int]) -> bool:
+    """Whether what is read and what is written for atoms of a shape share bytes."""
+    return any(
+        read[0] == written[0] and read[1] < written[2] and written[1] < read[2]
+        for read in extents(feature_views(features))
+        for written in extents(target_views(writer, shape))
+    )
+
+
+def in_place(features: Features, writer: Writer) -> bool:
+    """Whether each atom is written where it was read."""
+    return (
+        isinstance(writer, BlockWriter)
+        and features.odd is None
+        and writer.group >= features.surfaces
+        and (features.address, features.height, features.width)
+        == (writer.address, writer.height, writer.width)
+        and (features.line, features.surface, features.atom)
+        == (writer.line, writer.surface, writer.atom)
+    )

@@ -1,0 +1,260 @@
+"""The DPU's stages as the kernels' structures, and which short way leads through them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .....native.memory import address_of
+from ..elements import Element
+from ..memory import Memory
+from ..tasks import Dpu, Elementwise, Features, LookupTable, Operation, Output, Stage
+from ..weights import StoredOperand
+from . import kernels
+from .arguments import features_of
+from .bounds import Magnitude, exact_reach, offset_fits
+from .kernels import Follow
+from .results import Results, tabulate
+
+_OPERATIONS = {
+    Operation.ADD: 1,
+    Operation.SUBTRACT: 2,
+    Operation.MAX: 3,
+    Operation.MIN: 4,
+    Operation.MULTIPLY: 5,
+}
+_SHORT_WAYS = frozenset(
+    {
+        Follow.NOTHING,
+        Follow.SPLIT | Follow.LEAK,
+        Follow.LEAK,
+        Follow.SECOND,
+        Follow.ADDITION,
+        Follow.INDEX,
+        Follow.INDEX | Follow.SECOND,
+    }
+)
+_LANES = (8, 16)
+_NO_LIMITS = (-math.inf, math.inf)
+_FITS = 2.0**30
+_IDENTITY = Output(Element.INT32, 1, 0, 0, 1.0)
+
+
+def stage_arguments(dpu: Dpu, channels: int, lanes: int, largest: Magnitude) -> DpuArguments | None:
+    """The stages for inputs of a magnitude, a number or (C,).
+
+    None where the kernels don't know them, or they may not stay exact.
+    """
+    reach = exact_reach(dpu, largest) if is_supported(dpu, lanes) else None
+    return None if reach is None else DpuArguments(dpu, channels, lanes, reach, largest)
+
+
+class DpuArguments:
+    """The stages' parameters as arrays of doubles, shared by all contexts.
+
+    `largest` is the magnitude of what enters the stages, `reach` that of results before their
+    offset.
+    """
+
+    def __init__(
+        self, dpu: Dpu, channels: int, lanes: int, reach: float, largest: Magnitude
+    ) -> None:
+        self._reach, self._largest = reach, largest
+        self._arrays: list[NDArray[Any]] = []
+        self._padded = -(-channels // lanes) * lanes
+        self._operand: Features | None = None
+        self._results: Results | None = None
+        self._template = self._build(dpu)
+
+    def bind(self, memory: Memory) -> kernels.Dpu:
+        """The structure for one context's memory; this object outlives it."""
+        result = kernels.Dpu.from_buffer_copy(self._template)
+        if operand := self._operand:
+            result.operand = features_of(operand, memory)
+            if (operand.height, operand.width) == (1, 1):
+                # One pixel for all.
+                result.operand.line = result.operand.pixel = 0
+                result.operand.width = 1 << 62
+        return result
+
+    def _build(self, dpu: Dpu) -> kernels.Dpu:
+        result = kernels.Dpu()
+        for name, stage in (("bs", dpu.bs), ("bn", dpu.bn)):
+            if stage:
+                setattr(result, name, self._stage(stage))
+                setattr(result, f"has_{name}", 1)
+        result.lowest, result.highest = _NO_LIMITS
+        if dpu.elementwise:
+            self._elementwise(result, dpu.elementwise)
+        output = dpu.output
+        result.scale, result.offset = output.scale * 2.0**-output.shift, output.offset
+        self._simplify(result, dpu)
+        return result
+
+    def _simplify(self, result: kernels.Dpu, dpu: Dpu) -> None:
+        """Take a short way where most stages leave nothing to do."""
+        bs, bn = dpu.bs, dpu.bn
+        if not bs or bs.multiply_first or bs.multiply_negatives:
+            return
+        if bn and _is_only_a_relu(bn) and not bs.relu:
+            # BS can do it.
+            result.bs.lowest, result.bs.highest = _limits(bn)
+            result.has_bn, bn = 0, None
+        if not dpu.elementwise:
+            result.is_positive = (
+                bn is None
+                and result.bs.lowest == 0
+                and bs.shift_positive == bs.shift_negative
+                and 0 <= result.bs.highest * result.scale < _FITS
+            )
+        if (result.bs.lowest, result.bs.highest) == _NO_LIMITS:
+            self._follow(result, dpu, bs, bn)
+
+    def _follow(self, result: kernels.Dpu, dpu: Dpu, bs: Stage, bn: Stage | None) -> None:
+        """What comes after a bias and a factor, if the kernels have a short way for it."""
+        follow = Follow.NOTHING
+        if bs.shift_positive != bs.shift_negative:
+            follow |= Follow.SPLIT
+        if bn:
+            if not (_is_leaky(bn) or _is_linear(bn)):
+                return
+            follow |= Follow.LEAK if _is_leaky(bn) else Follow.SECOND
+        if stage := dpu.elementwise:
+            if stage.table and not result.operation:
+                follow |= Follow.INDEX
+            elif result.operation == _OPERATIONS[Operation.ADD] and not stage.table:
+                follow |= Follow.ADDITION
+            elif result.operation or result.has_limits or stage.table:
+                return
+        if follow not in _SHORT_WAYS:
+            return
+        if follow & Follow.INDEX:
+            result.is_linear = self._tabulate(result, dpu)
+        else:
+            result.is_linear = self._reach < _FITS
+        result.follow = follow
+
+    def _tabulate(self, result: kernels.Dpu, dpu: Dpu) -> bool:
+        """Give the results of all places of the table, if they are few."""
+        before = exact_reach(replace(dpu, elementwise=None, output=_IDENTITY), self._largest)
+        stage = dpu.elementwise
+        if before is None or before >= _FITS or stage is None or stage.table is None:
+            return False
+        found = tabulate(stage, stage.table, dpu.output)
+        if found is None:
+            return False
+        self._results = found
+        result.results = address_of(found.results)
+        result.first_result, result.count_results = found.first, found.results.size
+        return True
+
+    def _stage(self, stage: Stage) -> kernels.Stage:
+        add: Any = 0 if stage.add is None else stage.add
+        return kernels.Stage(
+            self._channels(-add if stage.subtracts else add),
+            self._channels(1 if stage.multiply is None else stage.multiply),
+            2.0**-stage.shift_positive,
+            2.0**-stage.shift_negative,
+            *_limits(stage),
+            stage.multiply_first,
+            stage.multiply_negatives,
+        )
+
+    def _channels(self, values: Any) -> int:
+        array = np.zeros(self._padded)
+        flat = np.asarray(values, np.float64).reshape(-1)
+        array[: flat.size if flat.size > 1 else None] = flat
+        self._arrays.append(array)
+        return address_of(array)
+
+    def _elementwise(self, result: kernels.Dpu, stage: Elementwise) -> None:
+        if stage.table:
+            result.table = self._table(stage.table)
+            result.has_table = 1
+        lowest, highest = _limits(stage)
+        if isinstance(stage.operand, Features) and stage.operation:
+            result.operation = _OPERATIONS[stage.operation]
+            self._operand = stage.operand
+            how = stage.conversion
+            result.operand_offset = how.offset if how else 0
+            result.operand_scale = how.scale * 2.0**-how.shift if how else 1
+            result.product = 2.0**-stage.product_shift
+        elif stage.operation is Operation.MAX:
+            # The ReLU and its limit come after it.
+            operand = stage.operand
+            lowest = max(lowest, 0.0 if isinstance(operand, Features) else float(operand or 0))
+            highest = max(highest, lowest)
+        result.lowest, result.highest = lowest, highest
+        result.has_limits = (lowest, highest) != _NO_LIMITS
+
+    def _table(self, table: LookupTable) -> kernels.Table:
+        self._arrays += [table.negative, table.positive]
+        return kernels.Table(
+            address_of(table.negative),
+            address_of(table.positive),
+            table.negative_start,
+            table.positive_start,
+            table.positive_end,
+            *(2.0**-step for step in table.steps),
+            *(slope * 2.0**-shift for slope, shift in zip(table.slopes, table.shifts, strict=True)),
+        )
+
+
+def _limits(stage: Stage | Elementwise) -> tuple[float, float]:
+    if not stage.relu:
+        return _NO_LIMITS
+    return 0.0, math.inf if stage.limit is None else stage.limit
+
+
+def _is_only_a_relu(stage: Stage) -> bool:
+    shifts = stage.shift_positive or stage.shift_negative
+    return stage.add is None and stage.multiply is None and not shifts
+
+
+def _is_leaky(stage: Stage) -> bool:
+    """Whether a second stage only multiplies negatives."""
+    shifts = stage.shift_positive or stage.shift_negative
+    return stage.multiply_negatives and stage.add is None and not shifts and not stage.relu
+
+
+def _is_linear(stage: Stage) -> bool:
+    """Whether a second stage only multiplies and adds, with one shift."""
+    return not (
+        stage.multiply_negatives
+        or stage.relu
+        or not stage.multiply_first
+        or stage.shift_positive != stage.shift_negative
+    )
+
+
+def is_supported(dpu: Dpu, lanes: int) -> bool:
+    """Whether the kernels know all of the stages."""
+    if dpu.is_float or dpu.reduction or dpu.output.element is not Element.INT8:
+        return False
+    if lanes not in _LANES or not offset_fits(dpu.output.offset):
+        return False
+    operands = [
+        value for stage in (dpu.bs, dpu.bn) if stage for value in (stage.add, stage.multiply)
+    ]
+    if any(isinstance(value, StoredOperand) for value in operands):
+        return False
+    return dpu.elementwise is None or _is_supported_elementwise(dpu.elementwise, lanes)
+
+
+def _is_supported_elementwise(stage: Elementwise, lanes: int) -> bool:
+    if stage.operation is None:
+        return True
+    operand = stage.operand
+    if not isinstance(operand, Features):
+        # Without a limit: a limit below the operand would come last.
+        return stage.operation is Operation.MAX and stage.limit is None
+    return (
+        stage.operation in _OPERATIONS
+        and operand.element is Element.INT8
+        and operand.lanes == lanes
+        and operand.shape != (1, 1, 1)
+    )
