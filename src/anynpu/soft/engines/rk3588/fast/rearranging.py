@@ -33,6 +33,9 @@ _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _WORK = {"copy": 40, "transpose": 500}
 """What a unit costs, in products of a dense convolution."""
 
+ATOM_WRITERS = BlockWriter | PhaseWriter | AtomTransposer | PixelTransposer | PackedWriter
+"""Writers that take atoms, and are known here."""
+
 
 class _Way(ctypes.Structure):
     """A way through memory, the last axis the fastest; strides are bytes."""
@@ -73,7 +76,9 @@ def library() -> ctypes.CDLL | None:
 def plan_rearrangement(task: CopyTask) -> Plan | None:
     """A plan for any writer, for atoms that aren't repeated."""
     source = task.source
-    if library() is None or source.odd is not None or task.repeats != (1, 1):
+    if library() is None or not isinstance(task.writer, ATOM_WRITERS):
+        return None
+    if source.odd is not None or task.repeats != (1, 1):
         return None
     if isinstance(task.writer, PixelTransposer) and source.atom != ATOM:
         return None

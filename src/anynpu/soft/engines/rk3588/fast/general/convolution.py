@@ -17,9 +17,10 @@ from ...elements import Element
 from ...layout import image_view
 from ...memory import Memory, Strided
 from ...reference.convolution import convert_input
-from ...tasks import Convolution, ConvolutionTask, DenseWriter, Features
+from ...tasks import Convolution, ConvolutionTask, Features
 from ...weights import StoredOperand, Weights, widen
 from ..bounds import FLOAT_SUMS, largest_input
+from ..rearranging import ATOM_WRITERS
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
@@ -60,7 +61,7 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     shape = convolution.channels, convolution.height, convolution.width
     if not _is_known(convolution) or not is_supported(task.dpu, shape):
         return None
-    if task.dpu.reduction or isinstance(task.writer, DenseWriter):
+    if task.dpu.reduction or not isinstance(task.writer, ATOM_WRITERS):
         return None
     if convolution.source.element.is_float != task.dpu.is_float:
         return None
@@ -193,7 +194,9 @@ class _Convolution(Plan):
     def __init__(self, task: ConvolutionTask, target: Target) -> None:
         convolution = self._convolution = task.convolution
         self._target = target
-        self._dpu = DpuArguments(task.dpu, convolution.channels)
+        self._dpu = DpuArguments(
+            task.dpu, (convolution.channels, convolution.height, convolution.width)
+        )
         self._groups = -(-convolution.channels // kernels.GROUP)
         self._is_fused = _has_exact_products(convolution)
         self._channels = _seen_channels(convolution)
@@ -293,7 +296,7 @@ def channel_step(arguments: kernels.Depthwise, work: float, keeps: object) -> Ke
     groups = -(-arguments.writer.channels // kernels.GROUP)
     window = arguments.window
     reach = (window.height - 1) * window.dilation_y + 1
-    multiple = _ROWS_OF_A_PART * -(-reach // window.stride_y)
+    multiple = _ROWS_OF_A_PART * -(-reach // max(window.stride_y, 1))
     arguments.by_rows = groups < _MANY_GROUPS and window.out_height >= 2 * multiple
     units = window.out_height if arguments.by_rows else groups
     return KernelStep(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...elements import Element
 from ...memory import Memory, Strided
 from ...tasks import DenseWriter, Dpu, ElementwiseTask, Features
+from ..rearranging import ATOM_WRITERS
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
@@ -30,7 +31,7 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
         return None
     if dpu.reduction:
         return _plan_reduction(task)
-    if isinstance(task.writer, DenseWriter):
+    if not isinstance(task.writer, ATOM_WRITERS):
         return None
     target = Target(
         task.writer, source.shape, dpu.output.element.size, stored_operands(dpu),
@@ -52,7 +53,7 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
 class _Elementwise(Plan):
     def __init__(self, source: Features, dpu: Dpu, target: Target) -> None:
         self._source, self._target = source, target
-        self._dpu = DpuArguments(dpu, source.channels)
+        self._dpu = DpuArguments(dpu, source.shape)
         self.shared_bytes = target.shared_bytes
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
@@ -74,7 +75,7 @@ class _Elementwise(Plan):
 class _Reduction(Plan):
     def __init__(self, task: ElementwiseTask, writer: DenseWriter) -> None:
         self._source, self._writer = task.source, writer
-        self._dpu = DpuArguments(task.dpu, task.source.channels)
+        self._dpu = DpuArguments(task.dpu, task.source.shape)
         self._sign = 1 if task.dpu.reduction == "max" else -1
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
