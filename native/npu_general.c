@@ -1419,6 +1419,8 @@ static void pack_channels(const struct weights *w, int64_t places, int64_t g, fl
         widen(w->base + (before + lane) * size, width * size, places, factors + c % GROUP, GROUP, n,
               w->element);
     }
+    for (int64_t i = 0; w->offsets && i < places * GROUP; i++)
+        factors[i] += w->offsets[g * GROUP + i % GROUP];
 }
 
 /* Depthwise products, or without weights a pooling. Units are output rows of all groups, or groups.
@@ -1442,6 +1444,7 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
                         (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1,
                         first * k->stride_y};
     float totals[BLOCK * GROUP];
+    double whole[BLOCK * GROUP];
     if (a->method == PRODUCTS)
         pack_channels(&a->weights, places, g, scratch);
     for (int64_t oy = first; oy < end; oy++) {
@@ -1456,7 +1459,13 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
             else
 #endif
                 see(&ring, k, scratch, oy, ox * k->stride_x, n, totals, a->method);
-            finish(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, totals);
+            if (!a->dpu.is_integer) {
+                finish(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, totals);
+                continue;
+            }
+            for (int64_t i = 0; i < n * GROUP; i++)
+                whole[i] = totals[i];
+            finish_integers(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, whole);
         }
     }
 }
