@@ -165,7 +165,7 @@ def elementwise_stages(
         own = draw(
             st.sampled_from([shape, (channels, 1, 1), (1, height, width), (1, 1, width), (1, 1, 1)])
         )
-        element = draw(FLOATS) if is_float else Element.INT8
+        element = draw(FLOATS if is_float else INTEGERS)
         operand = draw(features_of(own, element, OPERAND))
         if source and source.element is element and draw(st.booleans()):
             operand = source
