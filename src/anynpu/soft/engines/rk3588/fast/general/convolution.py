@@ -38,9 +38,6 @@ _MANY_GROUPS = 8
 _ROWS_OF_A_PART = 4
 """How often as many rows as both of two neighbours read are computed by one of them."""
 
-_MOST_BYTES = 1 << 26
-"""Scratch space that a task may ask for."""
-
 _SKEW = 16
 """Floats between rows: a kernel may write so many behind a row, and rows of 4096 bytes would share
 sets of the cache."""
@@ -73,8 +70,7 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     if not target.is_known:
         return None
     kind = _Depthwise if convolution.weights.layout.is_depthwise else _Dense
-    plan = kind(task, target)
-    return plan if max(plan.own_bytes, plan.shared_bytes) <= _MOST_BYTES else None
+    return kind(task, target)
 
 
 def _is_known(convolution: Convolution) -> bool:
