@@ -21,8 +21,10 @@ from anynpu.soft.engines.rk3588.memory import INTERNAL
 from anynpu.soft.engines.rk3588.tasks import (
     ConvolutionTask,
     DenseWriter,
+    Elementwise,
     ElementwiseTask,
     Features,
+    Operation,
     PoolingMethod,
     PoolingTask,
     Task,
@@ -185,4 +187,22 @@ def test_large_tasks_are_shared_between_threads() -> None:
     compare(
         ElementwiseTask(0, 0, source, dpu(is_float=True), block_writer(30, 20)),
         Element.FLOAT16, "normal", 3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("channels", [8, 40])
+def test_an_operand_for_all_channels_in_the_place_of_the_first_results(channels: int) -> None:
+    """It is read for the last ones too, after the first have been written."""
+    shape = channels, 4, 6
+    operand = features((1, 4, 6), Element.FLOAT16, TARGET)
+    added = Elementwise(None, Operation.ADD, operand, None, 0, False, None)
+    source = features(shape, Element.FLOAT16)
+    stages = dpu(is_float=True, elementwise=added)
+    task = ElementwiseTask(0, 0, source, stages, block_writer(4, 6))
+    compare(task, Element.FLOAT16, "normal", 1)
+    # The same behind a convolution.
+    weights = dense_weights(np.ones((channels, channels, 1, 1), np.float16), Element.FLOAT16)
+    compare(
+        ConvolutionTask(0, 0, convolution(source, weights, 4, 6), stages, block_writer(4, 6)),
+        Element.FLOAT16, "normal", 2,
     )  # fmt: skip

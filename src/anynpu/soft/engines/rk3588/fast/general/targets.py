@@ -55,7 +55,9 @@ class Target:
         return self._lanes > 0 and kernels.GROUP % self._lanes == 0
 
     def _is_in_place(self, read: Features) -> bool:
-        return in_place(read, self._writer) and read.lanes == self._lanes
+        # What is one for all channels is read again after the first of them have been written.
+        is_whole = read.channels == self._shape[0] and read.lanes == self._lanes
+        return is_whole and in_place(read, self._writer)
 
     def bind(
         self, memory: Memory, shared: NDArray[np.uint8]
