@@ -29,6 +29,7 @@ from .slots import Slots
 
 _TASK = struct.Struct("<8IQ")
 _COMMAND_BYTES = 8
+_RK3576_LISTS = 3
 _LONGEST_SHAPE = 4096
 _MOST_ELEMENTS = 1 << 40
 
@@ -185,13 +186,21 @@ def _read_relocations(table: TableReader, slot: int, commands: memoryview) -> di
 
 
 def _task_bounds(bounds: Sequence[int], tasks: int, where: int) -> tuple[int, int, int]:
-    """Where the lists for one, two and three cores end."""
-    one, two = (bounds[3], bounds[4]) if len(bounds) > 4 and bounds[3] else (tasks, tasks)
-    if not 0 <= one <= two <= tasks:
+    """Where the lists for one, two and three cores end.
+
+    RK3588 has the ends behind three zeros. RK3576 has the starts of the lists for its first core,
+    for its second core and for both; only the first is kept.
+    """
+    if len(bounds) == _RK3576_LISTS:
+        one = two = three = bounds[1] or tasks
+    else:
+        one, two = (bounds[3], bounds[4]) if len(bounds) > 4 and bounds[3] else (tasks, tasks)
+        three = tasks
+    if not 0 <= one <= two <= three <= tasks:
         raise ModelError(
             f"damaged .rknn file: offset {where}: lists of {one} and {two} in {tasks} tasks"
         )
-    return one, two, tasks
+    return one, two, three
 
 
 def _whole(

@@ -165,6 +165,6 @@ def _weights(
         kernel_group,
         channel_group,
         is_depthwise,
-        is_depthwise and context.generation.has_weight_zero_points,
+        is_depthwise and context.generation.has_weight_zero_points(task),
     )
     return context.weights(task.address(CnaWeightAddress), layout)

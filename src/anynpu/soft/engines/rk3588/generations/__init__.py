@@ -6,11 +6,13 @@ from ....formats.rknn.model import Generation as FileGeneration
 from .base import Generation
 from .lite import Lite
 from .micro import Micro
+from .rk3576 import Rk3576
 
 GENERATIONS: dict[FileGeneration, Generation] = {
     FileGeneration.V2: Generation(),
     FileGeneration.LITE: Lite(),
     FileGeneration.MICRO: Micro(),
+    FileGeneration.F2: Rk3576(),
 }
 
 __all__ = ["GENERATIONS", "Generation"]

@@ -5,8 +5,10 @@ A generation turns its registers into RK3588's notation; decoding is written onc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from .....errors import ModelError
 from ..elements import Element
@@ -21,9 +23,13 @@ from ..registers.cna import (
     CnaDma1,
     CnaDma2,
 )
-from ..registers.fields import Register
+from ..registers.dpu import DpuBnAlu, DpuBnMul, DpuDataFormat
+from ..registers.fields import NAMES, Register, sign_extend
 from ..tasks import InputConversion
-from ..view import TaskRegisters
+from ..view import TaskRegisters, half
+
+Constants = Callable[[int, int], bytes]
+"""What an address register points to, in the file's constants: a number of bytes."""
 
 _CONVERSIONS = (CnaConvert1, CnaConvert2, CnaConvert3, CnaConvert4)
 
@@ -38,7 +44,7 @@ class Groups:
 
 
 class Generation:
-    """RK3588, and RK3576 as far as its files decode."""
+    """RK3588."""
 
     atom = 16
     """Bytes of a pixel in one channel block."""
@@ -50,9 +56,6 @@ class Generation:
     """Channels whose biases, offsets and factors lie together."""
 
     groups = Groups(kernels={1: 32, 2: 16}, channels={1: 32, 2: 32}, depthwise={1: 64, 2: 32})
-
-    has_weight_zero_points = False
-    """Whether depthwise weights are pairs of weight and zero point."""
 
     valid_channels_in_last_group = True
     """Whether the count of valid channels is that of the last 64 channels, or of all."""
@@ -79,9 +82,29 @@ class Generation:
     own_inert: frozenset[int] = frozenset()
     """Registers that only this generation has, without an effect on results."""
 
-    def translate(self, state: TaskState) -> dict[int, int]:
+    moved_addresses: Mapping[int, int] = {}
+    """Address registers that have another number than RK3588's, and that one."""
+
+    @property
+    def known(self) -> Collection[int]:
+        """The registers that a task may write and that matter."""
+        return {*NAMES, *self.own}
+
+    def located(self, state: TaskState) -> TaskState:
+        """The task with its addresses at RK3588's registers."""
+        moved = self.moved_addresses
+        if not moved:
+            return state
+        relocations = {moved.get(at, at): found for at, found in state.relocations.items()}
+        return replace(state, relocations=relocations)
+
+    def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         """A task's registers in RK3588's notation."""
         return state.words
+
+    def has_weight_zero_points(self, task: TaskRegisters) -> bool:
+        """Whether depthwise weights are pairs of weight and zero point."""
+        return False
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         """Bytes between rows, and between surfaces, of a convolution's input."""
@@ -118,3 +141,23 @@ def unknown(register: type[Register], value: int) -> ModelError:
     return ModelError(
         f"register {register.title} ({register.number:#06x}) = {value:#x} is not known"
     )
+
+
+def unknown_number(number: int, value: int) -> ModelError:
+    """The same for a register of a generation's own."""
+    return ModelError(f"register {number:#06x} = {value:#x} is not known")
+
+
+def multiplied_addend(words: Mapping[int, int]) -> int:
+    """What BN adds after multiplying where a generation adds first: (x + a) * m = x * m + a * m."""
+    operand = words.get(DpuBnAlu.number, 0)
+    factor = words.get(DpuBnMul.number, 0)
+    formats = words.get(DpuDataFormat.number, 0)
+    if DpuDataFormat.PROC_PRECISION.of(formats) == Element.FLOAT16.value:
+        addend = np.uint32(operand).view(np.float32)
+        product = addend * np.float32(half(DpuBnMul.MUL_OPERAND.of(factor)))
+        return int(np.float32(product).view(np.uint32))
+    whole = sign_extend(operand, 32) * DpuBnMul.MUL_OPERAND.signed(factor)
+    if sign_extend(whole, 32) != whole:
+        raise ModelError(f"{DpuBnAlu.title}: {whole} doesn't fit into 32 bits")
+    return whole & 0xFFFFFFFF

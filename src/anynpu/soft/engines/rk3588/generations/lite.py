@@ -33,7 +33,7 @@ from ..registers.rdma import (
     RdmaHeight,
 )
 from ..view import TaskRegisters
-from .base import Generation, Groups, unknown
+from .base import Constants, Generation, Groups, unknown
 
 _CORE_MISC, _CORE_SIZE0, _CORE_SIZE1, _CORE_CLIP = 0x300C, 0x3010, 0x3014, 0x3018
 """The CORE block's registers lie four bytes lower."""
@@ -80,7 +80,7 @@ class Lite(Generation):
     valid_channels_in_last_group = False
     writes_surface_groups = False
 
-    def translate(self, state: TaskState) -> dict[int, int]:
+    def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         words = dict(state.words)
         if CnaConv1.number in words:
             _translate_convolution(words)

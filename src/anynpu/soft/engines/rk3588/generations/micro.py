@@ -22,7 +22,7 @@ from ..registers.dpu import DpuDataFormat
 from ..registers.fields import bits, sign_extend
 from ..tasks import InputConversion
 from ..view import TaskRegisters
-from .base import Generation, Groups
+from .base import Constants, Generation, Groups
 from .micro_convolution import translate_bare_convolution, translate_convolution
 from .micro_stages import (
     BN_CLAMP,
@@ -65,12 +65,11 @@ class Micro(Generation):
     )
     operand_group = 4
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
-    has_weight_zero_points = True
     wide_transposer = 16
     has_scalar_operands = True
     works_without_core = True
 
-    def translate(self, state: TaskState) -> dict[int, int]:
+    def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         words = dict(state.words)
         if CnaConv1.number in words:
             translate_convolution(words)
@@ -83,6 +82,9 @@ class Micro(Generation):
             translate_elementwise(words)
             translate_writer(words)
         return words
+
+    def has_weight_zero_points(self, task: TaskRegisters) -> bool:
+        return True
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         return task[CnaDma1.LINE_STRIDE] * 4, task[CnaDma2.SURF_STRIDE] * self.atom

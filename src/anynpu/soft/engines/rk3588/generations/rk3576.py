@@ -1,0 +1,70 @@
+"""RK3576 ("RKNPU f2").
+
+The same pipeline as RK3588's with other register numbers. Scalar operands of the arithmetic stages
+come from memory: each stage has a small tensor of them besides the per-channel operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ..machine import TaskState
+from ..registers.cna import CnaConvert0, CnaFeatureAddress, CnaWeightSize0, CnaWeightSize1
+from ..registers.dpu import DpuDestination
+from ..tasks import InputConversion
+from ..view import TaskRegisters
+from .base import Constants, Generation, unknown_number
+from .rk3576_convolution import CONVOLUTION_INERT, CONVOLUTION_REGISTERS, translate_convolution
+from .rk3576_pooling import POOLING_INERT, POOLING_REGISTERS, translate_pooling
+from .rk3576_stages import STAGES_REGISTERS, STAGES_ZERO, translate_stages
+from .rk3576_table import TABLE_INERT, TABLE_REGISTERS, translate_table
+from .rk3576_writer import WRITER_INERT, WRITER_REGISTERS, translate_writer
+
+_CNA, _DPU, _PPU = 1 << 0, 1 << 3, 1 << 5
+
+
+class Rk3576(Generation):
+    """RK3576."""
+
+    own = (
+        CONVOLUTION_REGISTERS
+        | STAGES_REGISTERS
+        | STAGES_ZERO
+        | WRITER_REGISTERS
+        | TABLE_REGISTERS
+        | POOLING_REGISTERS
+    )
+    own_inert = CONVOLUTION_INERT | WRITER_INERT | TABLE_INERT | POOLING_INERT
+    moved_addresses: Mapping[int, int] = {
+        0x1088: CnaFeatureAddress.number,
+        0x4018: DpuDestination.number,
+    }
+
+    @property
+    def known(self) -> Collection[int]:
+        return self.own
+
+    def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
+        words = state.words
+        for number in STAGES_ZERO & words.keys():
+            if words[number]:
+                raise unknown_number(number, words[number])
+        translated: dict[int, int] = {}
+        if state.enable_mask & _CNA:
+            translate_convolution(words, translated)
+        if state.enable_mask & _DPU:
+            translate_stages(words, translated, state.enable_mask, constants)
+            translate_table(words, translated)
+            translate_writer(words, translated)
+        if state.enable_mask & _PPU:
+            translate_pooling(words, translated)
+        return translated
+
+    def has_weight_zero_points(self, task: TaskRegisters) -> bool:
+        return task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL] == 2 * task[CnaWeightSize0.WEIGHT_BYTES]
+
+    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
+        # Unsigned data are pictures as bytes, which come here quantised.
+        if task[CnaConvert0.DATA_SIGN]:
+            raise task.error(CnaConvert0, "the conversion is not known")
+        return None
