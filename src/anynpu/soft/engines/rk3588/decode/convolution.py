@@ -165,6 +165,7 @@ def _weights(
         kernel_group,
         channel_group,
         is_depthwise,
-        is_depthwise and context.generation.has_weight_zero_points(task),
+        context.generation.weights_with_zero_points(task) if is_depthwise else 0,
+        0 if is_depthwise else context.generation.weight_row_bytes(task),
     )
     return context.weights(task.address(CnaWeightAddress), layout)

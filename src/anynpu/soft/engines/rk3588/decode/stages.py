@@ -253,7 +253,8 @@ def _output(task: TaskRegisters, is_float: bool) -> Output:
         if element.is_float:
             raise task.error(DpuDataFormat.OUT_PRECISION, "integers are not known to become it")
         return Output(element, scale, shift, offset, 1.0)
-    factor = 2.0 ** -task.signed(DpuOutShift.MINUS_EXP) * _chained_factor(task)
+    exponent = task.signed(DpuOutShift.MINUS_EXP) + shift
+    factor = scale * 2.0**-exponent * _chained_factor(task)
     raw = Element(task[DpuDataFormat.IN_PRECISION]) is Element.INT16
     if element is Element.INT16 and raw:
         # "Raw 16 bits" in and out, around arithmetic in float16.

@@ -102,9 +102,13 @@ class Generation:
         """A task's registers in RK3588's notation."""
         return state.words
 
-    def has_weight_zero_points(self, task: TaskRegisters) -> bool:
-        """Whether depthwise weights are pairs of weight and zero point."""
-        return False
+    def weight_row_bytes(self, task: TaskRegisters) -> int:
+        """Bytes of a row of a dense kernel where its pixels lie side by side, else 0."""
+        return 0
+
+    def weights_with_zero_points(self, task: TaskRegisters) -> int:
+        """How many depthwise weights their zero points follow; 0 where they have none."""
+        return 0
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         """Bytes between rows, and between surfaces, of a convolution's input."""

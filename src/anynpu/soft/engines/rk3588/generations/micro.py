@@ -83,8 +83,8 @@ class Micro(Generation):
             translate_writer(words)
         return words
 
-    def has_weight_zero_points(self, task: TaskRegisters) -> bool:
-        return True
+    def weights_with_zero_points(self, task: TaskRegisters) -> int:
+        return 1
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         return task[CnaDma1.LINE_STRIDE] * 4, task[CnaDma2.SURF_STRIDE] * self.atom

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ..machine import TaskState
-from ..registers.cna import CnaConvert0, CnaFeatureAddress, CnaWeightSize0, CnaWeightSize1
+from ..registers.cna import CnaConvert0, CnaFeatureAddress, CnaWeightSize0, CnaWeightSize1, CnaWeightSize2
 from ..registers.dpu import DpuDestination
 from ..tasks import InputConversion
 from ..view import TaskRegisters
@@ -60,8 +60,18 @@ class Rk3576(Generation):
             translate_pooling(words, translated)
         return translated
 
-    def has_weight_zero_points(self, task: TaskRegisters) -> bool:
-        return task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL] == 2 * task[CnaWeightSize0.WEIGHT_BYTES]
+    def weight_row_bytes(self, task: TaskRegisters) -> int:
+        stored = task[CnaWeightSize0.WEIGHT_BYTES]
+        if stored == task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL]:
+            return 0
+        height = task[CnaWeightSize2.WEIGHT_HEIGHT]
+        if not height or stored % height:
+            raise task.error(CnaWeightSize0, f"not whole rows of {height}")
+        return stored // height
+
+    def weights_with_zero_points(self, task: TaskRegisters) -> int:
+        weights = task[CnaWeightSize0.WEIGHT_BYTES]
+        return 2 if task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL] == 2 * weights else 0
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         # Unsigned data are pictures as bytes, which come here quantised.

@@ -90,11 +90,13 @@ _FLOAT = bits(21)
 _KNOWN_MODE = (
     _DEPTHWISE.put(1)
     | _PICTURE.put(1)
+    | _ROWS.put(1)
     | _TYPES
     | _FLOAT.put(1)
     | CnaConv1.GROUP_LINE_OFF.put(1)
 )
 _KERNEL_COUNT, _KERNEL_HEIGHT, _KERNEL_WIDTH = bits(0, 13), bits(16, 20), bits(24, 28)
+_PICTURE_CHANNELS = 4
 _HEIGHT, _WIDTH = bits(0, 15), bits(16, 31)
 _TOP, _LEFT = bits(0, 7), bits(8, 15)
 _CORE_KIND = bits(0, 3)
@@ -166,6 +168,10 @@ def _translate_sizes(mode: int, words: Mapping[int, int], translated: dict[int, 
     translated[CnaWeightSize1.number] = (
         words.get(_WEIGHT_BYTES, 0) if depthwise else bytes_of_kernel
     )
+    if _ROWS.of(mode):
+        # The kernel as if it weren't packed; what it takes in memory is the other register's.
+        area = (_KERNEL_HEIGHT.of(kernels) + 1) * (_KERNEL_WIDTH.of(kernels) + 1)
+        translated[CnaWeightSize1.number] = area * _PICTURE_CHANNELS
     translated[CnaWeightSize2.number] = (
         CnaWeightSize2.WEIGHT_KERNELS.put(1 if depthwise else _KERNEL_COUNT.of(kernels) + 1)
         | CnaWeightSize2.WEIGHT_HEIGHT.put(_KERNEL_HEIGHT.of(kernels) + 1)

@@ -49,8 +49,7 @@ from .rk3576_operands import ADDS, KNOWN_USE, MULTIPLIES, OFFSETS_WEIGHTS, Opera
 _BS, _BS_MODE, _BS_CLAMPS = 0x4038, 0x4044, ((0x4048, 0x404C), (0x4058, 0x405C))
 _OFFSET_MODE = 0x4050
 _BN, _BN_CLAMPS = 0x4060, ((0x406C, 0x4070), (0x4074, 0x4078))
-_EW, _EW_OFFSET, _EW_SCALE, _EW_CLAMP = 0x407C, 0x4080, 0x4084, (0x4088, 0x408C)
-_LAST_CLAMP = (0x40A4, 0x40A8)
+_EW, _EW_OFFSET, _EW_SCALE, _EW_CLAMPS = 0x407C, 0x4080, 0x4084, ((0x4088, 0x408C), (0x40A4, 0x40A8))
 _OUT_OFFSET, _OUT_SCALE, _OUT_SHIFT = 0x40AC, 0x40B0, 0x40B4
 _BS_USE, _BS_NUMBERS, _BN_USE, _BN_NUMBERS = 0x501C, 0x5024, 0x5028, 0x5030
 _EW_MODE, _FEATURE_MODE = 0x5034, 0x5044
@@ -81,9 +80,7 @@ STAGES_REGISTERS = frozenset(
         _EW,
         _EW_OFFSET,
         _EW_SCALE,
-        *_EW_CLAMP,
-        *_LAST_CLAMP,
-        *(number for clamp in (*_BS_CLAMPS, *_BN_CLAMPS) for number in clamp),
+        *(number for clamp in (*_BS_CLAMPS, *_BN_CLAMPS, *_EW_CLAMPS) for number in clamp),
         _OUT_OFFSET,
         _OUT_SCALE,
         _OUT_SHIFT,
@@ -135,6 +132,7 @@ _FEATURE_BITS = ~(bits(1, 4).put(15) | bits(11, 14).put(15) | bits(30).put(1))
 _OPERAND_BITS = RdmaEw.DISABLE.put(1) | RdmaEw.DATA_SIZE.put(3) | RdmaEw.DATA_MODE.put(3)
 _OPERAND_INERT = bits(6).put(1) | bits(28).put(1)
 _UNLIMITED = _LOWEST, _HIGHEST = 1 << 31, (1 << 31) - 1
+_POSITIVE = 0, _HIGHEST
 
 
 def translate_stages(
@@ -310,12 +308,10 @@ def _range(words: Mapping[int, int], clamp: tuple[int, int]) -> tuple[int, int]:
 def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int]) -> None:
     """The table, or an operation with an operand from memory."""
     config = words.get(_EW, 0)
-    for clamp in (_EW_CLAMP, _LAST_CLAMP):
-        if _range(words, clamp) not in (_UNLIMITED, (0, _HIGHEST)):
-            raise unknown_number(clamp[0], words.get(clamp[0], _LOWEST))
-    if _range(words, _LAST_CLAMP) != _UNLIMITED:
-        raise unknown_number(_LAST_CLAMP[0], words.get(_LAST_CLAMP[0], _LOWEST))
-    unlimited = DpuEw.RELU_BYPASS.put(_range(words, _EW_CLAMP) == _UNLIMITED)
+    ranges = {_range(words, clamp) for clamp in _EW_CLAMPS}
+    if not ranges <= {_UNLIMITED, _POSITIVE}:
+        raise unknown_number(_EW_CLAMPS[0][0], words.get(_EW_CLAMPS[0][0], _LOWEST))
+    unlimited = DpuEw.RELU_BYPASS.put(_POSITIVE not in ranges)
     from_memory = DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
     converts = _EW_CONVERTS.of(config)
     operation = _EW_OPERATIONS.get(config & ~_EW_CONVERTS.put(1))
