@@ -7,14 +7,27 @@ come from memory: each stage has a small tensor of them besides the per-channel 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ..machine import TaskState
-from ..registers.cna import CnaConvert0, CnaFeatureAddress, CnaWeightSize0, CnaWeightSize1, CnaWeightSize2
+from ..registers.cna import (
+    CnaConvert0,
+    CnaFeatureAddress,
+    CnaWeightSize0,
+    CnaWeightSize1,
+    CnaWeightSize2,
+)
 from ..registers.dpu import DpuDestination
 from ..tasks import InputConversion
 from ..view import TaskRegisters
 from .base import Constants, Generation, unknown_number
-from .rk3576_convolution import CONVOLUTION_INERT, CONVOLUTION_REGISTERS, translate_convolution
+from .rk3576_convolution import (
+    CONVOLUTION_INERT,
+    CONVOLUTION_REGISTERS,
+    FEATURES,
+    kept_bytes,
+    translate_convolution,
+)
 from .rk3576_pooling import POOLING_INERT, POOLING_REGISTERS, translate_pooling
 from .rk3576_stages import STAGES_REGISTERS, STAGES_ZERO, translate_stages
 from .rk3576_table import TABLE_INERT, TABLE_REGISTERS, translate_table
@@ -36,13 +49,22 @@ class Rk3576(Generation):
     )
     own_inert = CONVOLUTION_INERT | WRITER_INERT | TABLE_INERT | POOLING_INERT
     moved_addresses: Mapping[int, int] = {
-        0x1088: CnaFeatureAddress.number,
+        FEATURES: CnaFeatureAddress.number,
         0x4018: DpuDestination.number,
     }
 
     @property
     def known(self) -> Collection[int]:
         return self.own
+
+    def located(self, state: TaskState) -> TaskState:
+        # Rows that the task before has fetched stay in the buffer; here all are read from memory.
+        at_own = dict(state.relocations)
+        features = at_own.get(FEATURES)
+        if features is not None and state.enable_mask & _CNA:
+            kept = kept_bytes(state.words)
+            at_own[FEATURES] = replace(features, addend=features.addend - kept)
+        return super().located(replace(state, relocations=at_own))
 
     def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         words = state.words

@@ -27,8 +27,9 @@ _MODE, _STRIDES = 0x100C, 0x1014
 _WEIGHT_BYTES, _KERNEL_BYTES, _KERNELS = 0x101C, 0x1020, 0x1024
 _INPUT_SIZE, _INPUT_CHANNELS = 0x102C, 0x107C
 _CONVERSION = 0x1048
+_BUFFER, _FETCHED = 0x1018, 0x1078
 _WEIGHT_OFFSET, _PADDING, _PADDING_VALUE = 0x1074, 0x1080, 0x1084
-_FEATURES, _LINE, _SURFACE, _WEIGHTS = 0x1088, 0x1090, 0x1094, 0x1110
+FEATURES, _LINE, _SURFACE, _WEIGHTS = 0x1088, 0x1090, 0x1094, 0x1110
 _CORE_MODE, _CORE_SIZE, _CORE_CHANNELS, _CORE_CLIP = 0x3018, 0x301C, 0x3020, 0x3024
 
 CONVOLUTION_REGISTERS = frozenset(
@@ -41,10 +42,12 @@ CONVOLUTION_REGISTERS = frozenset(
         _INPUT_SIZE,
         _INPUT_CHANNELS,
         _CONVERSION,
+        _BUFFER,
+        _FETCHED,
         _WEIGHT_OFFSET,
         _PADDING,
         _PADDING_VALUE,
-        _FEATURES,
+        FEATURES,
         _LINE,
         _SURFACE,
         _WEIGHTS,
@@ -58,7 +61,6 @@ CONVOLUTION_INERT = frozenset(
     {
         0x1008,
         0x1010,  # lines that are fetched before work begins
-        0x1018,
         0x1028,
         0x1030,  # the output's width, as the CORE has it
         0x1034,  # the output's area
@@ -71,7 +73,6 @@ CONVOLUTION_INERT = frozenset(
         0x1068,
         0x106C,
         0x1070,  # the padding value of pictures once more
-        0x1078,
         0x108C,
         0x1098,  # the area that is fetched
         0x109C,
@@ -98,6 +99,7 @@ _KNOWN_MODE = (
 _KERNEL_COUNT, _KERNEL_HEIGHT, _KERNEL_WIDTH = bits(0, 13), bits(16, 20), bits(24, 28)
 _PICTURE_CHANNELS = 4
 _HEIGHT, _WIDTH = bits(0, 15), bits(16, 31)
+_KEEPS_ROWS, _FETCHED_ROWS = bits(31), bits(0, 15)
 _TOP, _LEFT = bits(0, 7), bits(8, 15)
 _CORE_KIND = bits(0, 3)
 _CORE_KNOWN = {1: 0, 0xA: 1, 0: 0}
@@ -112,6 +114,17 @@ def translate_convolution(words: Mapping[int, int], translated: dict[int, int]) 
     _translate_mode(mode, words, translated)
     _translate_sizes(mode, words, translated)
     _translate_core(words, translated)
+
+
+def kept_bytes(words: Mapping[int, int]) -> int:
+    """How many bytes before the features' address the first row is that the task works on."""
+    kept = _HEIGHT.of(words.get(_INPUT_SIZE, 0)) - _FETCHED_ROWS.of(words.get(_FETCHED, 0))
+    if not kept:
+        return 0
+    mode = words.get(_MODE, 0)
+    if kept < 0 or not _KEEPS_ROWS.of(words.get(_BUFFER, 0)) or CnaConv1.ARGB_IN.of(mode):
+        raise unknown_number(_FETCHED, words.get(_FETCHED, 0))
+    return kept * words.get(_LINE, 0) * (16 if CnaConv1.GROUP_LINE_OFF.of(mode) else 4)
 
 
 def _translate_mode(mode: int, words: Mapping[int, int], translated: dict[int, int]) -> None:

@@ -49,7 +49,8 @@ from .rk3576_operands import ADDS, KNOWN_USE, MULTIPLIES, OFFSETS_WEIGHTS, Opera
 _BS, _BS_MODE, _BS_CLAMPS = 0x4038, 0x4044, ((0x4048, 0x404C), (0x4058, 0x405C))
 _OFFSET_MODE = 0x4050
 _BN, _BN_CLAMPS = 0x4060, ((0x406C, 0x4070), (0x4074, 0x4078))
-_EW, _EW_OFFSET, _EW_SCALE, _EW_CLAMPS = 0x407C, 0x4080, 0x4084, ((0x4088, 0x408C), (0x40A4, 0x40A8))
+_EW, _EW_OFFSET, _EW_SCALE = 0x407C, 0x4080, 0x4084
+_EW_CLAMPS = (0x4088, 0x408C), (0x40A4, 0x40A8)
 _OUT_OFFSET, _OUT_SCALE, _OUT_SHIFT = 0x40AC, 0x40B0, 0x40B4
 _BS_USE, _BS_NUMBERS, _BN_USE, _BN_NUMBERS = 0x501C, 0x5024, 0x5028, 0x5030
 _EW_MODE, _FEATURE_MODE = 0x5034, 0x5044
@@ -100,7 +101,7 @@ STAGES_ZERO = frozenset({0x403C, 0x4090, 0x4094, 0x409C, 0x40BC, 0x4120, 0x4130,
 _RDMA_ENABLED = 1 << 4
 _BS_KNOWN = frozenset({0x100012, 0x100092, 0x120080, 0x20040, 0x52})
 _BS_PRELU = bits(2)
-_BYPASSES_OFFSET = bits(17)
+_OFFSETS_WEIGHTS = bits(31)
 
 _BN_ALU_BYPASS, _BN_ALU_SOURCE, _BN_ALGORITHM = bits(1), bits(2), bits(4, 7)
 _BN_MUL_BYPASS, _BN_MUL_SOURCE, _BN_PRELU, _BN_SHIFT_BYPASS = bits(8), bits(9), bits(10), bits(11)
@@ -130,7 +131,7 @@ _EW_OPERATIONS = {
 
 _FEATURE_BITS = ~(bits(1, 4).put(15) | bits(11, 14).put(15) | bits(30).put(1))
 _OPERAND_BITS = RdmaEw.DISABLE.put(1) | RdmaEw.DATA_SIZE.put(3) | RdmaEw.DATA_MODE.put(3)
-_OPERAND_INERT = bits(6).put(1) | bits(28).put(1)
+_OPERAND_PAIRS, _OPERAND_INERT = bits(28), bits(6)
 _UNLIMITED = _LOWEST, _HIGHEST = 1 << 31, (1 << 31) - 1
 _POSITIVE = 0, _HIGHEST
 
@@ -166,10 +167,23 @@ def _translate_sources(words: Mapping[int, int], translated: dict[int, int]) -> 
         raise unknown_number(_LINE_NOTCH, notch)
     translated[RdmaHeight.number] |= RdmaHeight.EW_LINE_NOTCH_ADDR.put(words.get(_EW_LINE_NOTCH, 0))
     operand = words.get(_EW_MODE, 0)
-    if operand & ~(_OPERAND_BITS | _OPERAND_INERT):
+    if operand & ~(_OPERAND_BITS | _OPERAND_PAIRS.put(1) | _OPERAND_INERT.put(1)):
         raise unknown(RdmaEw, operand)
     translated[RdmaEw.number] = operand & _OPERAND_BITS
+    if _OPERAND_PAIRS.of(operand):
+        translated[RdmaEwSurfaceNotch.number] = _pair_notch(words) << 4 & 0xFFFFFFFF
     translated[RdmaFeatureMode.number] = words.get(_FEATURE_MODE, 0) & _FEATURE_BITS
+
+
+def _pair_notch(words: Mapping[int, int]) -> int:
+    """Atoms behind a surface of the operand that is read two surfaces at a time."""
+    height = RdmaHeight.HEIGHT.of(words.get(RdmaHeight.number, 0)) + 1
+    width = RdmaWidth.WIDTH.of(words.get(RdmaWidth.number, 0)) + 1
+    stride = words.get(RdmaEwSurfaceStride.number, 0)
+    notch = words.get(RdmaEwSurfaceNotch.number, 0)
+    if height * width + notch != 2 * stride or words.get(_EW_LINE_NOTCH, 0):
+        raise unknown_number(RdmaEwSurfaceNotch.number, notch)
+    return stride - height * width
 
 
 def _translate_format(words: Mapping[int, int], translated: dict[int, int], reads: bool) -> None:
@@ -212,9 +226,10 @@ def _translate_weight_offset(
     """Dense weights have one offset or one a kernel; depthwise ones one that the CNA knows."""
     from_memory = OFFSETS_WEIGHTS.of(operands.of_channels)
     number = DpuBsOwOperand.OW_OP.of(translated.get(DpuBsOwOperand.number, 0))
-    bypassed = _BYPASSES_OFFSET.of(words.get(_OFFSET_MODE, 0))
-    if operands.weight_offset and not bypassed:
-        number = operands.weight_offset
+    if _OFFSETS_WEIGHTS.of(words.get(_OFFSET_MODE, 0)):
+        number = operands.weight_offset or 0
+    elif from_memory or operands.weight_offset:
+        raise unknown_number(_OFFSET_MODE, words.get(_OFFSET_MODE, 0))
     translated[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
     translated[DpuBsOw.number] = DpuBsOw.OW_SRC.put(from_memory) | DpuBsOw.OD_BYPASS.put(
         not (from_memory or number)
