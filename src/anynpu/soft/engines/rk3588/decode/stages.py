@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,6 +78,7 @@ _BS = _StageRegisters(
 _BN = _StageRegisters(
     DpuBn, DpuBnAlu, DpuBnMul, DpuBnRelux, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG, True
 )
+_BN_THAT_ADDS_FIRST = replace(_BN, multiply_first=False)
 
 
 def decode_dpu(
@@ -89,11 +90,12 @@ def decode_dpu(
 ) -> Dpu:
     """The stages for values of a shape (C, H, W); `parts` is BS's operand block."""
     bn_parts = _bn_operands(task, context, shape[0], is_float)
+    bn = _BN_THAT_ADDS_FIRST if context.generation.bn_adds_first else _BN
     reduction = task[DpuHeight.MINMAX_CTL]
     return Dpu(
         is_float,
         _stage(task, _BS, is_float, parts),
-        _stage(task, _BN, is_float, bn_parts),
+        _stage(task, bn, is_float, bn_parts),
         _elementwise(task, context, shape, is_float),
         ("max" if reduction & 2 else "min") if reduction & 1 else None,
         _output(task, is_float),

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from .....errors import ModelError
 from ..elements import Element
 from ..machine import TaskState
@@ -23,10 +21,9 @@ from ..registers.cna import (
     CnaDma1,
     CnaDma2,
 )
-from ..registers.dpu import DpuBnAlu, DpuBnMul, DpuDataFormat
-from ..registers.fields import NAMES, Register, sign_extend
+from ..registers.fields import NAMES, Register
 from ..tasks import InputConversion
-from ..view import TaskRegisters, half
+from ..view import TaskRegisters
 
 Constants = Callable[[int, int], bytes]
 """What an address register points to, in the file's constants: a number of bytes."""
@@ -72,6 +69,9 @@ class Generation:
 
     works_without_core = False
     """Whether a task may start the CNA and the DPU alone."""
+
+    bn_adds_first = False
+    """Whether the second stage adds before it multiplies, as the first one does."""
 
     wide_transposer = 2
     """Bytes of what a transposer moves that isn't one for bytes."""
@@ -150,18 +150,3 @@ def unknown(register: type[Register], value: int) -> ModelError:
 def unknown_number(number: int, value: int) -> ModelError:
     """The same for a register of a generation's own."""
     return ModelError(f"register {number:#06x} = {value:#x} is not known")
-
-
-def multiplied_addend(words: Mapping[int, int]) -> int:
-    """What BN adds after multiplying where a generation adds first: (x + a) * m = x * m + a * m."""
-    operand = words.get(DpuBnAlu.number, 0)
-    factor = words.get(DpuBnMul.number, 0)
-    formats = words.get(DpuDataFormat.number, 0)
-    if DpuDataFormat.PROC_PRECISION.of(formats) == Element.FLOAT16.value:
-        addend = np.uint32(operand).view(np.float32)
-        product = addend * np.float32(half(DpuBnMul.MUL_OPERAND.of(factor)))
-        return int(np.float32(product).view(np.uint32))
-    whole = sign_extend(operand, 32) * DpuBnMul.MUL_OPERAND.signed(factor)
-    if sign_extend(whole, 32) != whole:
-        raise ModelError(f"{DpuBnAlu.title}: {whole} doesn't fit into 32 bits")
-    return whole & 0xFFFFFFFF

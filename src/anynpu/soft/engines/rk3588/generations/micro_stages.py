@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .....errors import ModelError
 from ..elements import Element
 from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
+    DpuBnMul,
     DpuBnRelux,
     DpuBs,
     DpuBsAlu,
@@ -20,7 +23,8 @@ from ..registers.dpu import (
 from ..registers.fields import bits, sign_extend
 from ..registers.rdma import RdmaBs, RdmaFeatureMode
 from ..tasks import Operation
-from .base import multiplied_addend, unknown
+from ..view import half
+from .base import unknown
 
 _RDMA_ENABLED = 1 << 4
 INPUT_OFFSET = 0x4018
@@ -130,10 +134,22 @@ def translate_bn(words: dict[int, int]) -> None:
         words[DpuBn.number] = config | limits
     elif config == _BN_ADD_MULTIPLY:
         # (x + a) * m is x * m + a * m.
-        words[DpuBnAlu.number] = multiplied_addend(words)
+        words[DpuBnAlu.number] = _multiplied_addend(words)
         words[DpuBn.number] = limits
     else:
         raise unknown(DpuBn, config)
+
+
+def _multiplied_addend(words: dict[int, int]) -> int:
+    operand, factor = words.get(DpuBnAlu.number, 0), words.get(DpuBnMul.number, 0)
+    if _is_float(words):
+        addend = np.uint32(operand).view(np.float32)
+        product = addend * np.float32(half(DpuBnMul.MUL_OPERAND.of(factor)))
+        return int(np.float32(product).view(np.uint32))
+    whole = sign_extend(operand, 32) * DpuBnMul.MUL_OPERAND.signed(factor)
+    if sign_extend(whole, 32) != whole:
+        raise ModelError(f"{DpuBnAlu.title}: {whole} doesn't fit into 32 bits")
+    return whole & 0xFFFFFFFF
 
 
 def _clamp(

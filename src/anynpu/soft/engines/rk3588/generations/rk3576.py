@@ -39,6 +39,7 @@ _CNA, _DPU, _PPU = 1 << 0, 1 << 3, 1 << 5
 class Rk3576(Generation):
     """RK3576."""
 
+    bn_adds_first = True
     own = (
         CONVOLUTION_REGISTERS
         | STAGES_REGISTERS

@@ -43,7 +43,7 @@ from ..registers.rdma import (
     RdmaWidth,
 )
 from ..tasks import Operation
-from .base import Constants, multiplied_addend, unknown, unknown_number
+from .base import Constants, unknown, unknown_number
 from .rk3576_operands import ADDS, KNOWN_USE, MULTIPLIES, OFFSETS_WEIGHTS, Operands, read_operands
 
 _BS, _BS_MODE, _BS_CLAMPS = 0x4038, 0x4044, ((0x4048, 0x404C), (0x4058, 0x405C))
@@ -239,7 +239,6 @@ def _translate_weight_offset(
 def _translate_bn(
     words: Mapping[int, int], translated: dict[int, int], reads: bool, constants: Constants
 ) -> None:
-    """(x + a) * m on the chip, x * m + a in the notation."""
     config = words.get(_BN, 0)
     if DpuBn.BYPASS.of(config):
         translated[DpuBn.number] = DpuBn.BYPASS.put(1)
@@ -266,10 +265,6 @@ def _translate_bn(
     translated[DpuBnAlu.number] = operands.add or 0
     translated[DpuBnMul.number] = _multiplier(operands, DpuBnMul)
     _set_negative_shift(translated, operands, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG)
-    if adds and multiplies:
-        if source:
-            raise unknown_number(_BN_USE, words.get(_BN_USE, 0))
-        translated[DpuBnAlu.number] = multiplied_addend(translated)
 
 
 def _operands(
