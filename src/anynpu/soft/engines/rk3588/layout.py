@@ -83,14 +83,14 @@ def _blocks(writer: BlockWriter, surfaces: int, atom: int) -> tuple[Strided, ...
 
 
 def _transposed_pixels(writer: PixelTransposer, surfaces: int, pixels: int) -> Strided:
-    if writer.element_size == 1:
+    if writer.element_size == 1 and writer.block != ATOM:
         groups = -(-surfaces * pixels // ATOM)
         strides = (writer.group_stride, writer.line, writer.lane_stride, 1)
         return Strided(writer.address, (groups, 2, 8, ATOM), strides)
-    blocks = surfaces * -(-pixels // 8)
+    blocks = surfaces * -(-pixels // writer.block)
     groups = -(-blocks // (writer.width * writer.height))
     return Strided(
         writer.address,
-        (groups, writer.height, writer.width, 8, ATOM),
+        (groups, writer.height, writer.width, writer.block, ATOM),
         (writer.group_stride, writer.line, ATOM, writer.lane_stride, 1),
     )

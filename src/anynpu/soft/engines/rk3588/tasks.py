@@ -257,7 +257,7 @@ class PixelTransposer:
     For `element_size` 2, eight pixels of a surface become eight atoms, `lane_stride` apart; blocks
     follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
     places get the eight pixels as they are. For 1, sixteen pixels become two rows, `line` apart,
-    of eight atoms.
+    of eight atoms; on RK3576 they are a block of sixteen that become sixteen atoms as the others.
     """
 
     address: Address
@@ -267,6 +267,7 @@ class PixelTransposer:
     line: int
     lane_stride: int
     group_stride: int
+    block: int = 8
 
 
 @dataclass(frozen=True)

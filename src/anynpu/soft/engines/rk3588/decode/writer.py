@@ -72,14 +72,16 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
         return AtomTransposer(_destination(task), line, surface)
     if not task[DpuBsOw.TP_ORG_EN]:
         return None
+    is_wide = task[DpuWriteSize0.TP_PRECISION]
     return PixelTransposer(
         _destination(task),
-        context.generation.wide_transposer if task[DpuWriteSize0.TP_PRECISION] else 1,
+        context.generation.wide_transposer if is_wide else 1,
         task[DpuWriteSize1.HEIGHT_WDMA] + 1,
         width,
         line,
         surface,
         task.stride(DpuSurfaceAdd),
+        ATOM if context.generation.transposes_byte_blocks and not is_wide else ATOM // 2,
     )
 
 

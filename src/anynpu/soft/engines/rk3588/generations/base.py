@@ -76,6 +76,9 @@ class Generation:
     wide_transposer = 2
     """Bytes of what a transposer moves that isn't one for bytes."""
 
+    transposes_byte_blocks = False
+    """Whether a transposer of bytes fills blocks of sixteen atoms, rather than two rows."""
+
     own: frozenset[int] = frozenset()
     """Registers that only this generation has; `translate` uses them up."""
 

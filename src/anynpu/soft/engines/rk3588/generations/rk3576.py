@@ -40,6 +40,7 @@ class Rk3576(Generation):
     """RK3576."""
 
     bn_adds_first = True
+    transposes_byte_blocks = True
     own = (
         CONVOLUTION_REGISTERS
         | STAGES_REGISTERS

@@ -55,8 +55,6 @@ _BLOCKS, _REDUCES, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS, _TRANSPOSES_HALVES = 0,
 _REDUCTION = bits(16, 21)
 _MAXIMUM = 0x25
 _ORDERS = frozenset({0, 0x10})
-_HALF_ROW = 8
-"""Atoms that RK3588 fills from the first half of sixteen bytes."""
 
 
 def translate_writer(words: Mapping[int, int], translated: dict[int, int]) -> None:
@@ -72,7 +70,7 @@ def translate_writer(words: Mapping[int, int], translated: dict[int, int]) -> No
         | DpuFeatureMode.SURF_LEN.put(words.get(_LENGTH, 0))
         | DpuFeatureMode.TP_EN.put(kind == _TRANSPOSES_ATOMS)
     )
-    translated[DpuOffsetPend.number] = words.get(_PADDING, 0)
+    translated[DpuOffsetPend.number] = words.get(_PADDING, 0) & 0xFFFF
     translated[DpuDestination.number] = words.get(_DESTINATION, 0)
     translated[DpuSurfaceStride.number] = words.get(_SURFACE, 0) << 4
     translated[DpuWidth.number] = words.get(_WIDTH, 0)
@@ -108,15 +106,8 @@ def _translate_order(words: Mapping[int, int], translated: dict[int, int], kind:
     order |= DpuBsOw.SIZE_E_0.put(_GROUP_SIZE.of(groups))
     if kind in (_TRANSPOSES_BYTES, _TRANSPOSES_HALVES):
         order |= DpuBsOw.TP_ORG_EN.put(1)
-        if translated[DpuWriteSize1.number]:
-            raise unknown_number(_WRITE_SIZE, words[_WRITE_SIZE])
     elif kind not in (_BLOCKS, _TRANSPOSES_ATOMS, _REDUCES):
         raise unknown(DpuBsOw, groups)
     if kind == _TRANSPOSES_HALVES:
         translated[DpuWriteSize0.number] |= DpuWriteSize0.TP_PRECISION.put(1)
-    if kind == _TRANSPOSES_BYTES:
-        # Sixteen bytes go to atoms of equal distance; RK3588 has two rows of eight.
-        distance = words.get(_SURFACE, 0)
-        translated[DpuWriteSize1.number] = DpuWriteSize1.HEIGHT_WDMA.put(1)
-        translated[DpuNotch.number] = DpuNotch.NOTCH_ADDR_0.put(_HALF_ROW * distance - 1)
     translated[DpuBsOw.number] = order

@@ -61,6 +61,9 @@ def _transposed(
     if writer.element_size == 1:
         pixels = _filled_up(atoms.reshape(1, -1, ATOM), ATOM)
         squares: NDArray[np.uint8] = pixels.reshape(-1, ATOM, ATOM).transpose(0, 2, 1)
+        if writer.block == ATOM:
+            squares = squares.reshape(1, -1, ATOM * ATOM)
+            squares = _filled_up(squares, writer.height * writer.width)
         return squares.reshape(shape)
     lanes = ATOM // 2
     pixels = _filled_up(atoms.reshape(surfaces, height * width, ATOM), lanes)
