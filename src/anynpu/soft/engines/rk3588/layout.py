@@ -12,6 +12,7 @@ from .tasks import (
     DenseWriter,
     Features,
     Image,
+    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
@@ -63,8 +64,8 @@ def target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Stri
         case PackedWriter():
             count = min(surfaces * height * width * writer.atom_bytes, writer.limit)
             return (Strided(writer.address, (count,), (1,)),)
-        case DenseWriter():
-            raise AssertionError("a dense writer takes no atoms")
+        case DenseWriter() | LaneWriter():
+            raise AssertionError("the writer of a reduction takes no atoms")
 
 
 def _blocks(writer: BlockWriter, surfaces: int, atom: int) -> tuple[Strided, ...]:

@@ -197,7 +197,8 @@ class Dpu:
     """The stages between accumulator or memory and the writer, None where bypassed.
 
     `reduction` takes the least ("min") or greatest ("max") value of all channels instead of an
-    output conversion.
+    output conversion: of the first `reduced_lanes` of every eight where that isn't 0, and of all
+    pixels with `reduces_pixels`.
     """
 
     is_float: bool
@@ -206,6 +207,8 @@ class Dpu:
     elementwise: Elementwise | None
     reduction: str | None
     output: Output
+    reduced_lanes: int = 0
+    reduces_pixels: bool = False
 
 
 @dataclass(frozen=True)
@@ -286,7 +289,22 @@ class DenseWriter:
     address: Address
 
 
-Writer = BlockWriter | PhaseWriter | AtomTransposer | PixelTransposer | PackedWriter | DenseWriter
+@dataclass(frozen=True)
+class LaneWriter:
+    """What a reduction gives, a row of pixels a channel: (1, H, W) as (H, 1, W) in `blocks`."""
+
+    blocks: BlockWriter
+
+
+Writer = (
+    BlockWriter
+    | PhaseWriter
+    | AtomTransposer
+    | PixelTransposer
+    | PackedWriter
+    | DenseWriter
+    | LaneWriter
+)
 
 
 @dataclass(frozen=True)

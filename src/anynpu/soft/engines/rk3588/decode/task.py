@@ -66,6 +66,8 @@ def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:
     parts = bs_operands(task, context, shape[0], is_float)
     offset = decode_weight_offset(task, is_float, parts)
     dpu = decode_dpu(task, context, shape, is_float, parts)
+    if dpu.reduction:
+        dpu = context.generation.reduced(task, dpu, shape)
     return ConvolutionTask(
         task.state.index,
         task.state.node,

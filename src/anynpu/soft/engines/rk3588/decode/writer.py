@@ -22,6 +22,7 @@ from ..tasks import (
     AtomTransposer,
     BlockWriter,
     DenseWriter,
+    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
@@ -42,16 +43,31 @@ def decode_writer(
     surfaces, height, width = shape
     atom = context.generation.atom_of(element)
     if task[DpuHeight.MINMAX_CTL] & 1:
-        dense = DenseWriter(_destination(task))
-        area = (1, height, width, element.size)
-        context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
-        return dense
+        return _reduced(task, context, (height, width), element)
     return context.check_writer(
         _transposer(task, context)
         or _packed(task, element)
         or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),
     )
+
+
+def _reduced(
+    task: TaskRegisters, context: Context, size: tuple[int, int], element: Element
+) -> Writer:
+    """The writer of one value a pixel, side by side or with a row in each lane."""
+    if context.generation.reduces_to_lanes and not task[DpuFeatureMode.NONALIGN]:
+        atom = context.generation.atom_of(element)
+        surfaces, row = -(-size[0] // (atom // element.size)), size[1] * atom
+        stride, padding = task.stride(DpuSurfaceStride), task[DpuOffsetPend.OFFSET_PEND]
+        address = _destination(task)
+        blocks = BlockWriter(address, 1, size[1], row, stride, surfaces, 0, atom, padding)
+        context.check_writer(blocks, (surfaces, 1, size[1], atom))
+        return LaneWriter(blocks)
+    dense = DenseWriter(_destination(task))
+    area = (1, *size, element.size)
+    context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
+    return dense
 
 
 def _destination(task: TaskRegisters) -> Address:

@@ -22,7 +22,7 @@ from ..registers.cna import (
     CnaDma2,
 )
 from ..registers.fields import NAMES, Register
-from ..tasks import InputConversion
+from ..tasks import Dpu, InputConversion
 from ..view import TaskRegisters
 
 Constants = Callable[[int, int], bytes]
@@ -76,6 +76,9 @@ class Generation:
     wide_transposer = 2
     """Bytes of what a transposer moves that isn't one for bytes."""
 
+    reduces_to_lanes = False
+    """Whether a reduction that isn't packed writes each row of pixels to a lane of its own."""
+
     transposes_byte_blocks = False
     """Whether a transposer of bytes fills blocks of sixteen atoms, rather than two rows."""
 
@@ -112,6 +115,10 @@ class Generation:
     def weights_with_zero_points(self, task: TaskRegisters) -> int:
         """How many depthwise weights their zero points follow; 0 where they have none."""
         return 0
+
+    def reduced(self, task: TaskRegisters, dpu: Dpu, shape: tuple[int, int, int]) -> Dpu:
+        """The DPU of a convolution whose results (C, H, W) are reduced."""
+        return dpu
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         """Bytes between rows, and between surfaces, of a convolution's input."""

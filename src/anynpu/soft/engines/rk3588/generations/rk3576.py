@@ -17,8 +17,8 @@ from ..registers.cna import (
     CnaWeightSize1,
     CnaWeightSize2,
 )
-from ..registers.dpu import DpuDestination
-from ..tasks import InputConversion
+from ..registers.dpu import DpuChannel, DpuDestination, DpuFeatureMode, DpuHeight, DpuWidth
+from ..tasks import Dpu, InputConversion
 from ..view import TaskRegisters
 from .base import Constants, Generation, unknown_number
 from .rk3576_convolution import (
@@ -34,6 +34,7 @@ from .rk3576_table import TABLE_INERT, TABLE_REGISTERS, translate_table
 from .rk3576_writer import WRITER_INERT, WRITER_REGISTERS, translate_writer
 
 _CNA, _DPU, _PPU = 1 << 0, 1 << 3, 1 << 5
+_REDUCED_LANES, _LANES = 4, 8
 
 
 class Rk3576(Generation):
@@ -41,6 +42,7 @@ class Rk3576(Generation):
 
     bn_adds_first = True
     transposes_byte_blocks = True
+    reduces_to_lanes = True
     own = (
         CONVOLUTION_REGISTERS
         | STAGES_REGISTERS
@@ -96,6 +98,19 @@ class Rk3576(Generation):
     def weights_with_zero_points(self, task: TaskRegisters) -> int:
         weights = task[CnaWeightSize0.WEIGHT_BYTES]
         return 2 if task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL] == 2 * weights else 0
+
+    def reduced(self, task: TaskRegisters, dpu: Dpu, shape: tuple[int, int, int]) -> Dpu:
+        # The compiler leaves four kernels of every eight empty for this: their zeros would be the
+        # greatest of negative values, so they can't count.
+        channels, height, width = shape
+        pixels = (task[DpuHeight.HEIGHT] + 1) * (task[DpuWidth.WIDTH] + 1)
+        if task[DpuFeatureMode.NONALIGN]:
+            if pixels != 1 or task[DpuChannel.CHANNEL] + 1 != channels * height * width:
+                raise task.error(DpuChannel, "not the channels of all pixels")
+            return replace(dpu, reduced_lanes=_REDUCED_LANES, reduces_pixels=True)
+        if task[DpuFeatureMode.SURF_LEN] != width or channels != 2 * _LANES:
+            raise task.error(DpuFeatureMode.SURF_LEN, f"not rows of {width} pixels")
+        return replace(dpu, reduced_lanes=_REDUCED_LANES)
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         # Unsigned data are pictures as bytes, which come here quantised.

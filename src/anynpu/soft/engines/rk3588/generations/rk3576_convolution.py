@@ -99,7 +99,8 @@ _KNOWN_MODE = (
 _KERNEL_COUNT, _KERNEL_HEIGHT, _KERNEL_WIDTH = bits(0, 13), bits(16, 20), bits(24, 28)
 _PICTURE_CHANNELS = 4
 _HEIGHT, _WIDTH = bits(0, 15), bits(16, 31)
-_KEEPS_ROWS, _FETCHED_ROWS = bits(31), bits(0, 15)
+_KEEPS_ROWS = bits(31)
+_NO_STRIDES = CnaConv3.CONV_X_STRIDE.put(1) | CnaConv3.CONV_Y_STRIDE.put(1)
 _TOP, _LEFT = bits(0, 7), bits(8, 15)
 _CORE_KIND = bits(0, 3)
 _CORE_KNOWN = {1: 0, 0xA: 1, 0: 0}
@@ -118,13 +119,26 @@ def translate_convolution(words: Mapping[int, int], translated: dict[int, int]) 
 
 def kept_bytes(words: Mapping[int, int]) -> int:
     """How many bytes before the features' address the first row is that the task works on."""
-    kept = _HEIGHT.of(words.get(_INPUT_SIZE, 0)) - _FETCHED_ROWS.of(words.get(_FETCHED, 0))
-    if not kept:
-        return 0
     mode = words.get(_MODE, 0)
+    kept = _HEIGHT.of(words.get(_INPUT_SIZE, 0)) - _HEIGHT.of(words.get(_FETCHED, 0))
+    if not kept or _window(words):
+        return 0
     if kept < 0 or not _KEEPS_ROWS.of(words.get(_BUFFER, 0)) or CnaConv1.ARGB_IN.of(mode):
         raise unknown_number(_FETCHED, words.get(_FETCHED, 0))
     return kept * words.get(_LINE, 0) * (16 if CnaConv1.GROUP_LINE_OFF.of(mode) else 4)
+
+
+def _window(words: Mapping[int, int]) -> tuple[int, int] | None:
+    """The height and width of what is fetched, where a 1x1 convolution sees it as one row."""
+    size, fetched = words.get(_INPUT_SIZE, 0), words.get(_FETCHED, 0)
+    if _WIDTH.of(size) == _WIDTH.of(fetched) or CnaConv1.ARGB_IN.of(words.get(_MODE, 0)):
+        return None
+    height, width = _HEIGHT.of(fetched) + 1, _WIDTH.of(fetched) + 1
+    area = _KERNEL_HEIGHT.of(words.get(_KERNELS, 0)) | _KERNEL_WIDTH.of(words.get(_KERNELS, 0))
+    is_row = not _HEIGHT.of(size) and _WIDTH.of(size) + 1 == height * width
+    if not is_row or area or words.get(_PADDING, 0) or words.get(_STRIDES, 0) != _NO_STRIDES:
+        raise unknown_number(_FETCHED, fetched)
+    return height, width
 
 
 def _translate_mode(mode: int, words: Mapping[int, int], translated: dict[int, int]) -> None:
@@ -163,7 +177,7 @@ def _weight_offset(words: Mapping[int, int]) -> int:
 
 def _translate_sizes(mode: int, words: Mapping[int, int], translated: dict[int, int]) -> None:
     size, channels = words.get(_INPUT_SIZE, 0), words.get(_INPUT_CHANNELS, 0) + 1
-    height, width = _HEIGHT.of(size) + 1, _WIDTH.of(size) + 1
+    height, width = _window(words) or (_HEIGHT.of(size) + 1, _WIDTH.of(size) + 1)
     translated[CnaDataSize0.number] = CnaDataSize0.DATAIN_HEIGHT.put(
         height
     ) | CnaDataSize0.DATAIN_WIDTH.put(width)
@@ -199,5 +213,11 @@ def _translate_core(words: Mapping[int, int], translated: dict[int, int]) -> Non
         raise unknown(CoreMisc, mode)
     translated[CoreMisc.number] = CoreMisc.DW_EN.put(kind)
     translated[CoreSize0.number] = words.get(_CORE_SIZE, 0)
+    if window := _window(words):
+        if translated[CoreSize0.number] != window[0] * window[1] - 1:
+            raise unknown(CoreSize0, translated[CoreSize0.number])
+        translated[CoreSize0.number] = CoreSize0.DATAOUT_HEIGHT.put(
+            window[0] - 1
+        ) | CoreSize0.DATAOUT_WIDTH.put(window[1] - 1)
     translated[CoreSize1.number] = words.get(_CORE_CHANNELS, 0)
     translated[CoreClip.number] = words.get(_CORE_CLIP, 0)

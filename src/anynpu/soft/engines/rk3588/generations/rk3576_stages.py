@@ -20,6 +20,7 @@ from ..registers.dpu import (
     DpuEw,
     DpuEwConvertOffset,
     DpuEwConvertScale,
+    DpuEwOperand,
     DpuOutOffset,
     DpuOutScale,
     DpuOutShift,
@@ -262,6 +263,11 @@ def _translate_bn(
         | DpuBn.MUL_PRELU.put(_BN_PRELU.of(config))
         | _clamp(words, translated, _BN_CLAMPS, DpuBn, DpuBnRelux)
     )
+    floor = _range(words, _BN_CLAMPS[0])[0]
+    if floor not in (0, _LOWEST):
+        if multiplies or not _EW_BYPASS.of(words.get(_EW, 0)):
+            raise unknown_number(_BN_CLAMPS[0][0], floor)
+        translated[DpuEwOperand.number] = floor
     translated[DpuBnAlu.number] = operands.add or 0
     translated[DpuBnMul.number] = _multiplier(operands, DpuBnMul)
     _set_negative_shift(translated, operands, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG)
@@ -300,7 +306,7 @@ def _clamp(
 ) -> int:
     """The ReLU bits of a stage, whose values are clamped after adding and after multiplying."""
     first, last = (_range(words, clamp) for clamp in clamps)
-    if first not in (_UNLIMITED, last):
+    if first not in (_UNLIMITED, last) and not _is_floor(first, last, stage):
         raise unknown_number(clamps[0][0], first[0])
     lowest, highest = last
     if lowest not in (_LOWEST, 0):
@@ -309,6 +315,13 @@ def _clamp(
     if last == _UNLIMITED:
         return stage.RELU_BYPASS.put(1)
     return stage.RELUX_EN.put(highest != _HIGHEST)
+
+
+def _is_floor(
+    first: tuple[int, int], last: tuple[int, int], stage: type[DpuBs] | type[DpuBn]
+) -> bool:
+    """Whether sums are kept above a positive number, which BN alone does."""
+    return stage is DpuBn and last == _POSITIVE and first[1] == _HIGHEST and first[0] < _LOWEST
 
 
 def _range(words: Mapping[int, int], clamp: tuple[int, int]) -> tuple[int, int]:
@@ -325,7 +338,11 @@ def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int])
     from_memory = DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
     converts = _EW_CONVERTS.of(config)
     operation = _EW_OPERATIONS.get(config & ~_EW_CONVERTS.put(1))
-    if _EW_BYPASS.of(config):
+    if DpuEwOperand.number in translated:
+        # The greater of what BN gives and its floor: there is no such limit in the notation.
+        greater = DpuEw.ALU_ALGO.put(Operation.MAX.value)
+        translated[DpuEw.number] = DpuEw.LUT_BYPASS.put(1) | unlimited | greater
+    elif _EW_BYPASS.of(config):
         translated[DpuEw.number] = DpuEw.BYPASS.put(1)
     elif config == _EW_LOOK_UP:
         translated[DpuEw.number] = unlimited | DpuEw.OP_BYPASS.put(1)

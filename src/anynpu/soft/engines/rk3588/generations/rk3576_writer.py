@@ -49,24 +49,29 @@ WRITER_INERT = frozenset({0x4008, 0x40C0, 0x40D0, 0x4100, 0x5008})
 _MODES = frozenset({0x5, 0x40000004, 0x4000000C})
 """From memory, from a dense and from a depthwise convolution."""
 
-_PACKS = 0x2000005
+_PACK_MODES = frozenset({0x2000005, 0x42000004})
 _GROUP_SIZE, _KIND = bits(0, 3), bits(20, 22)
 _BLOCKS, _REDUCES, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS, _TRANSPOSES_HALVES = 0, 1, 2, 3, 6
 _REDUCTION = bits(16, 21)
 _MAXIMUM = 0x25
 _ORDERS = frozenset({0, 0x10})
+_REDUCES_TO_LANES = 4
 
 
 def translate_writer(words: Mapping[int, int], translated: dict[int, int]) -> None:
     """Sizes, strides, and in which order atoms are written."""
     mode, kind = words.get(_MODE, 0), _KIND.of(words.get(_GROUPS, 0))
-    if mode not in _MODES and mode != _PACKS:
+    if mode not in _MODES | _PACK_MODES:
         raise unknown(DpuFeatureMode, mode)
-    if words.get(_ORDER, 0) not in _ORDERS:
-        raise unknown_number(_ORDER, words[_ORDER])
+    order = words.get(_ORDER, 0)
+    reduces = bool(_REDUCTION.of(words.get(_HEIGHT, 0)))
+    if order not in _ORDERS and not (reduces and order == _REDUCES_TO_LANES):
+        raise unknown_number(_ORDER, order)
+    if reduces and (order == _REDUCES_TO_LANES) == (mode in _PACK_MODES):
+        raise unknown_number(_ORDER, order)
     translated[DpuFeatureMode.number] = (
         DpuFeatureMode.OUTPUT_MODE.put(2)
-        | DpuFeatureMode.NONALIGN.put(mode == _PACKS)
+        | DpuFeatureMode.NONALIGN.put(mode in _PACK_MODES)
         | DpuFeatureMode.SURF_LEN.put(words.get(_LENGTH, 0))
         | DpuFeatureMode.TP_EN.put(kind == _TRANSPOSES_ATOMS)
     )

@@ -15,6 +15,8 @@ from ..weights import Operand, StoredOperand, unpack_operands
 from .features import as_numbers, read_features
 
 _MINUS, _PLUS = 0, 1
+LANES = 8
+"""Channels of which a reduction may leave out the last ones."""
 
 
 def process(memory: Memory, dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
@@ -28,10 +30,16 @@ def process(memory: Memory, dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
     if dpu.elementwise:
         values = _elementwise(memory, dpu.elementwise, values, dpu.is_float)
     if dpu.reduction:
-        reduce = np.max if dpu.reduction == "max" else np.min
-        reduced = np.asarray(reduce(values, axis=0, keepdims=True))
-        return reduced.astype(np.float16 if dpu.is_float else np.int8)
+        return _reduce(dpu, values).astype(np.float16 if dpu.is_float else np.int8)
     return convert(dpu.output, values, dpu.is_float)
+
+
+def _reduce(dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
+    if dpu.reduced_lanes:
+        values = values[np.arange(values.shape[0]) % LANES < dpu.reduced_lanes]
+    axes = (0, 1, 2) if dpu.reduces_pixels else 0
+    reduce = np.max if dpu.reduction == "max" else np.min
+    return np.asarray(reduce(values, axis=axes, keepdims=True))
 
 
 def _stage(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from ..tasks import (
     AtomTransposer,
     BlockWriter,
     DenseWriter,
+    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
@@ -27,6 +28,9 @@ def write_channels(memory: Memory, writer: Writer, values: NDArray[Any]) -> None
         target = memory.view(Strided(writer.address, (values.nbytes,), (1,)), writeable=True)
         target[...] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         return
+    if isinstance(writer, LaneWriter):
+        writer = writer.blocks
+        values = values.reshape(values.shape[1], 1, values.shape[2])
     atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else ATOM
     padding = writer.padding if isinstance(writer, BlockWriter | PhaseWriter) else 0
     write_atoms(memory, writer, pack_atoms(values, atom // values.itemsize, padding))
