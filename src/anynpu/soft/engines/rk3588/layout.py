@@ -16,6 +16,7 @@ from .tasks import (
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    RowPacker,
     Writer,
 )
 
@@ -63,6 +64,11 @@ def target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Stri
             return (_transposed_pixels(writer, surfaces, height * width),)
         case PackedWriter():
             count = min(surfaces * height * width * writer.atom_bytes, writer.limit)
+            return (Strided(writer.address, (count,), (1,)),)
+        case RowPacker():
+            row = (width - 1) * ATOM + writer.last_bytes
+            group = min(writer.group_bytes, surfaces * height * row)
+            count = min(writer.groups * -(-group // ATOM) * ATOM, writer.limit)
             return (Strided(writer.address, (count,), (1,)),)
         case DenseWriter() | LaneWriter():
             raise AssertionError("the writer of a reduction takes no atoms")

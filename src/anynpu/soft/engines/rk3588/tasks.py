@@ -283,6 +283,21 @@ class PackedWriter:
 
 
 @dataclass(frozen=True)
+class RowPacker:
+    """Rows of atoms side by side, the last atom of each cut to `last_bytes`.
+
+    The bytes are broken into `groups` of `group_bytes`, each filled up to whole atoms with zeros;
+    `limit` bytes are written at most.
+    """
+
+    address: Address
+    last_bytes: int
+    groups: int
+    group_bytes: int
+    limit: int
+
+
+@dataclass(frozen=True)
 class DenseWriter:
     """One element a pixel, side by side: what a reduction over channels gives."""
 
@@ -302,6 +317,7 @@ Writer = (
     | AtomTransposer
     | PixelTransposer
     | PackedWriter
+    | RowPacker
     | DenseWriter
     | LaneWriter
 )

@@ -46,6 +46,7 @@ def decode_writer(
         return _reduced(task, context, (height, width), element)
     return context.check_writer(
         _transposer(task, context)
+        or context.generation.packer(task, shape, _destination(task))
         or _packed(task, element)
         or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from .....errors import ModelError
-from ..elements import Element
+from ..elements import Address, Element
 from ..machine import TaskState
 from ..registers.cna import (
     CnaConv1,
@@ -22,7 +22,7 @@ from ..registers.cna import (
     CnaDma2,
 )
 from ..registers.fields import NAMES, Register
-from ..tasks import Dpu, InputConversion
+from ..tasks import Dpu, InputConversion, RowPacker
 from ..view import TaskRegisters
 
 Constants = Callable[[int, int], bytes]
@@ -115,6 +115,12 @@ class Generation:
     def weights_with_zero_points(self, task: TaskRegisters) -> int:
         """How many depthwise weights their zero points follow; 0 where they have none."""
         return 0
+
+    def packer(
+        self, task: TaskRegisters, shape: tuple[int, int, int], address: Address
+    ) -> RowPacker | None:
+        """What packs atoms of a shape (surfaces, height, width) in a way of its own."""
+        return None
 
     def reduced(self, task: TaskRegisters, dpu: Dpu, shape: tuple[int, int, int]) -> Dpu:
         """The DPU of a convolution whose results (C, H, W) are reduced."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..elements import Address
+from ..layout import ATOM
 from ..registers.dpu import (
     DpuBsOw,
     DpuChannel,
@@ -19,12 +21,13 @@ from ..registers.dpu import (
     DpuWriteSize1,
 )
 from ..registers.fields import bits
+from ..tasks import RowPacker
 from .base import unknown, unknown_number
 
 _MODE, _PADDING, _DESTINATION, _SURFACE = 0x400C, 0x4014, 0x4018, 0x401C
 _WIDTH, _HEIGHT, _NOTCH, _CHANNEL = 0x4020, 0x4024, 0x4028, 0x402C
 _WRITE_CHANNEL, _WRITE_SIZE, _GROUPS = 0x4030, 0x4034, 0x4050
-_GROUP_NOTCH, _LENGTH, _ORDER = 0x40B8, 0x40C8, 0x40CC
+_GROUP_COUNTS, _GROUP_NOTCH, _LENGTH, _ORDER = 0x4080, 0x40B8, 0x40C8, 0x40CC
 
 WRITER_REGISTERS = frozenset(
     {
@@ -50,28 +53,35 @@ _MODES = frozenset({0x5, 0x40000004, 0x4000000C})
 """From memory, from a dense and from a depthwise convolution."""
 
 _PACK_MODES = frozenset({0x2000005, 0x42000004})
+_LAST_BYTES = bits(26, 29)
+_GROUP_COUNT = bits(16, 31)
 _GROUP_SIZE, _KIND = bits(0, 3), bits(20, 22)
 _BLOCKS, _REDUCES, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS, _TRANSPOSES_HALVES = 0, 1, 2, 3, 6
 _REDUCTION = bits(16, 21)
 _MAXIMUM = 0x25
 _ORDERS = frozenset({0, 0x10})
 _REDUCES_TO_LANES = 4
+_REDUCES_PACKED = frozenset({0})
 
 
 def translate_writer(words: Mapping[int, int], translated: dict[int, int]) -> None:
     """Sizes, strides, and in which order atoms are written."""
     mode, kind = words.get(_MODE, 0), _KIND.of(words.get(_GROUPS, 0))
-    if mode not in _MODES | _PACK_MODES:
+    packs = mode & ~_LAST_BYTES.put(15) in _PACK_MODES
+    if mode not in _MODES and not packs:
         raise unknown(DpuFeatureMode, mode)
     order = words.get(_ORDER, 0)
-    reduces = bool(_REDUCTION.of(words.get(_HEIGHT, 0)))
-    if order not in _ORDERS and not (reduces and order == _REDUCES_TO_LANES):
-        raise unknown_number(_ORDER, order)
-    if reduces and (order == _REDUCES_TO_LANES) == (mode in _PACK_MODES):
+    if _REDUCTION.of(words.get(_HEIGHT, 0)):
+        known = _REDUCES_PACKED if packs else {_REDUCES_TO_LANES}
+        if _LAST_BYTES.of(mode):
+            raise unknown(DpuFeatureMode, mode)
+    else:
+        known = {order} if packs else _ORDERS
+    if order not in known:
         raise unknown_number(_ORDER, order)
     translated[DpuFeatureMode.number] = (
         DpuFeatureMode.OUTPUT_MODE.put(2)
-        | DpuFeatureMode.NONALIGN.put(mode in _PACK_MODES)
+        | DpuFeatureMode.NONALIGN.put(packs)
         | DpuFeatureMode.SURF_LEN.put(words.get(_LENGTH, 0))
         | DpuFeatureMode.TP_EN.put(kind == _TRANSPOSES_ATOMS)
     )
@@ -87,6 +97,20 @@ def translate_writer(words: Mapping[int, int], translated: dict[int, int]) -> No
     translated[DpuWriteSize1.number] = words.get(_WRITE_SIZE, 0)
     translated[DpuSurfaceAdd.number] = _group_stride(words, translated) << 4 & 0xFFFFFFFF
     _translate_order(words, translated, kind)
+
+
+def row_packer(
+    words: Mapping[int, int], shape: tuple[int, int, int], address: Address
+) -> RowPacker:
+    """What writes rows side by side, and groups of them where there are any."""
+    surfaces, height, width = shape
+    last = _LAST_BYTES.of(words.get(_MODE, 0)) or ATOM
+    count = surfaces * height * ((width - 1) * ATOM + last)
+    groups = _GROUP_COUNT.of(words.get(_GROUP_COUNTS, 0))
+    size = words.get(_ORDER, 0) if groups else count
+    if groups * size > count:
+        raise unknown_number(_ORDER, size)
+    return RowPacker(address, last, max(groups, 1), size, words.get(_LENGTH, 0) * ATOM)
 
 
 def _height(word: int) -> int:
