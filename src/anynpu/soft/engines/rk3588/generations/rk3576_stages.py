@@ -137,11 +137,6 @@ _OPERAND_BITS = (
     | RdmaEw.DATA_SIZE.put(3)
     | RdmaEw.DATA_MODE.put(3)
 )
-    RdmaEw.DISABLE.put(1)
-    | RdmaEw.OV4K_BYPASS.put(1)
-    | RdmaEw.DATA_SIZE.put(3)
-    | RdmaEw.DATA_MODE.put(3)
-)
 _OPERAND_PAIRS, _OPERAND_INERT = bits(28), bits(6)
 _UNLIMITED = _LOWEST, _HIGHEST = 1 << 31, (1 << 31) - 1
 _POSITIVE = 0, _HIGHEST
