@@ -16,7 +16,7 @@ from .tasks import (
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
-    RowPacker,
+    SurfacePacker,
     Writer,
 )
 
@@ -65,9 +65,9 @@ def target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Stri
         case PackedWriter():
             count = min(surfaces * height * width * writer.atom_bytes, writer.limit)
             return (Strided(writer.address, (count,), (1,)),)
-        case RowPacker():
-            row = (width - 1) * ATOM + writer.last_bytes
-            group = min(writer.group_bytes, surfaces * height * row)
+        case SurfacePacker():
+            surface = (height * width - 1) * ATOM + writer.last_bytes
+            group = min(writer.group_bytes, surfaces * surface)
             count = min(writer.groups * -(-group // ATOM) * ATOM, writer.limit)
             return (Strided(writer.address, (count,), (1,)),)
         case DenseWriter() | LaneWriter():

@@ -283,8 +283,8 @@ class PackedWriter:
 
 
 @dataclass(frozen=True)
-class RowPacker:
-    """Rows of atoms side by side, the last atom of each cut to `last_bytes`.
+class SurfacePacker:
+    """Surfaces side by side, the last atom of each cut to `last_bytes`.
 
     The bytes are broken into `groups` of `group_bytes`, each filled up to whole atoms with zeros;
     `limit` bytes are written at most.
@@ -317,7 +317,7 @@ Writer = (
     | AtomTransposer
     | PixelTransposer
     | PackedWriter
-    | RowPacker
+    | SurfacePacker
     | DenseWriter
     | LaneWriter
 )

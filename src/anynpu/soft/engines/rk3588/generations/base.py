@@ -22,7 +22,7 @@ from ..registers.cna import (
     CnaDma2,
 )
 from ..registers.fields import NAMES, Register
-from ..tasks import Dpu, InputConversion, RowPacker
+from ..tasks import Dpu, InputConversion, SurfacePacker
 from ..view import TaskRegisters
 
 Constants = Callable[[int, int], bytes]
@@ -118,7 +118,7 @@ class Generation:
 
     def packer(
         self, task: TaskRegisters, shape: tuple[int, int, int], address: Address
-    ) -> RowPacker | None:
+    ) -> SurfacePacker | None:
         """What packs atoms of a shape (surfaces, height, width) in a way of its own."""
         return None
 

@@ -19,7 +19,7 @@ from ..registers.cna import (
     CnaWeightSize2,
 )
 from ..registers.dpu import DpuChannel, DpuDestination, DpuFeatureMode, DpuHeight, DpuWidth
-from ..tasks import Dpu, InputConversion, RowPacker
+from ..tasks import Dpu, InputConversion, SurfacePacker
 from ..view import TaskRegisters
 from .base import Constants, Generation, unknown_number
 from .rk3576_convolution import (
@@ -32,7 +32,7 @@ from .rk3576_convolution import (
 from .rk3576_pooling import POOLING_INERT, POOLING_REGISTERS, translate_pooling
 from .rk3576_stages import STAGES_REGISTERS, STAGES_ZERO, translate_stages
 from .rk3576_table import TABLE_INERT, TABLE_REGISTERS, translate_table
-from .rk3576_writer import WRITER_INERT, WRITER_REGISTERS, row_packer, translate_writer
+from .rk3576_writer import WRITER_INERT, WRITER_REGISTERS, surface_packer, translate_writer
 
 _CNA, _DPU, _PPU = 1 << 0, 1 << 3, 1 << 5
 _REDUCED_LANES, _LANES = 4, 8
@@ -102,10 +102,10 @@ class Rk3576(Generation):
 
     def packer(
         self, task: TaskRegisters, shape: tuple[int, int, int], address: Address
-    ) -> RowPacker | None:
+    ) -> SurfacePacker | None:
         if not task[DpuFeatureMode.NONALIGN]:
             return None
-        return row_packer(task.state.words, shape, address)
+        return surface_packer(task.state.words, shape, address)
 
     def reduced(self, task: TaskRegisters, dpu: Dpu, shape: tuple[int, int, int]) -> Dpu:
         # The compiler leaves four kernels of every eight empty for this: their zeros would be the

@@ -21,7 +21,7 @@ from ..registers.dpu import (
     DpuWriteSize1,
 )
 from ..registers.fields import bits
-from ..tasks import RowPacker
+from ..tasks import SurfacePacker
 from .base import unknown, unknown_number
 
 _MODE, _PADDING, _DESTINATION, _SURFACE = 0x400C, 0x4014, 0x4018, 0x401C
@@ -99,18 +99,18 @@ def translate_writer(words: Mapping[int, int], translated: dict[int, int]) -> No
     _translate_order(words, translated, kind)
 
 
-def row_packer(
+def surface_packer(
     words: Mapping[int, int], shape: tuple[int, int, int], address: Address
-) -> RowPacker:
-    """What writes rows side by side, and groups of them where there are any."""
+) -> SurfacePacker:
+    """What writes surfaces side by side, and groups of them where there are any."""
     surfaces, height, width = shape
     last = _LAST_BYTES.of(words.get(_MODE, 0)) or ATOM
-    count = surfaces * height * ((width - 1) * ATOM + last)
+    count = surfaces * ((height * width - 1) * ATOM + last)
     groups = _GROUP_COUNT.of(words.get(_GROUP_COUNTS, 0))
     size = words.get(_ORDER, 0) if groups else count
     if groups * size > count:
         raise unknown_number(_ORDER, size)
-    return RowPacker(address, last, max(groups, 1), size, words.get(_LENGTH, 0) * ATOM)
+    return SurfacePacker(address, last, max(groups, 1), size, words.get(_LENGTH, 0) * ATOM)
 
 
 def _height(word: int) -> int:

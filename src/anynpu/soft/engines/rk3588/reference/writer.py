@@ -17,7 +17,7 @@ from ..tasks import (
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
-    RowPacker,
+    SurfacePacker,
     Writer,
 )
 from .features import pack_atoms
@@ -55,16 +55,16 @@ def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> Non
         case PackedWriter():
             kept = atoms[..., : writer.atom_bytes].reshape(-1)
             targets[0][...] = kept[: len(targets[0])]
-        case RowPacker():
-            targets[0][...] = _packed_rows(writer, atoms)[: len(targets[0])]
+        case SurfacePacker():
+            targets[0][...] = _packed_surfaces(writer, atoms)[: len(targets[0])]
         case _:
             targets[0][...] = atoms
 
 
-def _packed_rows(writer: RowPacker, atoms: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _packed_surfaces(writer: SurfacePacker, atoms: NDArray[np.uint8]) -> NDArray[np.uint8]:
     surfaces, height, width, atom = atoms.shape
-    rows = atoms.reshape(surfaces * height, width * atom)
-    packed = rows[:, : (width - 1) * atom + writer.last_bytes].reshape(-1)
+    whole = atoms.reshape(surfaces, height * width * atom)
+    packed = whole[:, : (height * width - 1) * atom + writer.last_bytes].reshape(-1)
     size = min(writer.group_bytes, packed.size)
     groups = np.zeros((writer.groups, -(-size // ATOM) * ATOM), np.uint8)
     groups[:, :size] = packed[: writer.groups * size].reshape(writer.groups, size)
