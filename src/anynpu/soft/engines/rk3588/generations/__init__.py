@@ -6,6 +6,7 @@ from ....formats.rknn.model import Generation as FileGeneration
 from .base import Generation
 from .lite import Lite
 from .micro import Micro
+from .rk3562 import Rk3562
 from .rk3576 import Rk3576
 
 GENERATIONS: dict[FileGeneration, Generation] = {
@@ -13,6 +14,7 @@ GENERATIONS: dict[FileGeneration, Generation] = {
     FileGeneration.LITE: Lite(),
     FileGeneration.MICRO: Micro(),
     FileGeneration.F2: Rk3576(),
+    FileGeneration.T4: Rk3562(),
 }
 
 __all__ = ["GENERATIONS", "Generation"]

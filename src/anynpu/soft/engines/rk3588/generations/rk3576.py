@@ -29,8 +29,9 @@ from .rk3576_convolution import (
     kept_bytes,
     translate_convolution,
 )
+from .rk3576_operands import Operands
 from .rk3576_pooling import POOLING_INERT, POOLING_REGISTERS, translate_pooling
-from .rk3576_stages import STAGES_REGISTERS, STAGES_ZERO, translate_stages
+from .rk3576_stages import STAGES_REGISTERS, STAGES_ZERO, stage_operands, translate_stages
 from .rk3576_table import TABLE_INERT, TABLE_REGISTERS, translate_table
 from .rk3576_writer import WRITER_INERT, WRITER_REGISTERS, surface_packer, translate_writer
 
@@ -47,11 +48,13 @@ class Rk3576(Generation):
     own = (
         CONVOLUTION_REGISTERS
         | STAGES_REGISTERS
-        | STAGES_ZERO
         | WRITER_REGISTERS
         | TABLE_REGISTERS
         | POOLING_REGISTERS
     )
+    zero = STAGES_ZERO
+    """Registers that no file sets to anything but 0."""
+
     own_inert = CONVOLUTION_INERT | WRITER_INERT | TABLE_INERT | POOLING_INERT
     moved_addresses: Mapping[int, int] = {
         FEATURES: CnaFeatureAddress.number,
@@ -60,28 +63,41 @@ class Rk3576(Generation):
 
     @property
     def known(self) -> Collection[int]:
-        return self.own
+        return self.own | self.zero
+
+    def own_notation(self, state: TaskState) -> TaskState:
+        """A task of a chip with these registers, but for some fields, in RK3576's notation."""
+        return state
+
+    def operands(self, state: TaskState, constants: Constants) -> tuple[Operands, Operands]:
+        """What the two arithmetic stages add and multiply by."""
+        return stage_operands(state.words, state.enable_mask, constants)
+
+    def translate_table(self, words: Mapping[int, int], translated: dict[int, int]) -> None:
+        """The look-up tables' registers."""
+        translate_table(words, translated)
 
     def located(self, state: TaskState) -> TaskState:
         # Rows that the task before has fetched stay in the buffer; here all are read from memory.
         at_own = dict(state.relocations)
         features = at_own.get(FEATURES)
         if features is not None and state.enable_mask & _CNA:
-            kept = kept_bytes(state.words)
+            kept = kept_bytes(self.own_notation(state).words)
             at_own[FEATURES] = replace(features, addend=features.addend - kept)
         return super().located(replace(state, relocations=at_own))
 
     def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
-        words = state.words
-        for number in STAGES_ZERO & words.keys():
-            if words[number]:
-                raise unknown_number(number, words[number])
+        for number in self.zero & state.words.keys():
+            if state.words[number]:
+                raise unknown_number(number, state.words[number])
+        words = self.own_notation(state).words
         translated: dict[int, int] = {}
         if state.enable_mask & _CNA:
             translate_convolution(words, translated)
         if state.enable_mask & _DPU:
-            translate_stages(words, translated, state.enable_mask, constants)
-            translate_table(words, translated)
+            operands = self.operands(state, constants)
+            translate_stages(words, translated, state.enable_mask, operands)
+            self.translate_table(words, translated)
             translate_writer(words, translated)
         if state.enable_mask & _PPU:
             translate_pooling(words, translated)

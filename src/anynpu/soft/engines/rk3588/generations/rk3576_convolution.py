@@ -103,7 +103,7 @@ _KEEPS_ROWS = bits(31)
 _NO_STRIDES = CnaConv3.CONV_X_STRIDE.put(1) | CnaConv3.CONV_Y_STRIDE.put(1)
 _TOP, _LEFT = bits(0, 7), bits(8, 15)
 _CORE_KIND = bits(0, 3)
-_CORE_KNOWN = {1: 0, 0xA: 1, 0: 0}
+_CORE_KNOWN = {0: 0, 1: 0, 2: 1, 0xA: 1}
 """The kind of sum to whether it is depthwise."""
 
 

@@ -119,14 +119,16 @@ _BN_KNOWN = (
 
 _EW_BYPASS, _EW_CONVERTS = bits(0), bits(31)
 _EW_LOOK_UP = 0x1004140
-_EW_DIVIDE = 0x10021C8
 _EW_OPERATIONS = {
     0xC0C0: DpuEw.ALU_ALGO.put(Operation.MAX.value),
     0x2C0C0: DpuEw.ALU_ALGO.put(Operation.ADD.value),
     0x4C0C0: DpuEw.ALU_ALGO.put(Operation.SUBTRACT.value),
+    0x1004194: DpuEw.OP_TYPE.put(1),
+    0x1004094: DpuEw.OP_TYPE.put(1),
     0x10F4094: DpuEw.OP_TYPE.put(1),
     0x10F4194: DpuEw.OP_TYPE.put(1),
-    _EW_DIVIDE: DpuEw.ALU_ALGO.put(Operation.DIVIDE.value),
+    0x10021C8: DpuEw.ALU_ALGO.put(Operation.DIVIDE.value),
+    0x10421C8: DpuEw.ALU_ALGO.put(Operation.DIVIDE.value),
 }
 """The configuration of operations with an operand from memory, without the conversion's bit."""
 
@@ -142,17 +144,34 @@ _UNLIMITED = _LOWEST, _HIGHEST = 1 << 31, (1 << 31) - 1
 _POSITIVE = 0, _HIGHEST
 
 
+def stage_operands(
+    words: Mapping[int, int], enable_mask: int, constants: Constants
+) -> tuple[Operands, Operands]:
+    """The operands of both arithmetic stages."""
+    reads = bool(enable_mask & _RDMA_ENABLED)
+    stages = ((_BS, _BS_USE, _BS_NUMBERS), (_BN, _BN_USE, _BN_NUMBERS))
+    bs, bn = (
+        read_operands(0, 0, constants)
+        if DpuBs.BYPASS.of(words.get(config, 0))
+        else _operands(words, reads, (use, numbers), constants)
+        for config, use, numbers in stages
+    )
+    return bs, bn
+
+
 def translate_stages(
-    words: Mapping[int, int], translated: dict[int, int], enable_mask: int, constants: Constants
+    words: Mapping[int, int],
+    translated: dict[int, int],
+    enable_mask: int,
+    operands: tuple[Operands, Operands],
 ) -> None:
     """What comes from memory, both arithmetic stages, the element-wise one, the output's scale."""
     for register in _KEPT:
         translated[register.number] = words.get(register.number, 0)
-    reads = bool(enable_mask & _RDMA_ENABLED)
     _translate_sources(words, translated)
-    _translate_format(words, translated, reads)
-    _translate_bs(words, translated, reads, constants)
-    _translate_bn(words, translated, reads, constants)
+    _translate_format(words, translated, bool(enable_mask & _RDMA_ENABLED))
+    _translate_bs(words, translated, operands[0])
+    _translate_bn(words, translated, operands[1])
     _translate_elementwise(words, translated)
     translated[DpuOutOffset.number] = words.get(_OUT_OFFSET, 0)
     translated[DpuOutScale.number] = words.get(_OUT_SCALE, 0) & 0xFFFF
@@ -201,16 +220,13 @@ def _translate_format(words: Mapping[int, int], translated: dict[int, int], read
     translated[DpuDataFormat.number] = formats | DpuDataFormat.IN_PRECISION.put(element)
 
 
-def _translate_bs(
-    words: Mapping[int, int], translated: dict[int, int], reads: bool, constants: Constants
-) -> None:
+def _translate_bs(words: Mapping[int, int], translated: dict[int, int], operands: Operands) -> None:
     config = words.get(_BS, 0)
     if DpuBs.BYPASS.of(config):
         translated[DpuBs.number] = DpuBs.BYPASS.put(1)
         return
     if config not in _BS_KNOWN:
         raise unknown_number(_BS, config)
-    operands = _operands(words, reads, (_BS_USE, _BS_NUMBERS), constants)
     source = operands.of_channels
     translated[RdmaBs.number] = RdmaBs.DATA_USE.put(source)
     translated[DpuBs.number] = (
@@ -242,16 +258,13 @@ def _translate_weight_offset(
     )
 
 
-def _translate_bn(
-    words: Mapping[int, int], translated: dict[int, int], reads: bool, constants: Constants
-) -> None:
+def _translate_bn(words: Mapping[int, int], translated: dict[int, int], operands: Operands) -> None:
     config = words.get(_BN, 0)
     if DpuBn.BYPASS.of(config):
         translated[DpuBn.number] = DpuBn.BYPASS.put(1)
         return
     if config & ~_BN_KNOWN:
         raise unknown_number(_BN, config)
-    operands = _operands(words, reads, (_BN_USE, _BN_NUMBERS), constants)
     adds, multiplies = not _BN_ALU_BYPASS.of(config), not _BN_MUL_BYPASS.of(config)
     source = operands.of_channels
     if (
