@@ -65,6 +65,7 @@ class Rk3562(Rk3576):
     own_inert = Rk3576.own_inert | {*range(0x6060, 0x6070, 4), 0x8028, 0x802C}
     zero = Rk3576.zero - {GROUP_COUNTS, DpuLutLeScale.number} | {0x4098, 0x40A0}
     operand_group = 4
+    transposes_byte_blocks = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
 
     def own_notation(self, state: TaskState) -> TaskState:

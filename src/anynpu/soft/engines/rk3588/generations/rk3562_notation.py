@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..elements import Element
 from ..registers.cna import CnaConv1
 from ..registers.dpu import DpuBn, DpuBnMul, DpuBsOw, DpuDataFormat, DpuFeatureMode
 from ..registers.fields import bits
@@ -25,6 +26,8 @@ _CLIP_ROUND = 1 << 5
 _BURST = DpuFeatureMode.BURST_LEN.put(15)
 _FROM_MEMORY, _FROM_CONVOLUTION = bits(0), bits(30)
 _SHIFT = bits(8, 13).put(0x3F)
+_PRELU = bits(2)
+_EW, _DIVIDES = 0x407C, 0x10421C8
 _OFFSETS = bits(31)
 _KIND = bits(20, 22)
 _BN_KNOWN = (
@@ -93,7 +96,7 @@ def _change_writer(words: dict[int, int]) -> None:
 
 def _change_stages(words: dict[int, int]) -> None:
     words[_BS] = words.get(_BS, 0) & ~_SHIFT
-    words[_BS_MULTIPLY] = 0
+    words[_BS_MULTIPLY] = words.get(_BS_MULTIPLY, 0) & _PRELU.put(1)
     config = words.get(_BN, 0)
     if config & ~_BN_KNOWN:
         raise unknown_number(_BN, config)
@@ -108,4 +111,9 @@ def _change_stages(words: dict[int, int]) -> None:
     )
     formats = words.get(DpuDataFormat.number, 0)
     negative = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG
-    words[DpuDataFormat.number] = formats & ~negative.put(negative.mask)
+    formats &= ~negative.put(negative.mask)
+    precision = DpuDataFormat.PROC_PRECISION
+    if words.get(_EW, 0) == _DIVIDES and precision.of(formats) == Element.INT16.value:
+        # Division only says "16 bits" where RK3588 says that arithmetic is in float16.
+        formats = formats & ~precision.put(precision.mask) | precision.put(Element.FLOAT16.value)
+    words[DpuDataFormat.number] = formats
