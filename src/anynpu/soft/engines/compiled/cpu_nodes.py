@@ -24,7 +24,8 @@ from .layers import is_scratch
 from .sessions import Compute, OneNode, compute_with_onnxruntime
 
 # The compiler's own names of operators that ONNX has.
-_RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}
+_CONVERTS = "exDataConvert"
+_RENAMES = {_CONVERTS: "Identity", "exSoftmax13": "Softmax"}
 _RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _PLACEHOLDER = "empty_placeholder"
 
@@ -94,7 +95,7 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
             outputs=[f"output{number}" for number in range(len(outputs))],
             constants=constants,
             sources=[(_real_dtype(tensor), tensor.shape) for tensor in sources],
-            attributes=node.attributes,
+            attributes={} if node.op_type == _CONVERTS else node.attributes,
             options=node.options,
         ),
     )

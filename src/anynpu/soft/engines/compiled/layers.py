@@ -24,7 +24,8 @@ _SCRATCH = "_exSecondary"
 
 def computing_nodes(graph: Graph) -> Iterable[Node]:
     """The nodes in order, without those that stand for the graph's inputs and outputs."""
-    return (node for node in graph.nodes if node.op_type not in _EDGES)
+    # Graphs for RK3562 that the CPU computes alone end in an empty node.
+    return (node for node in graph.nodes if node.op_type not in _EDGES and node.op_type)
 
 
 def layers_of(model: CompiledModel, graph: Graph) -> LoweredModel:

@@ -121,7 +121,7 @@ class Rk3576(Generation):
     ) -> SurfacePacker | None:
         if not task[DpuFeatureMode.NONALIGN]:
             return None
-        return surface_packer(task.state.words, shape, address)
+        return surface_packer(self.own_notation(task.state).words, shape, address)
 
     def reduced(self, task: TaskRegisters, dpu: Dpu, shape: tuple[int, int, int]) -> Dpu:
         # The compiler leaves four kernels of every eight empty for this: their zeros would be the
