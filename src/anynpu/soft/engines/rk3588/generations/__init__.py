@@ -15,6 +15,7 @@ GENERATIONS: dict[FileGeneration, Generation] = {
     FileGeneration.MICRO: Micro(),
     FileGeneration.F2: Rk3576(),
     FileGeneration.T4: Rk3562(),
+    FileGeneration.F3: Rk3576(),
 }
 
 __all__ = ["GENERATIONS", "Generation"]
