@@ -118,7 +118,7 @@ def _source(task: TaskRegisters, context: Context) -> Features:
         # "Raw 16 bits" in and out, around arithmetic in float16.
         element = Element.FLOAT16
     height, width = task[RdmaHeight.HEIGHT] + 1, task[RdmaWidth.WIDTH] + 1
-    notch = task.signed(RdmaSourceDma.LINE_NOTCH_ADDR)
+    notch = context.generation.source_line_notch(task)
     atom = context.generation.atom_of(element)
     surface = (height * width + (height - 1) * notch) * atom + task.stride(RdmaSurfaceNotch)
     is_combined = task[RdmaFeatureMode.COMB_USE] & 1

@@ -10,7 +10,6 @@ from ..registers.dpu import (
     DpuDestination,
     DpuFeatureMode,
     DpuHeight,
-    DpuNotch,
     DpuOffsetPend,
     DpuSurfaceAdd,
     DpuSurfaceStride,
@@ -77,14 +76,14 @@ def _destination(task: TaskRegisters) -> Address:
     return task.address(DpuDestination)
 
 
-def _line(task: TaskRegisters, width: int, atom: int) -> int:
-    return (width + task[DpuNotch.NOTCH_ADDR_0]) * atom
+def _line(task: TaskRegisters, context: Context, width: int, atom: int) -> int:
+    return (width + context.generation.target_line_notch(task)) * atom
 
 
 def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     width = task[DpuWriteSize1.WIDTH_WDMA] + 1
     surface = task.stride(DpuSurfaceStride)
-    line = _line(task, width, context.generation.atom)
+    line = _line(task, context, width, context.generation.atom)
     if task[DpuFeatureMode.TP_EN]:
         return AtomTransposer(_destination(task), line, surface)
     if not task[DpuBsOw.TP_ORG_EN]:
@@ -126,7 +125,7 @@ def _blocks(
     rows = task[DpuWriteSize0.CHANNEL_WDMA] + 1
     channels = task[DpuChannel.CHANNEL] + 1
     if height > 1 and rows == height * channels and rows > channels:
-        pixel = (1 + task[DpuNotch.NOTCH_ADDR_0]) * atom
+        pixel = _line(task, context, 1, atom)
         return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
     group = task[DpuBsOw.SIZE_E_0] + 1
     if not context.generation.writes_surface_groups:
@@ -138,7 +137,7 @@ def _blocks(
     written = (task[DpuWriteSize1.HEIGHT_WDMA] + 1, task[DpuWriteSize1.WIDTH_WDMA] + 1)
     if written[0] * written[1] != height * width:
         written = (height, width)
-    line = _line(task, written[1], atom)
+    line = _line(task, context, written[1], atom)
     return BlockWriter(
         _destination(task), *written, line, surface, max(group, 1), add, atom, padding
     )

@@ -21,7 +21,9 @@ from ..registers.cna import (
     CnaDma1,
     CnaDma2,
 )
+from ..registers.dpu import DpuNotch
 from ..registers.fields import NAMES, Register
+from ..registers.rdma import RdmaSourceDma
 from ..tasks import Dpu, InputConversion, SurfacePacker
 from ..view import TaskRegisters
 
@@ -132,6 +134,14 @@ class Generation:
         if task[CnaConv1.GROUP_LINE_OFF]:
             return line * self.atom, (surface + width) * self.atom
         return line * 4, (surface + line) * self.atom
+
+    def source_line_notch(self, task: TaskRegisters) -> int:
+        """Pixels between rows of what the DPU reads."""
+        return task.signed(RdmaSourceDma.LINE_NOTCH_ADDR)
+
+    def target_line_notch(self, task: TaskRegisters) -> int:
+        """Pixels between rows of what the DPU writes."""
+        return task[DpuNotch.NOTCH_ADDR_0]
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         """Bytes between rows of a packed picture."""

@@ -87,7 +87,7 @@ def _change_writer(words: dict[int, int]) -> None:
     # RK3576 counts from where a group of surfaces ends.
     size, notch = words.get(_WRITE_SIZE, 0), words.get(_NOTCH, 0)
     height, width = _HIGH.of(size) + 1, _LOW.of(size) + 1
-    end = height * width + (height - 1) * (notch & 0x1FFF)
+    end = height * width + (height - 1) * (notch & 0xFFFF)
     words[_GROUP_STRIDE] = words.get(_GROUP_STRIDE, 0) - end & 0xFFFFFFFF
     words[_GROUP_COUNTS] = _HIGH.put(_HIGH.of(words.get(GROUP_COUNTS, 0))) | _LOW.put(
         words.get(_GROUP_COUNTS, 0)

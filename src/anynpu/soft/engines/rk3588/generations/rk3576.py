@@ -19,6 +19,7 @@ from ..registers.cna import (
     CnaWeightSize2,
 )
 from ..registers.dpu import DpuChannel, DpuDestination, DpuFeatureMode, DpuHeight, DpuWidth
+from ..registers.fields import sign_extend
 from ..tasks import Dpu, InputConversion, SurfacePacker
 from ..view import TaskRegisters
 from .base import Constants, Generation, unknown_number
@@ -31,9 +32,21 @@ from .rk3576_convolution import (
 )
 from .rk3576_operands import Operands
 from .rk3576_pooling import POOLING_INERT, POOLING_REGISTERS, translate_pooling
-from .rk3576_stages import STAGES_REGISTERS, STAGES_ZERO, stage_operands, translate_stages
+from .rk3576_stages import (
+    LINE_NOTCH,
+    STAGES_REGISTERS,
+    STAGES_ZERO,
+    stage_operands,
+    translate_stages,
+)
 from .rk3576_table import TABLE_INERT, TABLE_REGISTERS, translate_table
-from .rk3576_writer import WRITER_INERT, WRITER_REGISTERS, surface_packer, translate_writer
+from .rk3576_writer import (
+    WRITER_INERT,
+    WRITER_REGISTERS,
+    surface_packer,
+    target_notch,
+    translate_writer,
+)
 
 _CNA, _DPU, _PPU = 1 << 0, 1 << 3, 1 << 5
 _REDUCED_LANES, _LANES = 4, 8
@@ -115,6 +128,13 @@ class Rk3576(Generation):
     def weights_with_zero_points(self, task: TaskRegisters) -> int:
         weights = task[CnaWeightSize0.WEIGHT_BYTES]
         return 2 if task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL] == 2 * weights else 0
+
+    def source_line_notch(self, task: TaskRegisters) -> int:
+        # It has a register of its own, and more bits than RK3588's, as the writer's has.
+        return sign_extend(task.state.words.get(LINE_NOTCH, 0), 32)
+
+    def target_line_notch(self, task: TaskRegisters) -> int:
+        return target_notch(task.state.words)
 
     def packer(
         self, task: TaskRegisters, shape: tuple[int, int, int], address: Address

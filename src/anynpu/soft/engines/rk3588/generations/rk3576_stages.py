@@ -55,7 +55,7 @@ _EW_CLAMPS = (0x4088, 0x408C), (0x40A4, 0x40A8)
 _OUT_OFFSET, _OUT_SCALE, _OUT_SHIFT = 0x40AC, 0x40B0, 0x40B4
 _BS_USE, _BS_NUMBERS, _BN_USE, _BN_NUMBERS = 0x501C, 0x5024, 0x5028, 0x5030
 _EW_MODE, _FEATURE_MODE = 0x5034, 0x5044
-_LINE_NOTCH, _EW_LINE_NOTCH = 0x5078, 0x507C
+LINE_NOTCH, _EW_LINE_NOTCH = 0x5078, 0x507C
 
 _KEPT = (
     DpuDataFormat,
@@ -92,7 +92,7 @@ STAGES_REGISTERS = frozenset(
         _BN_NUMBERS,
         _EW_MODE,
         _FEATURE_MODE,
-        _LINE_NOTCH,
+        LINE_NOTCH,
         _EW_LINE_NOTCH,
     }
 )
@@ -184,12 +184,7 @@ def _translate_sources(words: Mapping[int, int], translated: dict[int, int]) -> 
     source = words.get(RdmaSourceDma.number, 0)
     if RdmaSourceDma.LINE_NOTCH_ADDR.of(source):
         raise unknown(RdmaSourceDma, source)
-    notch = words.get(_LINE_NOTCH, 0)
-    translated[RdmaSourceDma.number] = source | RdmaSourceDma.LINE_NOTCH_ADDR.put(notch)
-    if sign_extend(notch, 32) != RdmaSourceDma.LINE_NOTCH_ADDR.signed(
-        translated[RdmaSourceDma.number]
-    ):
-        raise unknown_number(_LINE_NOTCH, notch)
+    translated[RdmaSourceDma.number] = source
     translated[RdmaHeight.number] |= RdmaHeight.EW_LINE_NOTCH_ADDR.put(words.get(_EW_LINE_NOTCH, 0))
     operand = words.get(_EW_MODE, 0)
     if operand & ~(_OPERAND_BITS | _OPERAND_PAIRS.put(1) | _OPERAND_INERT.put(1)):

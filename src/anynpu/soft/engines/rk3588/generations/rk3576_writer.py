@@ -12,7 +12,6 @@ from ..registers.dpu import (
     DpuDestination,
     DpuFeatureMode,
     DpuHeight,
-    DpuNotch,
     DpuOffsetPend,
     DpuSurfaceAdd,
     DpuSurfaceStride,
@@ -90,13 +89,17 @@ def translate_writer(words: Mapping[int, int], translated: dict[int, int]) -> No
     translated[DpuSurfaceStride.number] = words.get(_SURFACE, 0) << 4
     translated[DpuWidth.number] = words.get(_WIDTH, 0)
     translated[DpuHeight.number] = _height(words.get(_HEIGHT, 0))
-    translated[DpuNotch.number] = words.get(_NOTCH, 0)
     translated[DpuChannel.number] = words.get(_CHANNEL, 0)
     channel = words.get(_WRITE_CHANNEL, 0) >> 16
     translated[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(channel)
     translated[DpuWriteSize1.number] = words.get(_WRITE_SIZE, 0)
     translated[DpuSurfaceAdd.number] = _group_stride(words, translated) << 4 & 0xFFFFFFFF
     _translate_order(words, translated, kind)
+
+
+def target_notch(words: Mapping[int, int]) -> int:
+    """Pixels between rows; between those of un-pooling's copies it is the same."""
+    return words.get(_NOTCH, 0) & 0xFFFF
 
 
 def surface_packer(
@@ -125,7 +128,7 @@ def _group_stride(words: Mapping[int, int], translated: Mapping[int, int]) -> in
     size = translated[DpuWriteSize1.number]
     height = DpuWriteSize1.HEIGHT_WDMA.of(size) + 1
     width = DpuWriteSize1.WIDTH_WDMA.of(size) + 1
-    notch = DpuNotch.NOTCH_ADDR_0.of(translated[DpuNotch.number])
+    notch = target_notch(words)
     return words.get(_GROUP_NOTCH, 0) + height * width + (height - 1) * notch
 
 
