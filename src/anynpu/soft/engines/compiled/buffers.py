@@ -1,7 +1,8 @@
 """Tensors in a compiled graph's internal memory, in the layout that the file gives them.
 
 Channels come in blocks (N, C1, H, W, C2); surfaces of several blocks begin at multiples of four
-pixels (13 x 13 pixels take 172). Images of 1, 3 or 4 channels have one block without padding.
+pixels (13 x 13 pixels take 172), but for the graph's inputs, which the first tasks read without
+gaps. Images of 1, 3 or 4 channels have one block without padding.
 Samples of a batch follow one another.
 
 A board's rows of such an image are padded to 16 bytes a channel; where the width needs it, the
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ....native import kernels
-from ...formats.rknn.model import Tensor, TensorLayout
+from ...formats.rknn.model import Tensor, TensorKind, TensorLayout
 
 _SURFACE_PIXELS = 4
 
@@ -133,7 +134,7 @@ def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int
     _, c1, h, w, c2 = shape
     pixel = c2 * itemsize
     row = w * pixel
-    is_aligned = c1 > 1 and h * w > 1
+    is_aligned = c1 > 1 and h * w > 1 and tensor.kind is not TensorKind.INPUT
     surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
     _check_channels(tensor, shape)
     return shape, (c1 * surface, surface, row, pixel, itemsize)

@@ -78,7 +78,8 @@ class Convolution:
 
     Between input pixels `inserted` rows and columns of the padding value go first (a transposed
     convolution; kernels are stored flipped). Padding at the bottom and right follows from the
-    output's size. Channels from `valid_channels` on count as zero. `weight_offset`, a number or an
+    output's size. With a stride of 0 all outputs of that axis see the same place, which repeats a row
+    or a column. Channels from `valid_channels` on count as zero. `weight_offset`, a number or an
     array (K, 1, 1), is added to every weight of a kernel.
     """
 

@@ -126,7 +126,8 @@ def _read_tensor(index: int, table: TableReader, slots: Slots, placement: Placem
             f"damaged .rknn file: offset {where}: tensor {tensor.name!r} at {tensor.offset} in a "
             f"section of {len(placement.sections[tensor.section])} bytes"
         )
-    if not all(0 < scale < math.inf for scale in tensor.scale):
+    # A constant of zeros alone has a scale of zero.
+    if not all(0 < s < math.inf or (s == 0 and not kind.is_internal) for s in tensor.scale):
         raise ModelError(f"damaged .rknn file: offset {where}: scale of {tensor.name!r}")
     return tensor
 
