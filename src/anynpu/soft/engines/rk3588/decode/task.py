@@ -92,7 +92,7 @@ def _from_memory(task: TaskRegisters, context: Context) -> Task:
             index, node, source, repeats, decode_writer(task, context, shape, source.element)
         )
     channels = min(task[DpuChannel.CHANNEL] + 1, source.channels)
-    if _only_moves(task, source.element):
+    if _only_moves(task, source.element) and not _pads(task, source, channels):
         if not _transposes(task):
             source = replace(source, channels=channels)
         shape = (source.surfaces, source.height, source.width)
@@ -148,6 +148,12 @@ def _repeats(task: TaskRegisters) -> tuple[int, int]:
 
 def _transposes(task: TaskRegisters) -> bool:
     return bool(task[DpuFeatureMode.TP_EN] or task[DpuBsOw.TP_ORG_EN])
+
+
+def _pads(task: TaskRegisters, source: Features, channels: int) -> bool:
+    """Whether lanes without a channel get something else than the source has there."""
+    is_packed = task[DpuFeatureMode.NONALIGN]
+    return not (_transposes(task) or is_packed) and channels % source.lanes != 0
 
 
 def _only_moves(task: TaskRegisters, element: Element) -> bool:
