@@ -45,7 +45,7 @@ class TensorBuffer:
                 f"{memory.size} bytes"
             )
         self.array: NDArray[Any] = np.ndarray(shape, dtype, memory, tensor.offset, strides)
-        self._is_blocked = len(shape) == 5
+        self._is_blocked = _is_blocked(tensor, shape)
         self._channels = math.prod(tensor.shape) // math.prod(
             np.take(shape, (0, 2, 3)) if self._is_blocked else shape
         )
@@ -122,10 +122,14 @@ def element_dtype(tensor: Tensor) -> np.dtype[Any]:
     return held
 
 
+def _is_blocked(tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    return tensor.layout is TensorLayout.BLOCKED and len(shape) == 5
+
+
 def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape in memory and the strides in bytes."""
     shape = tensor.native_shape or (1,)
-    if tensor.layout is not TensorLayout.BLOCKED or len(shape) != 5:
+    if not _is_blocked(tensor, shape):
         if math.prod(shape) != math.prod(tensor.shape):
             raise ModelError(
                 f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
@@ -134,7 +138,7 @@ def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int
     _, c1, h, w, c2 = shape
     pixel = c2 * itemsize
     row = w * pixel
-    is_aligned = c1 > 1 and h * w > 1 and tensor.kind is not TensorKind.INPUT
+    is_aligned = shape[0] * c1 > 1 and h * w > 1 and tensor.kind is not TensorKind.INPUT
     surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
     _check_channels(tensor, shape)
     return shape, (c1 * surface, surface, row, pixel, itemsize)
