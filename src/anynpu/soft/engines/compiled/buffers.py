@@ -135,22 +135,19 @@ def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int
                 f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
             )
         return shape, _contiguous(shape, itemsize)
-    _, c1, h, w, c2 = shape
-    pixel = c2 * itemsize
-    row = w * pixel
-    is_aligned = shape[0] * c1 > 1 and h * w > 1 and tensor.kind is not TensorKind.INPUT
-    surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
-    _check_channels(tensor, shape)
-    return shape, (c1 * surface, surface, row, pixel, itemsize)
-
-
-def _check_channels(tensor: Tensor, shape: tuple[int, ...]) -> None:
     n, c1, h, w, c2 = shape
     channels, rest = divmod(math.prod(tensor.shape), max(1, n * h * w))
     if rest or not 0 < channels <= c1 * c2:
         raise ModelError(
             f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
         )
+    pixel = c2 * itemsize
+    row = w * pixel
+    is_aligned = n * c1 > 1 and h * w > 1 and tensor.kind is not TensorKind.INPUT
+    surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
+    # The shape in the file may count blocks without any channel.
+    blocks = -(-channels // c2)
+    return (n, blocks, h, w, c2), (blocks * surface, surface, row, pixel, itemsize)
 
 
 def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

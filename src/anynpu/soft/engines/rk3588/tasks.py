@@ -165,8 +165,8 @@ class OperandConversion:
 class Elementwise:
     """The DPU's third stage: the table, then an operation with a second operand, then ReLU.
 
-    The operand is a number, features of the same shape, one pixel for all, or one number in memory
-    (features of one channel and one pixel).
+    The operand is a number, features of the same shape, one pixel for all, one number in memory
+    (features of one channel and one pixel), or one a column (one channel and one row).
     """
 
     table: LookupTable | None
@@ -255,7 +255,8 @@ class AtomTransposer:
 class PixelTransposer:
     """Turns lanes into pixels: blocks of as many pixels as lanes are transposed.
 
-    For `element_size` 2, eight pixels of a surface become eight atoms, `lane_stride` apart; blocks
+    Pixels form one stream, surface after surface. For `element_size` 2, eight of them become eight
+    atoms, `lane_stride` apart; blocks
     follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
     places get the eight pixels as they are. For 1, sixteen pixels become two rows, `line` apart,
     of eight atoms.
@@ -272,7 +273,10 @@ class PixelTransposer:
 
 @dataclass(frozen=True)
 class PackedWriter:
-    """The first `atom_bytes` of every atom side by side, `limit` bytes at most."""
+    """The first `atom_bytes` of every atom side by side, `limit` bytes at most.
+
+    Pixel after pixel, and within a pixel surface after surface.
+    """
 
     address: Address
     atom_bytes: int

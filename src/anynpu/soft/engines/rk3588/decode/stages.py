@@ -53,7 +53,7 @@ from ..tasks import (
 from ..view import TaskRegisters, bfloat, half
 from ..weights import Operand, OperandBlock
 from .context import Context
-from .operand import decode_operand
+from .operand import COLUMNS, decode_columns, decode_operand
 
 RDMA_ENABLED, PPU_ENABLED = 1 << 4, 1 << 5
 _SUBTRACT = 4
@@ -224,6 +224,8 @@ def _operand(
 ) -> float | Features:
     if task[DpuEw.OP_SRC]:
         return decode_operand(task, context, shape, is_float)
+    if context.generation.has_column_operands and task[DpuEw.DATA_MODE] == COLUMNS:
+        return decode_columns(task, context, shape, is_float)
     return _number(task, DpuEwOperand, is_float)
 
 

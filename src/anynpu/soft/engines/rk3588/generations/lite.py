@@ -76,6 +76,7 @@ class Lite(Generation):
     )
     atom = 8
     operand_group = 4
+    has_column_operands = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 16}, depthwise={1: 32, 2: 16})
     valid_channels_in_last_group = False
     writes_surface_groups = False

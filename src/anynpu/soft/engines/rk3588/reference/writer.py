@@ -48,7 +48,7 @@ def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> Non
         case PixelTransposer():
             targets[0][...] = _transposed(writer, atoms, targets[0].shape)
         case PackedWriter():
-            kept = atoms[..., : writer.atom_bytes].reshape(-1)
+            kept = atoms.transpose(1, 2, 0, 3)[..., : writer.atom_bytes].reshape(-1)
             targets[0][...] = kept[: len(targets[0])]
         case _:
             targets[0][...] = atoms
@@ -57,13 +57,12 @@ def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> Non
 def _transposed(
     writer: PixelTransposer, atoms: NDArray[np.uint8], shape: tuple[int, ...]
 ) -> NDArray[np.uint8]:
-    surfaces, height, width, _ = atoms.shape
     if writer.element_size == 1:
         pixels = _filled_up(atoms.reshape(1, -1, ATOM), ATOM)
         squares: NDArray[np.uint8] = pixels.reshape(-1, ATOM, ATOM).transpose(0, 2, 1)
         return squares.reshape(shape)
     lanes = ATOM // 2
-    pixels = _filled_up(atoms.reshape(surfaces, height * width, ATOM), lanes)
+    pixels = _filled_up(atoms.reshape(1, -1, ATOM), lanes)
     if writer.element_size == 2:
         halves = np.ascontiguousarray(pixels).view(np.uint16).reshape(-1, lanes, lanes)
         blocks = np.ascontiguousarray(halves.transpose(0, 2, 1)).view(np.uint8)
