@@ -105,19 +105,22 @@ def staging_of(graph: Graph, node: Node) -> Staging | None:
         for suffix in (_STAGED_INPUT, _STAGED_OUTPUT)
         if tensor.name.endswith(suffix) and tensor.name in used
     }
+    sequence, result = operands[0], graph.tensors[node.outputs[0]]
+    if not result.shape:
+        # Only the last state is asked for.
+        staged.pop(_STAGED_OUTPUT, None)
     if not staged:
         return None
     directions, batch, _ = operands[_INITIAL_STATE].shape
-    sequence, result = operands[0], graph.tensors[node.outputs[0]]
     # The state may be padded, the result isn't.
-    hidden = result.shape[-1] // (directions if len(result.shape) == 3 else 1)
-    _check(node, sequence, result, (directions, batch, hidden))
-    into = staged.get(_STAGED_INPUT)
+    into, out = staged.get(_STAGED_INPUT), staged.get(_STAGED_OUTPUT)
+    hidden = 0
+    if out is not None:
+        hidden = result.shape[-1] // (directions if len(result.shape) == 3 else 1)
+        _check(node, sequence, result, (directions, batch, hidden))
     if into is not None:
         _check_room(node, sequence, into)
-    return Staging(
-        node, sequence, into, result, staged.get(_STAGED_OUTPUT), directions, batch, hidden
-    )
+    return Staging(node, sequence, into, result, out, directions, batch, hidden)
 
 
 def _buffers_of(graph: Graph, node: Node) -> set[str]:

@@ -275,12 +275,14 @@ class PixelTransposer:
 class PackedWriter:
     """The first `atom_bytes` of every atom side by side, `limit` bytes at most.
 
-    Pixel after pixel, and within a pixel surface after surface.
+    `together` surfaces are what a pixel of one surface that was read became; they lie side by side
+    for each pixel, and pixels lie surface after surface.
     """
 
     address: Address
     atom_bytes: int
     limit: int
+    together: int = 1
 
 
 @dataclass(frozen=True)

@@ -76,10 +76,14 @@ def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:
 
 
 def _channel_writer(
-    task: TaskRegisters, context: Context, shape: tuple[int, int, int], element: Element
+    task: TaskRegisters,
+    context: Context,
+    shape: tuple[int, int, int],
+    element: Element,
+    source: Element | None = None,
 ) -> Writer:
     lanes = context.generation.atom_of(element) // element.size
-    return decode_writer(task, context, (-(-shape[0] // lanes), *shape[1:]), element)
+    return decode_writer(task, context, (-(-shape[0] // lanes), *shape[1:]), element, source)
 
 
 def _from_memory(task: TaskRegisters, context: Context) -> Task:
@@ -103,10 +107,8 @@ def _from_memory(task: TaskRegisters, context: Context) -> Task:
     is_float = source.element.is_float
     parts = bs_operands(task, context, channels, is_float)
     dpu = decode_dpu(task, context, source.shape, is_float, parts)
-    element = dpu.output.element
-    return ElementwiseTask(
-        index, node, source, dpu, _channel_writer(task, context, source.shape, element)
-    )
+    writer = _channel_writer(task, context, source.shape, dpu.output.element, source.element)
+    return ElementwiseTask(index, node, source, dpu, writer)
 
 
 def _source(task: TaskRegisters, context: Context) -> Features:

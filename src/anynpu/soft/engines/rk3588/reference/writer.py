@@ -48,10 +48,19 @@ def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> Non
         case PixelTransposer():
             targets[0][...] = _transposed(writer, atoms, targets[0].shape)
         case PackedWriter():
-            kept = atoms.transpose(1, 2, 0, 3)[..., : writer.atom_bytes].reshape(-1)
+            kept = _packed(writer, atoms)
             targets[0][...] = kept[: len(targets[0])]
         case _:
             targets[0][...] = atoms
+
+
+def _packed(writer: PackedWriter, atoms: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    parts = atoms[..., : writer.atom_bytes]
+    groups = [
+        parts[first : first + writer.together].transpose(1, 2, 0, 3).reshape(-1)
+        for first in range(0, len(parts), writer.together)
+    ]
+    return np.concatenate(groups)
 
 
 def _transposed(
