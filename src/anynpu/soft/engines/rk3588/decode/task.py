@@ -95,7 +95,7 @@ def _from_memory(task: TaskRegisters, context: Context) -> Task:
         return CopyTask(
             index, node, source, repeats, decode_writer(task, context, shape, source.element)
         )
-    channels = min(task[DpuChannel.CHANNEL] + 1, source.channels)
+    channels = _written_channels(task, source)
     if _only_moves(task, source.element) and not _pads(task, source, channels):
         if not _transposes(task):
             source = replace(source, channels=channels)
@@ -150,6 +150,19 @@ def _repeats(task: TaskRegisters) -> tuple[int, int]:
 
 def _transposes(task: TaskRegisters) -> bool:
     return bool(task[DpuFeatureMode.TP_EN] or task[DpuBsOw.TP_ORG_EN])
+
+
+def _written_channels(task: TaskRegisters, source: Features) -> int:
+    """The channels that are written; the lanes behind them are padded.
+
+    Transposers and packers take whole atoms.
+    """
+    channels = min(task[DpuChannel.CHANNEL] + 1, source.channels)
+    if _transposes(task) or task[DpuFeatureMode.NONALIGN]:
+        return channels
+    own = min(task[DpuChannel.ORIG_CHANNEL] + 1, channels)
+    is_padding = -(-own // source.lanes) == source.surfaces
+    return own if is_padding else channels
 
 
 def _pads(task: TaskRegisters, source: Features, channels: int) -> bool:

@@ -125,10 +125,6 @@ def _operate(operation: Operation, values: NDArray[Any], operand: Any) -> NDArra
             result = np.floor(values)
         case Operation.CEIL:
             result = np.ceil(values)
-        case Operation.DIVIDE:
-            # Lanes that pad hold zeros in both, and are then multiplied by zeros.
-            is_empty = (values == 0) & (operand == 0)
-            result = np.where(is_empty, 0, values / np.where(is_empty, 1, operand))
         case _:
             result = _BINARY[operation](values, operand)
     return result
@@ -138,6 +134,7 @@ _BINARY: dict[Operation, np.ufunc] = {
     Operation.MAX: np.maximum,
     Operation.MIN: np.minimum,
     Operation.ADD: np.add,
+    Operation.DIVIDE: np.divide,
     Operation.SUBTRACT: np.subtract,
     Operation.MULTIPLY: np.multiply,
 }
