@@ -22,9 +22,13 @@ from ...formats.rknn.model import CompiledModel, Graph, Node, Tensor
 from .buffers import TensorBuffer, element_dtype
 from .layers import is_scratch
 from .sessions import Compute, OneNode, compute_with_onnxruntime
+from .spreads import OP_TYPE as SPREAD
+from .spreads import Spread, prepare_spread
 
 # The compiler's own names of operators that ONNX has.
 _RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}
+# Their attributes repeat what the tensors say.
+_WITHOUT_ATTRIBUTES = frozenset({"exDataConvert"})
 _RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _PLACEHOLDER = "empty_placeholder"
 
@@ -75,7 +79,7 @@ class Move:
         return run
 
 
-def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode | Move:
+def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode | Move | Spread:
     """A CPU node of a graph; raises `ModelError` that names the node where it can't be computed."""
     operands = [graph.tensors[index] if index >= 0 else None for index in node.inputs]
     outputs = tuple(graph.tensors[index] for index in node.outputs if index >= 0)
@@ -84,6 +88,8 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
     first = operands[0] if operands else None
     if node.op_type in _RESHAPES and first is not None and _holds_the_same(first, outputs[0]):
         return Move(node, first, outputs[0])
+    if node.op_type == SPREAD and first is not None:
+        return prepare_spread(node, first, outputs[0])
     wanted = [tensor for tensor in operands if tensor is None or not is_scratch(tensor)]
     names, constants, sources = _name_operands(model, node, wanted)
     compute = compute_with_onnxruntime(
@@ -94,7 +100,7 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
             outputs=[f"output{number}" for number in range(len(outputs))],
             constants=constants,
             sources=[(_real_dtype(tensor), tensor.shape) for tensor in sources],
-            attributes=node.attributes,
+            attributes={} if node.op_type in _WITHOUT_ATTRIBUTES else node.attributes,
             options=node.options,
         ),
     )

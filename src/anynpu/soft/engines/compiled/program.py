@@ -37,6 +37,7 @@ from .layers import (
 )
 from .ports import variant_of
 from .recurrent import Staging, staging_of
+from .spreads import Spread
 from .unroll import unroll
 
 Step = Callable[[], None]
@@ -49,7 +50,7 @@ class GraphProgram:
     graph: Graph
     variant: Variant
     prepared: PreparedGraph
-    cpu_nodes: dict[int, CpuNode | Move]
+    cpu_nodes: dict[int, CpuNode | Move | Spread]
     stagings: dict[int, Staging]
 
 
@@ -104,7 +105,7 @@ class CompiledProgram(Program):
         graph = self.model.graphs[number]
         unrolled, skipped = unroll(graph)
         prepared = prepare(self.model, unrolled, skipped=skipped)
-        cpu_nodes: dict[int, CpuNode | Move] = {
+        cpu_nodes: dict[int, CpuNode | Move | Spread] = {
             node.index: prepare_cpu_node(self.model, graph, node)
             for node in computing_nodes(graph)
             if node.device is Device.CPU and not prepared.has_tasks(node.index)
