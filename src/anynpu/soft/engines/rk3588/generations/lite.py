@@ -13,6 +13,7 @@ from ..registers.core import CoreClip, CoreMisc, CoreSize0, CoreSize1
 from ..registers.dpu import (
     DpuBn,
     DpuBs,
+    DpuBsOwOperand,
     DpuChannel,
     DpuDataFormat,
     DpuEw,
@@ -135,6 +136,9 @@ def _translate_dpu(words: dict[int, int]) -> None:
     config = words.get(DpuEw.number, 0)
     algorithm = DpuEw.ALU_ALGO.put(_EW_ALGORITHM.of(config))
     words[DpuEw.number] = config & ~(_EW_ALGORITHM.put(3) | DpuEw.ALU_ALGO.put(15)) | algorithm
+    weight_offset = words.get(DpuBsOwOperand.number, 0)
+    if sign_extend(weight_offset, 16) == sign_extend(weight_offset, 32):
+        words[DpuBsOwOperand.number] = weight_offset & 0xFFFF
     for stage in (DpuBs, DpuBn):
         word = words.get(stage.number, 0)
         words[stage.number] = word & ~_ALGORITHM.put(3) | stage.ALU_ALGO.put(_ALGORITHM.of(word))
