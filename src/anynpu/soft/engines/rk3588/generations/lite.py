@@ -29,9 +29,13 @@ from ..registers.rdma import (
     RdmaBn,
     RdmaBs,
     RdmaEw,
+    RdmaEwAddress,
     RdmaEwSurfaceNotch,
     RdmaEwSurfaceStride,
+    RdmaFeatureMode,
     RdmaHeight,
+    RdmaSource,
+    RdmaSurfaceNotch,
 )
 from ..view import TaskRegisters
 from .base import Generation, Groups, unknown
@@ -44,6 +48,7 @@ _PAD_VALUE = bits(16, 31)
 _CORE_DEPTHWISE = bits(1)
 _EW_ALGORITHM = bits(3, 4)
 _DISABLED = bits(0)
+_COMBINES = bits(18)
 _POOLING_PRECISION = bits(0, 1)
 
 
@@ -87,6 +92,7 @@ class Lite(Generation):
         if CnaConv1.number in words:
             _translate_convolution(words)
         if DpuDataFormat.number in words:
+            _translate_combination(state, words)
             _translate_dpu(words)
         if PpuDataFormat.number in words:
             precision = _POOLING_PRECISION.of(words[PpuDataFormat.number])
@@ -100,6 +106,22 @@ class Lite(Generation):
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         # The register counts whole atoms; what lies in memory is packed.
         return width * channels * element.size
+
+
+def _translate_combination(state: TaskState, words: dict[int, int]) -> None:
+    """Two DMAs that read one stream, where they have the same surfaces: as good as one."""
+    mode = words.get(RdmaFeatureMode.number, 0)
+    if not _COMBINES.of(mode):
+        return
+    sources = [state.relocations.get(register.number) for register in (RdmaSource, RdmaEwAddress)]
+    area = (DpuHeight.HEIGHT.of(words.get(DpuHeight.number, 0)) + 1) * (
+        DpuWidth.WIDTH.of(words.get(DpuWidth.number, 0)) + 1
+    )
+    surface = area * Lite.atom + words.get(RdmaSurfaceNotch.number, 0)
+    is_same = sources[0] == sources[1] and surface == words.get(RdmaEwSurfaceStride.number, 0)
+    if not is_same or not DpuEw.BYPASS.of(words.get(DpuEw.number, 0)):
+        raise unknown(RdmaFeatureMode, mode)
+    words[RdmaFeatureMode.number] = mode & ~_COMBINES.put(1)
 
 
 def _translate_convolution(words: dict[int, int]) -> None:
