@@ -283,6 +283,7 @@ class PackedWriter:
     atom_bytes: int
     limit: int
     together: int = 1
+    atom: int = 16
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..elements import Address, Element
-from ..layout import ATOM
 from ..registers.dpu import (
     DpuBsOw,
     DpuChannel,
@@ -55,7 +54,7 @@ def decode_writer(
         return dense
     return context.check_writer(
         _transposer(task, context)
-        or _packed(task, element, source or element)
+        or _packed(task, context.generation.atom, element, source or element)
         or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),
     )
@@ -90,15 +89,18 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     )
 
 
-def _packed(task: TaskRegisters, element: Element, source: Element) -> PackedWriter | None:
+def _packed(
+    task: TaskRegisters, atom: int, element: Element, source: Element
+) -> PackedWriter | None:
     if not task[DpuFeatureMode.NONALIGN]:
         return None
-    valid = min(ATOM, (task[DpuChannel.CHANNEL] + 1) * element.size)
+    valid = min(atom, (task[DpuChannel.CHANNEL] + 1) * element.size)
     return PackedWriter(
         _destination(task),
         _ATOM_BYTES.get(task[DpuFeatureMode.RGP_TYPE], valid),
-        task[DpuFeatureMode.SURF_LEN] * ATOM,
+        task[DpuFeatureMode.SURF_LEN] * atom,
         max(1, element.size // source.size),
+        atom,
     )
 
 

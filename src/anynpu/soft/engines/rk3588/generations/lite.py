@@ -140,10 +140,11 @@ def _translate_convolution(words: dict[int, int]) -> None:
 def _translate_dpu(words: dict[int, int]) -> None:
     mode = words.get(DpuFeatureMode.number, 0)
     transposes = DpuFeatureMode.TP_EN.of(mode)
-    if mode & ~DpuFeatureMode.TP_EN.put(1) not in _MODES:
+    packs = mode & (DpuFeatureMode.NONALIGN.put(1) | DpuFeatureMode.SURF_LEN.put(0xFFFF))
+    if mode & ~DpuFeatureMode.TP_EN.put(1) & ~packs not in _MODES:
         raise unknown(DpuFeatureMode, mode)
-    words[DpuFeatureMode.number] = DpuFeatureMode.OUTPUT_MODE.put(2) | DpuFeatureMode.TP_EN.put(
-        transposes
+    words[DpuFeatureMode.number] = (
+        DpuFeatureMode.OUTPUT_MODE.put(2) | DpuFeatureMode.TP_EN.put(transposes) | packs
     )
     height, width = words.get(DpuHeight.number, 0), words.get(DpuWidth.number, 0)
     channel = words.get(DpuChannel.number, 0)

@@ -27,7 +27,8 @@ def write_channels(memory: Memory, writer: Writer, values: NDArray[Any]) -> None
         target = memory.view(Strided(writer.address, (values.nbytes,), (1,)), writeable=True)
         target[...] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         return
-    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else ATOM
+    has_atom = isinstance(writer, BlockWriter | PhaseWriter | PackedWriter)
+    atom = writer.atom if has_atom else ATOM
     padding = writer.padding if isinstance(writer, BlockWriter | PhaseWriter) else 0
     write_atoms(memory, writer, pack_atoms(values, atom // values.itemsize, padding))
 
