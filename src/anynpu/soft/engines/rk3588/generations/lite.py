@@ -189,7 +189,7 @@ def _channels(words: dict[int, int], channel: int) -> int:
 
 def _translate_operand(words: dict[int, int], height: int, width: int) -> None:
     config = words.get(RdmaEw.number, 0)
-    is_wide = DpuDataFormat.PROC_PRECISION.of(words[DpuDataFormat.number]) & 2
+    is_wide = DpuDataFormat.PROC_PRECISION.of(words[DpuDataFormat.number]) & 3
     words[RdmaEw.number] = (
         RdmaEw.DATA_MODE.put(RdmaEw.DATA_MODE.of(config))
         | RdmaEw.DATA_SIZE.put(2 if is_wide else 1)
