@@ -36,6 +36,8 @@ from .layers import (
     shapes_of,
 )
 from .ports import variant_of
+from .recurrent import Staging, staging_of
+from .spreads import Spread
 from .unroll import unroll
 
 Step = Callable[[], None]
@@ -48,7 +50,8 @@ class GraphProgram:
     graph: Graph
     variant: Variant
     prepared: PreparedGraph
-    cpu_nodes: dict[int, CpuNode | Move]
+    cpu_nodes: dict[int, CpuNode | Move | Spread]
+    stagings: dict[int, Staging]
 
 
 class CompiledProgram(Program):
@@ -102,12 +105,14 @@ class CompiledProgram(Program):
         graph = self.model.graphs[number]
         unrolled, skipped = unroll(graph)
         prepared = prepare(self.model, unrolled, skipped=skipped)
-        cpu_nodes: dict[int, CpuNode | Move] = {
+        cpu_nodes: dict[int, CpuNode | Move | Spread] = {
             node.index: prepare_cpu_node(self.model, graph, node)
             for node in computing_nodes(graph)
             if node.device is Device.CPU and not prepared.has_tasks(node.index)
         }
-        return GraphProgram(graph, self._variants[number], prepared, cpu_nodes)
+        found = ((node.index, staging_of(graph, node)) for node in computing_nodes(graph))
+        stagings = {index: staging for index, staging in found if staging is not None}
+        return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
 
 
 class CompiledInstance(Instance):
@@ -175,12 +180,27 @@ def _bind_steps(program: GraphProgram, memory: NDArray[np.uint8]) -> list[tuple[
     steps: list[tuple[Node, Step]] = []
     for node in computing_nodes(program.graph):
         if program.prepared.has_tasks(node.index):
-            steps.append((node, _npu_step(executor.run_node, node.index)))
+            step = _npu_step(executor.run_node, node.index)
+            staging = program.stagings.get(node.index)
+            steps.append((node, _staged(staging, step, memory) if staging else step))
         elif node.index in program.cpu_nodes:
             steps.append((node, program.cpu_nodes[node.index].bind(memory)))
         else:
             _check_alias(program.graph, node)
     return steps
+
+
+def _staged(staging: Staging, step: Step, memory: NDArray[np.uint8]) -> Step:
+    before, after = staging.bind(memory)
+
+    def run() -> None:
+        if before:
+            before()
+        step()
+        if after:
+            after()
+
+    return run
 
 
 def _npu_step(run_node: Callable[[int], None], index: int) -> Step:

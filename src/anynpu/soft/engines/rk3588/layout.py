@@ -94,7 +94,7 @@ def _transposed_pixels(writer: PixelTransposer, surfaces: int, pixels: int) -> S
         groups = -(-surfaces * pixels // ATOM)
         strides = (writer.group_stride, writer.line, writer.lane_stride, 1)
         return Strided(writer.address, (groups, 2, 8, ATOM), strides)
-    blocks = surfaces * -(-pixels // writer.block)
+    blocks = -(-surfaces * pixels // writer.block)
     groups = -(-blocks // (writer.width * writer.height))
     return Strided(
         writer.address,

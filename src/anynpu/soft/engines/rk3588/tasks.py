@@ -78,7 +78,8 @@ class Convolution:
 
     Between input pixels `inserted` rows and columns of the padding value go first (a transposed
     convolution; kernels are stored flipped). Padding at the bottom and right follows from the
-    output's size. Channels from `valid_channels` on count as zero. `weight_offset`, a number or an
+    output's size. With a stride of 0 all outputs of that axis see the same place, which repeats a row
+    or a column. Channels from `valid_channels` on count as zero. `weight_offset`, a number or an
     array (K, 1, 1), is added to every weight of a kernel.
     """
 
@@ -164,8 +165,8 @@ class OperandConversion:
 class Elementwise:
     """The DPU's third stage: the table, then an operation with a second operand, then ReLU.
 
-    The operand is a number, features of the same shape, one pixel for all, or one number in memory
-    (features of one channel and one pixel).
+    The operand is a number, features of the same shape, one pixel for all, one number in memory
+    (features of one channel and one pixel), or one a column (one channel and one row).
     """
 
     table: LookupTable | None
@@ -257,7 +258,8 @@ class AtomTransposer:
 class PixelTransposer:
     """Turns lanes into pixels: blocks of as many pixels as lanes are transposed.
 
-    For `element_size` 2, eight pixels of a surface become eight atoms, `lane_stride` apart; blocks
+    Pixels form one stream, surface after surface. For `element_size` 2, eight of them become eight
+    atoms, `lane_stride` apart; blocks
     follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
     places get the eight pixels as they are. For 1, sixteen pixels become two rows, `line` apart,
     of eight atoms; on RK3576 they are a block of sixteen that become sixteen atoms as the others.
@@ -275,11 +277,17 @@ class PixelTransposer:
 
 @dataclass(frozen=True)
 class PackedWriter:
-    """The first `atom_bytes` of every atom side by side, `limit` bytes at most."""
+    """The first `atom_bytes` of every atom side by side, `limit` bytes at most.
+
+    `together` surfaces are what a pixel of one surface that was read became; they lie side by side
+    for each pixel, and pixels lie surface after surface.
+    """
 
     address: Address
     atom_bytes: int
     limit: int
+    together: int = 1
+    atom: int = 16
 
 
 @dataclass(frozen=True)

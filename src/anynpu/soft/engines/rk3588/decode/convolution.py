@@ -50,8 +50,6 @@ def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
     is_transposed = task[CnaConv1.DECONV]
     inserted = (task[CnaConv3.DECONV_Y_STRIDE], task[CnaConv3.DECONV_X_STRIDE])
     stride = (task[CnaConv3.CONV_Y_STRIDE], task[CnaConv3.CONV_X_STRIDE])
-    if 0 in stride:
-        raise task.error(CnaConv3, "a stride of 0")
     channels = source.channels if is_depthwise else weights.layout.kernels
     height, width = task[CoreSize0.DATAOUT_HEIGHT] + 1, task[CoreSize0.DATAOUT_WIDTH] + 1
     layout = weights.layout

@@ -36,9 +36,16 @@ _ATOM_BYTES = {2: 1, 3: 2, 4: 4, 5: 8}
 
 
 def decode_writer(
-    task: TaskRegisters, context: Context, shape: tuple[int, int, int], element: Element
+    task: TaskRegisters,
+    context: Context,
+    shape: tuple[int, int, int],
+    element: Element,
+    source: Element | None = None,
 ) -> Writer:
-    """The writer for (surfaces, height, width) atoms of an element."""
+    """The writer for (surfaces, height, width) atoms of an element.
+
+    `source` is the element that was read, None for a convolution.
+    """
     surfaces, height, width = shape
     atom = context.generation.atom_of(element)
     if task[DpuHeight.MINMAX_CTL] & 1:
@@ -46,7 +53,7 @@ def decode_writer(
     return context.check_writer(
         _transposer(task, context)
         or context.generation.packer(task, shape, _destination(task))
-        or _packed(task, element)
+        or _packed(task, context.generation.atom, element, source or element)
         or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),
     )
@@ -101,14 +108,18 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     )
 
 
-def _packed(task: TaskRegisters, element: Element) -> PackedWriter | None:
+def _packed(
+    task: TaskRegisters, atom: int, element: Element, source: Element
+) -> PackedWriter | None:
     if not task[DpuFeatureMode.NONALIGN]:
         return None
-    valid = min(ATOM, (task[DpuChannel.CHANNEL] + 1) * element.size)
+    valid = min(atom, (task[DpuChannel.CHANNEL] + 1) * element.size)
     return PackedWriter(
         _destination(task),
         _ATOM_BYTES.get(task[DpuFeatureMode.RGP_TYPE], valid),
-        task[DpuFeatureMode.SURF_LEN] * ATOM,
+        task[DpuFeatureMode.SURF_LEN] * atom,
+        max(1, element.size // source.size),
+        atom,
     )
 
 

@@ -69,6 +69,9 @@ class Generation:
     has_scalar_operands = False
     """Whether data mode 2 of the element-wise operand is known: one number for all."""
 
+    has_column_operands = True
+    """Whether data mode 2 of an operand in registers is known: a number for each column."""
+
     works_without_core = False
     """Whether a task may start the CNA and the DPU alone."""
 

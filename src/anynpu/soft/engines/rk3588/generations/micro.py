@@ -64,6 +64,7 @@ class Micro(Generation):
         }
     )
     operand_group = 4
+    has_column_operands = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
     wide_transposer = 16
     has_scalar_operands = True

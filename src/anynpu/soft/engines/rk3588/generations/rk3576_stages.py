@@ -102,6 +102,7 @@ STAGES_ZERO = frozenset({0x403C, 0x4090, 0x4094, 0x409C, 0x40BC, 0x4120, 0x4130,
 _RDMA_ENABLED = 1 << 4
 _BS_KNOWN = frozenset({0x100012, 0x100092, 0x120080, 0x20040, 0x52})
 _BS_PRELU = bits(2)
+_ADDS = Operation.ADD.value
 _OFFSETS_WEIGHTS = bits(31)
 
 _BN_ALU_BYPASS, _BN_ALU_SOURCE, _BN_ALGORITHM = bits(1), bits(2), bits(4, 7)
@@ -225,7 +226,8 @@ def _translate_bs(words: Mapping[int, int], translated: dict[int, int], operands
     source = operands.of_channels
     translated[RdmaBs.number] = RdmaBs.DATA_USE.put(source)
     translated[DpuBs.number] = (
-        DpuBs.ALU_BYPASS.put(not operands.adds)
+        DpuBs.ALU_ALGO.put(_ADDS)
+        | DpuBs.ALU_BYPASS.put(not operands.adds)
         | DpuBs.ALU_SRC.put(ADDS.of(source))
         | DpuBs.MUL_BYPASS.put(not operands.multiplies)
         | DpuBs.MUL_PRELU.put(_BS_PRELU.of(words.get(_BS_MODE, 0)))
@@ -270,7 +272,8 @@ def _translate_bn(words: Mapping[int, int], translated: dict[int, int], operands
         raise unknown_number(_BN, config)
     translated[RdmaBn.number] = RdmaBn.DATA_USE.put(source)
     translated[DpuBn.number] = (
-        DpuBn.ALU_BYPASS.put(not adds)
+        DpuBn.ALU_ALGO.put(_ADDS)
+        | DpuBn.ALU_BYPASS.put(not adds)
         | DpuBn.ALU_SRC.put(ADDS.of(source))
         | DpuBn.MUL_BYPASS.put(not multiplies)
         | DpuBn.MUL_PRELU.put(_BN_PRELU.of(config))

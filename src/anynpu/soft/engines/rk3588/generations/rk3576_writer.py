@@ -89,7 +89,10 @@ def translate_writer(words: Mapping[int, int], translated: dict[int, int]) -> No
     translated[DpuSurfaceStride.number] = words.get(_SURFACE, 0) << 4
     translated[DpuWidth.number] = words.get(_WIDTH, 0)
     translated[DpuHeight.number] = _height(words.get(_HEIGHT, 0))
-    translated[DpuChannel.number] = words.get(_CHANNEL, 0)
+    channels = DpuChannel.CHANNEL.of(words.get(_CHANNEL, 0))
+    translated[DpuChannel.number] = DpuChannel.CHANNEL.put(channels) | DpuChannel.ORIG_CHANNEL.put(
+        channels
+    )
     channel = words.get(_WRITE_CHANNEL, 0) >> 16
     translated[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(channel)
     translated[DpuWriteSize1.number] = words.get(_WRITE_SIZE, 0)

@@ -142,8 +142,8 @@ _BINARY: dict[Operation, np.ufunc] = {
     Operation.MAX: np.maximum,
     Operation.MIN: np.minimum,
     Operation.ADD: np.add,
-    Operation.SUBTRACT: np.subtract,
     Operation.DIVIDE: np.divide,
+    Operation.SUBTRACT: np.subtract,
     Operation.MULTIPLY: np.multiply,
 }
 
