@@ -87,10 +87,10 @@ def _transposed_pixels(writer: PixelTransposer, surfaces: int, pixels: int) -> S
         groups = -(-surfaces * pixels // ATOM)
         strides = (writer.group_stride, writer.line, writer.lane_stride, 1)
         return Strided(writer.address, (groups, 2, 8, ATOM), strides)
-    blocks = -(-surfaces * pixels // 8)
+    blocks = -(-surfaces * pixels // writer.pixels)
     groups = -(-blocks // (writer.width * writer.height))
     return Strided(
         writer.address,
-        (groups, writer.height, writer.width, 8, ATOM),
+        (groups, writer.height, writer.width, writer.pixels, ATOM),
         (writer.group_stride, writer.line, ATOM, writer.lane_stride, 1),
     )

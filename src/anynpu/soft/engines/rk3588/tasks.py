@@ -258,7 +258,7 @@ class PixelTransposer:
     Pixels form one stream, surface after surface. For `element_size` 2, eight of them become eight
     atoms, `lane_stride` apart; blocks
     follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
-    places get the eight pixels as they are. For 1, sixteen pixels become two rows, `line` apart,
+    places get as many `pixels` as they are. For 1, sixteen pixels become two rows, `line` apart,
     of eight atoms.
     """
 
@@ -269,6 +269,7 @@ class PixelTransposer:
     line: int
     lane_stride: int
     group_stride: int
+    pixels: int = 8
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,7 @@ def _weights(
     if not (height and width):
         raise task.error(CnaWeightSize2, "the kernels have no area")
     groups = context.generation.groups
+    has_zero_points = is_depthwise and _has_zero_points(task, context)
     if is_depthwise:
         size_field = CnaWeightSize0.WEIGHT_BYTES
         kernels, kernel_group = 1, 1
@@ -151,7 +152,8 @@ def _weights(
         channel_group = groups.channels[element.size]
     if not task.state.enable_mask & _CORE_ENABLED:
         kernel_group, channel_group = kernels, 1
-    channels, rest = divmod(task[size_field], height * width * element.size)
+    size = task[size_field] // 2 if has_zero_points else task[size_field]
+    channels, rest = divmod(size, height * width * element.size)
     if rest or not channels or not kernels:
         raise task.error(size_field, f"not whole channels of {height}x{width} {element.name}")
     layout = WeightLayout(
@@ -163,6 +165,16 @@ def _weights(
         kernel_group,
         channel_group,
         is_depthwise,
-        is_depthwise and context.generation.has_weight_zero_points,
+        has_zero_points,
     )
     return context.weights(task.address(CnaWeightAddress), layout)
+
+
+def _has_zero_points(task: TaskRegisters, context: Context) -> bool:
+    """Whether each depthwise weight has its zero point beside it, which doubles their bytes."""
+    if not context.generation.has_weight_zero_points:
+        return False
+    total, own = task[CnaWeightSize0.WEIGHT_BYTES], task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL]
+    if total not in (own, 2 * own):
+        raise task.error(CnaWeightSize0.WEIGHT_BYTES, f"a kernel has {own} bytes")
+    return total == 2 * own

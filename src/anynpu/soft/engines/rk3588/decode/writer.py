@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..elements import Address, Element
+from ..layout import ATOM
 from ..registers.dpu import (
     DpuBsOw,
     DpuChannel,
@@ -78,14 +79,16 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
         return AtomTransposer(_destination(task), line, surface)
     if not task[DpuBsOw.TP_ORG_EN]:
         return None
+    element_size = context.generation.wide_transposer if task[DpuWriteSize0.TP_PRECISION] else 1
     return PixelTransposer(
         _destination(task),
-        context.generation.wide_transposer if task[DpuWriteSize0.TP_PRECISION] else 1,
+        element_size,
         task[DpuWriteSize1.HEIGHT_WDMA] + 1,
         width,
         line,
         surface,
         task.stride(DpuSurfaceAdd),
+        task[DpuBsOw.SIZE_E_0] + 1 if element_size == ATOM else 8,
     )
 
 

@@ -37,6 +37,7 @@ from .micro_stages import (
 from .micro_writer import translate_writer
 
 _CORE_ENABLED = 1 << 2
+_UNSIGNED_CHANNELS = 15 << 28
 _SECOND = bits(0, 15)
 _FIRST = bits(16, 31)
 
@@ -75,6 +76,10 @@ class Micro(Generation):
         words = dict(state.words)
         if CnaConv1.number in words:
             translate_convolution(words)
+            conversion = words.get(CnaConvert0.number, 0)
+            if not CnaConvert0.DATA_SIGN.of(conversion):
+                # The channels of a picture that are bytes; here they come quantised.
+                words[CnaConvert0.number] = conversion & ~_UNSIGNED_CHANNELS
             if not state.enable_mask & _CORE_ENABLED:
                 translate_bare_convolution(words)
         if DpuDataFormat.number in words:

@@ -71,7 +71,7 @@ def _transposed(
         pixels = _filled_up(atoms.reshape(1, -1, ATOM), ATOM)
         squares: NDArray[np.uint8] = pixels.reshape(-1, ATOM, ATOM).transpose(0, 2, 1)
         return squares.reshape(shape)
-    lanes = ATOM // 2
+    lanes = writer.pixels
     pixels = _filled_up(atoms.reshape(1, -1, ATOM), lanes)
     if writer.element_size == 2:
         halves = np.ascontiguousarray(pixels).view(np.uint16).reshape(-1, lanes, lanes)
