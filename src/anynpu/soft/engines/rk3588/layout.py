@@ -90,14 +90,14 @@ def _blocks(writer: BlockWriter, surfaces: int, atom: int) -> tuple[Strided, ...
 
 
 def _transposed_pixels(writer: PixelTransposer, surfaces: int, pixels: int) -> Strided:
-    if writer.element_size == 1 and writer.block != ATOM:
+    if writer.element_size == 1 and writer.pixels != ATOM:
         groups = -(-surfaces * pixels // ATOM)
         strides = (writer.group_stride, writer.line, writer.lane_stride, 1)
         return Strided(writer.address, (groups, 2, 8, ATOM), strides)
-    blocks = -(-surfaces * pixels // writer.block)
+    blocks = -(-surfaces * pixels // writer.pixels)
     groups = -(-blocks // (writer.width * writer.height))
     return Strided(
         writer.address,
-        (groups, writer.height, writer.width, writer.block, ATOM),
+        (groups, writer.height, writer.width, writer.pixels, ATOM),
         (writer.group_stride, writer.line, ATOM, writer.lane_stride, 1),
     )

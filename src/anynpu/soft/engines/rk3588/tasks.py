@@ -261,8 +261,8 @@ class PixelTransposer:
     Pixels form one stream, surface after surface. For `element_size` 2, eight of them become eight
     atoms, `lane_stride` apart; blocks
     follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
-    places get the eight pixels as they are. For 1, sixteen pixels become two rows, `line` apart,
-    of eight atoms; on RK3576 they are a block of sixteen that become sixteen atoms as the others.
+    places get as many `pixels` as they are. For 1, sixteen pixels become two rows, `line` apart,
+    of eight atoms; on RK3576 they are blocks of sixteen `pixels` that become as many atoms.
     """
 
     address: Address
@@ -272,7 +272,7 @@ class PixelTransposer:
     line: int
     lane_stride: int
     group_stride: int
-    block: int = 8
+    pixels: int = 8
 
 
 @dataclass(frozen=True)

@@ -95,17 +95,25 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
         return AtomTransposer(_destination(task), line, surface)
     if not task[DpuBsOw.TP_ORG_EN]:
         return None
-    is_wide = task[DpuWriteSize0.TP_PRECISION]
+    element_size = context.generation.wide_transposer if task[DpuWriteSize0.TP_PRECISION] else 1
     return PixelTransposer(
         _destination(task),
-        context.generation.wide_transposer if is_wide else 1,
+        element_size,
         task[DpuWriteSize1.HEIGHT_WDMA] + 1,
         width,
         line,
         surface,
         task.stride(DpuSurfaceAdd),
-        ATOM if context.generation.transposes_byte_blocks and not is_wide else ATOM // 2,
+        _pixels(task, context, element_size),
     )
+
+
+def _pixels(task: TaskRegisters, context: Context, element_size: int) -> int:
+    """How many pixels become as many atoms."""
+    if element_size == ATOM:
+        return task[DpuBsOw.SIZE_E_0] + 1
+    is_block = element_size == 1 and context.generation.transposes_byte_blocks
+    return ATOM if is_block else ATOM // 2
 
 
 def _packed(

@@ -56,6 +56,9 @@ class Generation:
 
     groups = Groups(kernels={1: 32, 2: 16}, channels={1: 32, 2: 32}, depthwise={1: 64, 2: 32})
 
+    weights_with_zero_points = 0
+    """How many depthwise weights their zero points follow, where they have any."""
+
     valid_channels_in_last_group = True
     """Whether the count of valid channels is that of the last 64 channels, or of all."""
 
@@ -115,10 +118,6 @@ class Generation:
 
     def weight_row_bytes(self, task: TaskRegisters) -> int:
         """Bytes of a row of a dense kernel where its pixels lie side by side, else 0."""
-        return 0
-
-    def weights_with_zero_points(self, task: TaskRegisters) -> int:
-        """How many depthwise weights their zero points follow; 0 where they have none."""
         return 0
 
     def packer(

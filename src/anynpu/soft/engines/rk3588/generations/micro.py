@@ -37,6 +37,7 @@ from .micro_stages import (
 from .micro_writer import translate_writer
 
 _CORE_ENABLED = 1 << 2
+_UNSIGNED_CHANNELS = 15 << 28
 _SECOND = bits(0, 15)
 _FIRST = bits(16, 31)
 
@@ -66,6 +67,7 @@ class Micro(Generation):
     operand_group = 4
     has_column_operands = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
+    weights_with_zero_points = 1
     wide_transposer = 16
     has_scalar_operands = True
     works_without_core = True
@@ -74,6 +76,10 @@ class Micro(Generation):
         words = dict(state.words)
         if CnaConv1.number in words:
             translate_convolution(words)
+            conversion = words.get(CnaConvert0.number, 0)
+            if not CnaConvert0.DATA_SIGN.of(conversion):
+                # The channels of a picture that are bytes; here they come quantised.
+                words[CnaConvert0.number] = conversion & ~_UNSIGNED_CHANNELS
             if not state.enable_mask & _CORE_ENABLED:
                 translate_bare_convolution(words)
         if DpuDataFormat.number in words:
@@ -83,9 +89,6 @@ class Micro(Generation):
             translate_elementwise(words)
             translate_writer(words)
         return words
-
-    def weights_with_zero_points(self, task: TaskRegisters) -> int:
-        return 1
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         return task[CnaDma1.LINE_STRIDE] * 4, task[CnaDma2.SURF_STRIDE] * self.atom

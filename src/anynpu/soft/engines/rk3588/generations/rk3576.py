@@ -55,6 +55,7 @@ _REDUCED_LANES, _LANES = 4, 8
 class Rk3576(Generation):
     """RK3576."""
 
+    weights_with_zero_points = 2
     bn_adds_first = True
     transposes_byte_blocks = True
     reduces_to_lanes = True
@@ -124,10 +125,6 @@ class Rk3576(Generation):
         if not height or stored % height:
             raise task.error(CnaWeightSize0, f"not whole rows of {height}")
         return stored // height
-
-    def weights_with_zero_points(self, task: TaskRegisters) -> int:
-        weights = task[CnaWeightSize0.WEIGHT_BYTES]
-        return 2 if task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL] == 2 * weights else 0
 
     def source_line_notch(self, task: TaskRegisters) -> int:
         # It has a register of its own, and more bits than RK3588's, as the writer's has.

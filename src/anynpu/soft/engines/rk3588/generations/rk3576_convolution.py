@@ -190,11 +190,11 @@ def _translate_sizes(mode: int, words: Mapping[int, int], translated: dict[int, 
     distance = surface - (width if CnaConv1.GROUP_LINE_OFF.of(mode) else line)
     translated[CnaDma2.number] = CnaDma2.SURF_STRIDE.put(distance)
     kernels, bytes_of_kernel = words.get(_KERNELS, 0), words.get(_KERNEL_BYTES, 0)
-    translated[CnaWeightSize0.number] = bytes_of_kernel
     depthwise = _DEPTHWISE.of(mode)
-    translated[CnaWeightSize1.number] = (
+    translated[CnaWeightSize0.number] = (
         words.get(_WEIGHT_BYTES, 0) if depthwise else bytes_of_kernel
     )
+    translated[CnaWeightSize1.number] = bytes_of_kernel
     if _ROWS.of(mode):
         # The kernel as if it weren't packed; what it takes in memory is the other register's.
         area = (_KERNEL_HEIGHT.of(kernels) + 1) * (_KERNEL_WIDTH.of(kernels) + 1)

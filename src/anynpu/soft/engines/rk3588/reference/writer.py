@@ -86,11 +86,11 @@ def _transposed(
     if writer.element_size == 1:
         pixels = _filled_up(atoms.reshape(1, -1, ATOM), ATOM)
         squares: NDArray[np.uint8] = pixels.reshape(-1, ATOM, ATOM).transpose(0, 2, 1)
-        if writer.block == ATOM:
+        if writer.pixels == ATOM:
             squares = squares.reshape(1, -1, ATOM * ATOM)
             squares = _filled_up(squares, writer.height * writer.width)
         return squares.reshape(shape)
-    lanes = ATOM // 2
+    lanes = writer.pixels
     pixels = _filled_up(atoms.reshape(1, -1, ATOM), lanes)
     if writer.element_size == 2:
         halves = np.ascontiguousarray(pixels).view(np.uint16).reshape(-1, lanes, lanes)
