@@ -158,7 +158,7 @@ def test_micro_refuses_what_it_does_not_know(words: dict[int, int], message: str
 
 
 def test_depthwise_weights_with_zero_points() -> None:
-    layout = WeightLayout(Element.INT8, 1, 2, 1, 2, 1, 32, True, has_zero_points=True)
+    layout = WeightLayout(Element.INT8, 1, 2, 1, 2, 1, 32, True, with_zero_points=1)
     pairs = np.array([[1, 10], [2, -128], [3, -5], [-4, 0]], np.int8)
     weights = unpack_weights(pairs.view(np.uint8).ravel(), layout)
     assert weights.tolist() == [[[11, -2]], [[130, -4]]]

@@ -12,9 +12,11 @@ from .tasks import (
     DenseWriter,
     Features,
     Image,
+    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    SurfacePacker,
     Writer,
 )
 
@@ -63,8 +65,13 @@ def target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Stri
         case PackedWriter():
             count = min(surfaces * height * width * writer.atom_bytes, writer.limit)
             return (Strided(writer.address, (count,), (1,)),)
-        case DenseWriter():
-            raise AssertionError("a dense writer takes no atoms")
+        case SurfacePacker():
+            surface = (height * width - 1) * ATOM + writer.last_bytes
+            group = min(writer.group_bytes, surfaces * surface)
+            count = min(writer.groups * -(-group // ATOM) * ATOM, writer.limit)
+            return (Strided(writer.address, (count,), (1,)),)
+        case DenseWriter() | LaneWriter():
+            raise AssertionError("the writer of a reduction takes no atoms")
 
 
 def _blocks(writer: BlockWriter, surfaces: int, atom: int) -> tuple[Strided, ...]:
@@ -83,14 +90,14 @@ def _blocks(writer: BlockWriter, surfaces: int, atom: int) -> tuple[Strided, ...
 
 
 def _transposed_pixels(writer: PixelTransposer, surfaces: int, pixels: int) -> Strided:
-    if writer.element_size == 1:
+    if writer.element_size == 1 and writer.pixels != ATOM:
         groups = -(-surfaces * pixels // ATOM)
         strides = (writer.group_stride, writer.line, writer.lane_stride, 1)
         return Strided(writer.address, (groups, 2, 8, ATOM), strides)
-    blocks = surfaces * -(-pixels // 8)
+    blocks = -(-surfaces * pixels // writer.pixels)
     groups = -(-blocks // (writer.width * writer.height))
     return Strided(
         writer.address,
-        (groups, writer.height, writer.width, 8, ATOM),
+        (groups, writer.height, writer.width, writer.pixels, ATOM),
         (writer.group_stride, writer.line, ATOM, writer.lane_stride, 1),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..elements import Element
-from ..registers.dpu import DpuDataFormat
+from ..registers.dpu import DpuDataFormat, DpuEw
 from ..registers.rdma import (
     RdmaEw,
     RdmaEwAddress,
@@ -18,6 +18,11 @@ from .context import Context
 
 _CNA_ENABLED, _RDMA_ENABLED = 1 << 0, 1 << 4
 _PER_CHANNEL, _SCALAR = 0, 2
+COLUMNS = 2
+"""DATA_MODE of numbers for the columns, which RDMA puts into the operand registers."""
+
+_WORD_BYTES = 4
+_OPERAND_REGISTERS = 8
 
 
 def decode_operand(
@@ -50,6 +55,22 @@ def decode_operand(
     line = (width + line_notch) * atom
     return context.check_features(
         Features(address, element, channels, height, width, line, surface, atom)
+    )
+
+
+def decode_columns(
+    task: TaskRegisters, context: Context, shape: tuple[int, int, int], is_float: bool
+) -> Features:
+    """One number a column for all channels: a word each, for no more columns than registers."""
+    _, height, width = shape
+    is_known = task.state.enable_mask & _RDMA_ENABLED and not task[RdmaEw.DISABLE]
+    if not is_known or task[RdmaEw.DATA_MODE] != COLUMNS:
+        raise task.error(RdmaEw.DATA_MODE, "numbers for columns are to come from memory")
+    if height > 1 or width > _OPERAND_REGISTERS:
+        raise task.error(DpuEw.DATA_MODE, f"numbers for columns of {height}x{width} pixels")
+    element, line = _element(task, is_float), width * _WORD_BYTES
+    return context.check_features(
+        Features(task.address(RdmaEwAddress), element, 1, 1, width, line, line, _WORD_BYTES)
     )
 
 

@@ -22,7 +22,7 @@ from ..registers.dpu import DpuDataFormat
 from ..registers.fields import bits, sign_extend
 from ..tasks import InputConversion
 from ..view import TaskRegisters
-from .base import Generation, Groups
+from .base import Constants, Generation, Groups
 from .micro_convolution import translate_bare_convolution, translate_convolution
 from .micro_stages import (
     BN_CLAMP,
@@ -37,6 +37,7 @@ from .micro_stages import (
 from .micro_writer import translate_writer
 
 _CORE_ENABLED = 1 << 2
+_UNSIGNED_CHANNELS = 15 << 28
 _SECOND = bits(0, 15)
 _FIRST = bits(16, 31)
 
@@ -64,16 +65,21 @@ class Micro(Generation):
         }
     )
     operand_group = 4
+    has_column_operands = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
-    has_weight_zero_points = True
+    weights_with_zero_points = 1
     wide_transposer = 16
     has_scalar_operands = True
     works_without_core = True
 
-    def translate(self, state: TaskState) -> dict[int, int]:
+    def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         words = dict(state.words)
         if CnaConv1.number in words:
             translate_convolution(words)
+            conversion = words.get(CnaConvert0.number, 0)
+            if not CnaConvert0.DATA_SIGN.of(conversion):
+                # The channels of a picture that are bytes; here they come quantised.
+                words[CnaConvert0.number] = conversion & ~_UNSIGNED_CHANNELS
             if not state.enable_mask & _CORE_ENABLED:
                 translate_bare_convolution(words)
         if DpuDataFormat.number in words:

@@ -21,6 +21,7 @@ def translate_writer(words: dict[int, int]) -> None:
             raise unknown(DpuFeatureMode, mode)
         mode &= ~(DpuFeatureMode.TP_EN.put(1) | DpuFeatureMode.RGP_TYPE.put(15))
         words[DpuFeatureMode.number] = mode | DpuFeatureMode.RGP_TYPE.put(_TWO_BYTES_OF_RK3588)
-    # Bit 20 is set where atoms are only moved or looked up; it changes nothing.
-    words[DpuWidth.number] = words.get(DpuWidth.number, 0) & ~(1 << 20)
+    # Above the width there is a count of bytes where atoms are packed, else a bit that is set where
+    # they are only moved or looked up; neither changes what is written.
+    words[DpuWidth.number] = words.get(DpuWidth.number, 0) & DpuWidth.WIDTH.mask
     words[DpuOutScale.number] = words.get(DpuOutScale.number, 0) & 0xFFFF

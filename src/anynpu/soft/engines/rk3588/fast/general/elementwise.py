@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...elements import Element
 from ...memory import Memory, Strided
 from ...tasks import DenseWriter, Dpu, ElementwiseTask, Features
+from ..rearranging import is_known_writer
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
@@ -30,7 +31,7 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
         return None
     if dpu.reduction:
         return _plan_reduction(task)
-    if isinstance(task.writer, DenseWriter):
+    if not is_known_writer(task.writer):
         return None
     target = Target(
         task.writer, source.shape, dpu.output.element.size, stored_operands(dpu),
@@ -42,6 +43,8 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
 def _plan_reduction(task: ElementwiseTask) -> Plan | None:
     source, writer = task.source, task.writer
     if not isinstance(writer, DenseWriter) or not task.dpu.is_float:
+        return None
+    if task.dpu.reduced_lanes or task.dpu.reduces_pixels:
         return None
     size = source.height * source.width * Element.FLOAT16.size
     written = Strided(writer.address, (size,), (1,))
