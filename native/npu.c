@@ -702,17 +702,20 @@ INLINE void gather_any(const struct dense *a, int64_t first, int64_t count, int1
         gather(a, first, count, rows, a->features.lanes);
 }
 
-/* A slice of the weights of COLUMNS kernels, from `pair` on, with their offsets: (pairs, COLUMNS, 2). */
-INLINE void unpack(const struct dense *a, int64_t group, int64_t pair, int64_t pairs, int16_t *panel) {
-    int16_t offsets[2 * COLUMNS];
-    for (int c = 0; c < COLUMNS; c++)
-        offsets[2 * c] = offsets[2 * c + 1] = a->offsets[group * COLUMNS + c];
+/* A slice of the weights of COLUMNS kernels, from `pair` on, with their offsets: (pairs, COLUMNS, 2) for
+ * wide vectors, (pairs, 2, COLUMNS) for others. */
+INLINE void unpack(const struct dense *a, int64_t group, int64_t pair, int64_t pairs, int16_t *panel,
+                   const int wide) {
+    const int16_t *offsets = a->offsets + group * COLUMNS;
     const int8_t *weights = a->weights + (group * (a->depth / 2) + pair) * 2 * COLUMNS;
+    int16_t twice[2 * COLUMNS];
+    for (int c = 0; c < 2 * COLUMNS; c++)
+        twice[c] = offsets[wide ? c / 2 : c % COLUMNS];
     for (int64_t p = 0; p < pairs; p++, weights += 2 * COLUMNS, panel += 2 * COLUMNS) {
         int8_t held[2 * COLUMNS];
         memcpy(held, weights, sizeof held);
         for (int c = 0; c < 2 * COLUMNS; c++)
-            panel[c] = (int16_t)(held[c] + offsets[c]);
+            panel[c] = (int16_t)(held[wide ? c : c % COLUMNS * 2 + c / COLUMNS] + twice[c]);
     }
 }
 
@@ -723,20 +726,27 @@ struct target {
     int64_t second; /* distance of the second half of the columns */
 };
 
+/* COLUMNS numbers at a time, in whatever vectors the processor has: compilers left to themselves choose
+ * the other axis. */
+typedef int16_t halves __attribute__((vector_size(2 * COLUMNS), aligned(2)));
+typedef int32_t words __attribute__((vector_size(4 * COLUMNS), aligned(4)));
+
 /* Add `pairs` pairs of products for `count` rows; `begins` sets the sums. */
 INLINE void multiply(const int16_t *rows, int64_t stride, const int16_t *panel, int64_t pairs,
                      struct target t, const int count, int begins) {
-    int32_t total[ROWS * COLUMNS] = {0};
-    for (int64_t p = 0; p < pairs; p++, panel += 2 * COLUMNS)
+    words total[ROWS] = {{0}};
+    for (int64_t p = 0; p < pairs; p++, panel += 2 * COLUMNS) {
+        const words first = __builtin_convertvector(*(const halves *)panel, words);
+        const words second = __builtin_convertvector(*(const halves *)(panel + COLUMNS), words);
         for (int r = 0; r < count; r++) {
-            const int32_t even = rows[r * stride + 2 * p], odd = rows[r * stride + 2 * p + 1];
-            for (int c = 0; c < COLUMNS; c++)
-                total[r * COLUMNS + c] += even * panel[2 * c] + odd * panel[2 * c + 1];
+            total[r] += first * rows[r * stride + 2 * p];
+            total[r] += second * rows[r * stride + 2 * p + 1];
         }
+    }
     for (int r = 0; r < count; r++)
         for (int c = 0; c < COLUMNS; c++) {
             int32_t *sum = t.sums + r * t.pixel + (c / 8) * t.second + c % 8;
-            *sum = (begins ? 0 : *sum) + total[r * COLUMNS + c];
+            *sum = (begins ? 0 : *sum) + total[r][c];
         }
 }
 
@@ -770,20 +780,21 @@ WIDE INLINE void multiply_wide(const int16_t *rows, int64_t stride, const int16_
 }
 #endif
 
-#define MULTIPLY(name, keyword)                                                                        \
+/* `most` rows have their sums in registers. */
+#define MULTIPLY(name, keyword, most)                                                                  \
     keyword static void name##_rows(const int16_t *rows, int64_t stride, const int16_t *panel,         \
                                     int64_t pairs, struct target t, int64_t count, int begins) {       \
-        for (; count >= ROWS; count -= ROWS, rows += ROWS * stride, t.sums += ROWS * t.pixel)          \
-            name(rows, stride, panel, pairs, t, ROWS, begins);                                         \
+        for (; count >= most; count -= most, rows += most * stride, t.sums += most * t.pixel)          \
+            name(rows, stride, panel, pairs, t, most, begins);                                         \
         for (; count >= 2; count -= 2, rows += 2 * stride, t.sums += 2 * t.pixel)                      \
             name(rows, stride, panel, pairs, t, 2, begins);                                            \
         if (count)                                                                                     \
             name(rows, stride, panel, pairs, t, 1, begins);                                            \
     }
 
-MULTIPLY(multiply, )
+MULTIPLY(multiply, , 2)
 #ifdef PAIRS
-MULTIPLY(multiply_wide, WIDE)
+MULTIPLY(multiply_wide, WIDE, ROWS)
 #endif
 
 /* Sums of one group of COLUMNS kernels over gathered rows, and what follows. */
@@ -792,7 +803,7 @@ INLINE void convolve(const struct dense *a, int64_t group, const int16_t *rows, 
     const struct target t = {sums, lanes, lanes == COLUMNS ? COLUMNS / 2 : count * lanes};
     for (int64_t pair = 0; pair < a->depth / 2; pair += SLICE / 2) {
         const int64_t pairs = a->depth / 2 - pair < SLICE / 2 ? a->depth / 2 - pair : SLICE / 2;
-        unpack(a, group, pair, pairs, panel);
+        unpack(a, group, pair, pairs, panel, wide);
 #ifdef PAIRS
         if (wide)
             multiply_wide_rows(rows + 2 * pair, a->stride, panel, pairs, t, count, !pair);

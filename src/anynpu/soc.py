@@ -119,6 +119,8 @@ _RK3568 = Cost(1.0e9, (16, 32), (8, 16), 32, 0.75, 0.71, 3.03e9, 0.0)
 # sheet's 0.5 TOPS at 0.5 GHz. The rest is RK3562's, the bandwidth in proportion to clock and width
 # of the memories (924 MHz, 16 bits to 1560 MHz, 32 bits).
 _RV1106 = replace(_RK3562, clock=0.5e9, bandwidth=_RK3562.bandwidth * (924 * 16) / (1560 * 32))
+# Nor for RV1126B, whose registers are those of RK3576: it is taken for one of that one's cores.
+_RV1126B = _RK3576
 
 _SOCS = (
     Soc("rk3562", Family.RK356X, 1, 16, "librknnrt", "RKNPU t4", _RK3562),
@@ -129,6 +131,8 @@ _SOCS = (
     Soc("rk3588", Family.RK3588, 3, 16, "librknnrt", "RKNPU v2", _RK3588, True, 0xEF000),
     Soc("rv1103", Family.RV1106, 1, 16, "librknnmrt", "RKNPU t3", _RV1106),
     Soc("rv1106", Family.RV1106, 1, 16, "librknnmrt", "RKNPU t3", _RV1106),
+    # Newer than the reference: it has the large runtime, and like these one core.
+    Soc("rv1126b", Family.RK356X, 1, 16, "librknnrt", "RKNPU f3", _RV1126B),
 )
 SOCS = {soc.name: soc for soc in _SOCS}
 DEFAULT = SOCS["rk3588"]

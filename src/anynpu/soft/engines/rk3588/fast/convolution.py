@@ -36,6 +36,9 @@ _LARGEST_TILE = 4 * _BLOCK
 _BAND_BYTES = 1 << 17
 """The same for the rows of a depthwise convolution."""
 
+_MOST_BYTES = 1 << 26
+"""Space that a task may ask for."""
+
 _FEW_PIXELS = 512
 _PARTS = 8
 """Few pixels with many kernels: threads share the kernels instead of the pixels."""
@@ -69,7 +72,7 @@ def _plan_dense(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Pla
     dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
     if sums.max() >= INTEGER_SUMS or dpu is None:
         return None
-    return _Dense(task, writer, dpu, weights)
+    return _if_small(_Dense(task, writer, dpu, weights))
 
 
 def _plan_depthwise(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Plan | None:
@@ -79,7 +82,12 @@ def _plan_depthwise(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) ->
     dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
     if sums.max() >= FLOAT_SUMS or dpu is None or _overwrites_input(task):
         return None
-    return _Depthwise(task, writer, dpu, matrix)
+    return _if_small(_Depthwise(task, writer, dpu, matrix))
+
+
+def _if_small(plan: Plan) -> Plan | None:
+    """The plan, if it needs no more space than tasks of the NPU's size do."""
+    return plan if max(plan.own_bytes, plan.shared_bytes) <= _MOST_BYTES else None
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -230,7 +238,7 @@ class _Dense(Plan):
         self._stride = _row_stride(convolution, weights.depth)
         row_bytes = self._stride * 2
         blocks = max(1, min(_TILE_BYTES // (row_bytes * _BLOCK), _LARGEST_TILE // _BLOCK))
-        self._tile = blocks * _BLOCK
+        self._tile = min(blocks * _BLOCK, self._pixels)
         is_small = self._pixels <= _FEW_PIXELS and weights.groups >= _PARTS
         self._gathers_first = is_small or _overwrites_input(task)
         panel = _SLICE * COLUMNS * 2
