@@ -1395,16 +1395,17 @@ WIDE static void see_products(const struct ring *ring, const struct window *k, c
 }
 #endif
 
-/* One group's factors, (places, GROUP). */
+/* One group's factors, (places, GROUP): runs of channels of one block. */
 static void pack_channels(const struct weights *w, int64_t places, int64_t g, float *factors) {
-    for (int64_t l = 0; l < GROUP; l++) {
-        const int64_t c = g * GROUP + l, block = c / w->channel_group;
+    const int64_t size = size_of(w->element);
+    memset(factors, 0, places * GROUP * sizeof *factors);
+    for (int64_t c = g * GROUP, end = least(c + GROUP, w->channels), n; c < end; c += n) {
+        const int64_t block = c / w->channel_group, lane = c % w->channel_group;
         const int64_t width = least(w->channel_group, w->channels - block * w->channel_group);
         const int64_t before = block * w->channel_group * places;
-        for (int64_t p = 0; p < places; p++)
-            factors[p * GROUP + l] =
-                c < w->channels ? element_at(w->base, before + p * width + c % w->channel_group, w->element)
-                                : 0;
+        n = least(end - c, width - lane);
+        widen(w->base + (before + lane) * size, width * size, places, factors + c % GROUP, GROUP, n,
+              w->element);
     }
 }
 

@@ -40,6 +40,7 @@ from ..registers.dpu import (
 from ..registers.fields import Field, Register
 from ..registers.ppu import PpuReciprocalHeight, PpuReciprocalWidth
 from ..registers.rdma import RdmaBn, RdmaBnAddress, RdmaBs, RdmaBsAddress
+from ..sharing import shared
 from ..tasks import (
     Dpu,
     Elementwise,
@@ -255,7 +256,7 @@ def _operand(
 
 
 def _table(task: TaskRegisters) -> LookupTable:
-    negative, positive = (table.astype(np.float64) for table in task.state.tables)
+    negative, positive = (shared(table.astype(np.float64)) for table in task.state.tables)
     return LookupTable(
         negative,
         positive,

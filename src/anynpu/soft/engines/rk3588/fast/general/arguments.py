@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ......native.memory import address_of
 from ...elements import Element
 from ...memory import Memory
+from ...sharing import shared
 from ...tasks import (
     Dpu,
     Elementwise,
@@ -166,7 +167,7 @@ class DpuArguments:
         result.has_limits = stage.relu
 
     def _table(self, table: LookupTable) -> kernels.Table:
-        entries = np.concatenate([table.negative, table.positive])
+        entries = shared(np.concatenate([table.negative, table.positive]))
         self._arrays.append(entries)
         slopes = [
             slope * 2.0**-shift for slope, shift in zip(table.slopes, table.shifts, strict=True)

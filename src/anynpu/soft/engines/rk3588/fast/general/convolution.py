@@ -32,9 +32,6 @@ _TILE_BYTES = 3 << 17
 _FEWEST, _MOST = 48, 240
 """Pixels of a tile: weights are packed for each, and sums of all are kept."""
 
-_FEW_TILES = 1
-"""Tiles of pixels whose rows are gathered at once, so that no weights are packed twice."""
-
 _MANY_GROUPS = 8
 """Groups of channels that threads share, rather than rows of all of them."""
 
@@ -235,9 +232,7 @@ class _Dense(_Convolution):
         self._depth = layout.height * layout.width * self._channels + _SKEW
         most = min(max(_TILE_BYTES // (4 * self._depth), _FEWEST), _MOST)
         pixels = self._pixels = convolution.height * convolution.width
-        self._is_gathered = pixels <= _FEW_TILES * most
-        if self._is_gathered:
-            most = pixels
+        self._is_gathered = pixels <= most
         tiles = -(-pixels // most)
         self._tile = -(-pixels // (tiles * kernels.ROWS)) * kernels.ROWS
         totals = 1 if convolution.source.element.is_float else 3
