@@ -91,7 +91,7 @@ def test_lite_stages() -> None:
 
 def test_lite_refuses_modes_that_it_does_not_know() -> None:
     with pytest.raises(ModelError, match=r"DPU_FEATURE_MODE_CFG \(0x400c\) = 0x2000109 is not"):
-        LITE.translate(state({DpuDataFormat.number: 0, 0x400C: 0x2000109}))
+        LITE.translate(state({DpuDataFormat.number: 0, 0x400C: 0x2000109}), no_constants)
 
 
 def micro(changes: dict[int, int], mask: int = 0x1D) -> dict[int, int]:
@@ -103,7 +103,7 @@ def micro(changes: dict[int, int], mask: int = 0x1D) -> dict[int, int]:
         DpuBsOw.number: 0x30000002,
         **changes,
     }
-    return MICRO.translate(state(words, mask))
+    return MICRO.translate(state(words, mask), no_constants)
 
 
 def test_micro_takes_what_is_fetched() -> None:

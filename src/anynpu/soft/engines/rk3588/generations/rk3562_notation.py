@@ -30,6 +30,7 @@ _PRELU = bits(2)
 _EW, _DIVIDES = 0x407C, 0x10421C8
 _OFFSETS = bits(31)
 _KIND = bits(20, 22)
+_FACTOR = bits(16, 17)
 _BN_KNOWN = (
     DpuBn.BYPASS.put(1)
     | DpuBn.ALU_BYPASS.put(1)
@@ -82,7 +83,10 @@ def _change_writer(words: dict[int, int]) -> None:
     groups = words.get(_GROUPS, 0)
     offsets = _OFFSETS.of(words.get(_BS_SHIFT, 0))
     words[_GROUPS] = (
-        DpuBsOw.SIZE_E_0.of(groups) | _KIND.put(_KIND.of(groups)) | _OFFSETS.put(offsets)
+        DpuBsOw.SIZE_E_0.of(groups)
+        | _FACTOR.put(groups)
+        | _KIND.put(_KIND.of(groups))
+        | _OFFSETS.put(offsets)
     )
     # RK3576 counts from where a group of surfaces ends.
     size, notch = words.get(_WRITE_SIZE, 0), words.get(_NOTCH, 0)

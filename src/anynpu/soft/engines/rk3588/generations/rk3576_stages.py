@@ -48,7 +48,7 @@ from .base import Constants, unknown, unknown_number
 from .rk3576_operands import ADDS, KNOWN_USE, MULTIPLIES, OFFSETS_WEIGHTS, Operands, read_operands
 
 _BS, _BS_MODE, _BS_CLAMPS = 0x4038, 0x4044, ((0x4048, 0x404C), (0x4058, 0x405C))
-_OFFSET_MODE = 0x4050
+_GROUPS = 0x4050
 _BN, _BN_CLAMPS = 0x4060, ((0x406C, 0x4070), (0x4074, 0x4078))
 _EW, _EW_OFFSET, _EW_SCALE = 0x407C, 0x4080, 0x4084
 _EW_CLAMPS = (0x4088, 0x408C), (0x40A4, 0x40A8)
@@ -77,7 +77,7 @@ STAGES_REGISTERS = frozenset(
         *(register.number for register in (*_KEPT, *_IN_ATOMS, RdmaSourceDma)),
         _BS,
         _BS_MODE,
-        _OFFSET_MODE,
+        _GROUPS,
         _BN,
         _EW,
         _EW_OFFSET,
@@ -103,7 +103,7 @@ _RDMA_ENABLED = 1 << 4
 _BS_KNOWN = frozenset({0x100012, 0x100092, 0x120080, 0x20040, 0x52})
 _BS_PRELU = bits(2)
 _ADDS = Operation.ADD.value
-_OFFSETS_WEIGHTS = bits(31)
+_MULTIPLY_SOURCE, _MULTIPLY_BYPASS, _OFFSETS_WEIGHTS = bits(16), bits(17), bits(31)
 
 _BN_ALU_BYPASS, _BN_ALU_SOURCE, _BN_ALGORITHM = bits(1), bits(2), bits(4, 7)
 _BN_MUL_BYPASS, _BN_MUL_SOURCE, _BN_PRELU, _BN_SHIFT_BYPASS = bits(8), bits(9), bits(10), bits(11)
@@ -224,6 +224,11 @@ def _translate_bs(words: Mapping[int, int], translated: dict[int, int], operands
     if config not in _BS_KNOWN:
         raise unknown_number(_BS, config)
     source = operands.of_channels
+    groups = words.get(_GROUPS, 0)
+    if _MULTIPLY_BYPASS.of(groups) == operands.multiplies or (
+        operands.multiplies and _MULTIPLY_SOURCE.of(groups) != MULTIPLIES.of(source)
+    ):
+        raise unknown_number(_GROUPS, groups)
     translated[RdmaBs.number] = RdmaBs.DATA_USE.put(source)
     translated[DpuBs.number] = (
         DpuBs.ALU_ALGO.put(_ADDS)
@@ -245,10 +250,10 @@ def _translate_weight_offset(
     """Dense weights have one offset or one a kernel; depthwise ones one that the CNA knows."""
     from_memory = OFFSETS_WEIGHTS.of(operands.of_channels)
     number = DpuBsOwOperand.OW_OP.of(translated.get(DpuBsOwOperand.number, 0))
-    if _OFFSETS_WEIGHTS.of(words.get(_OFFSET_MODE, 0)):
+    if _OFFSETS_WEIGHTS.of(words.get(_GROUPS, 0)):
         number = operands.weight_offset or 0
     elif from_memory or operands.weight_offset:
-        raise unknown_number(_OFFSET_MODE, words.get(_OFFSET_MODE, 0))
+        raise unknown_number(_GROUPS, words.get(_GROUPS, 0))
     translated[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
     translated[DpuBsOw.number] = DpuBsOw.OW_SRC.put(from_memory) | DpuBsOw.OD_BYPASS.put(
         not (from_memory or number)
