@@ -27,7 +27,7 @@ _BURST = DpuFeatureMode.BURST_LEN.put(15)
 _FROM_MEMORY, _FROM_CONVOLUTION = bits(0), bits(30)
 _SHIFT = bits(8, 13).put(0x3F)
 _PRELU = bits(2)
-_EW, _DIVIDES = 0x407C, 0x10421C8
+_EW, _DIVIDES = 0x407C, frozenset({0x10321C8, 0x10421C8})
 _OFFSETS = bits(31)
 _KIND = bits(20, 22)
 _FACTOR = bits(16, 17)
@@ -117,7 +117,7 @@ def _change_stages(words: dict[int, int]) -> None:
     negative = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG
     formats &= ~negative.put(negative.mask)
     precision = DpuDataFormat.PROC_PRECISION
-    if words.get(_EW, 0) == _DIVIDES and precision.of(formats) == Element.INT16.value:
+    if words.get(_EW, 0) in _DIVIDES and precision.of(formats) == Element.INT16.value:
         # Division only says "16 bits" where RK3588 says that arithmetic is in float16.
         formats = formats & ~precision.put(precision.mask) | precision.put(Element.FLOAT16.value)
     words[DpuDataFormat.number] = formats

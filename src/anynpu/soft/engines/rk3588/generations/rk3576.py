@@ -27,6 +27,7 @@ from .rk3576_convolution import (
     CONVOLUTION_INERT,
     CONVOLUTION_REGISTERS,
     FEATURES,
+    input_conversion,
     kept_bytes,
     translate_convolution,
 )
@@ -155,6 +156,4 @@ class Rk3576(Generation):
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         # Unsigned data are pictures as bytes, which come here quantised.
-        if task[CnaConvert0.DATA_SIGN]:
-            raise task.error(CnaConvert0, "the conversion is not known")
-        return None
+        return input_conversion(task.state.words) if task[CnaConvert0.DATA_SIGN] else None

@@ -21,12 +21,13 @@ from ..registers.cna import (
 from ..registers.core import CoreClip, CoreMisc, CoreSize0, CoreSize1
 from ..registers.dpu import DpuBsOwOperand
 from ..registers.fields import bits, sign_extend
+from ..tasks import InputConversion
 from .base import unknown, unknown_number
 
 _MODE, _STRIDES = 0x100C, 0x1014
 _WEIGHT_BYTES, _KERNEL_BYTES, _KERNELS = 0x101C, 0x1020, 0x1024
 _INPUT_SIZE, _INPUT_CHANNELS = 0x102C, 0x107C
-_CONVERSION = 0x1048
+_CONVERSION, _SCALES, _OFFSETS = 0x1048, (0x104C, 0x1050), range(0x1054, 0x1064, 4)
 _BUFFER, _FETCHED = 0x1018, 0x1078
 _WEIGHT_OFFSET, _PADDING, _PADDING_VALUE = 0x1074, 0x1080, 0x1084
 FEATURES, _LINE, _SURFACE, _WEIGHTS = 0x1088, 0x1090, 0x1094, 0x1110
@@ -42,6 +43,8 @@ CONVOLUTION_REGISTERS = frozenset(
         _INPUT_SIZE,
         _INPUT_CHANNELS,
         _CONVERSION,
+        *_SCALES,
+        *_OFFSETS,
         _BUFFER,
         _FETCHED,
         _WEIGHT_OFFSET,
@@ -68,7 +71,6 @@ CONVOLUTION_INERT = frozenset(
         0x103C,
         0x1040,  # banks of the buffer
         0x1044,
-        *range(0x104C, 0x1064, 4),  # what a conversion computes
         0x1064,
         0x1068,
         0x106C,
@@ -98,6 +100,7 @@ _KNOWN_MODE = (
 )
 _KERNEL_COUNT, _KERNEL_HEIGHT, _KERNEL_WIDTH = bits(0, 13), bits(16, 20), bits(24, 28)
 _PICTURE_CHANNELS = 4
+_LOW, _HIGH = bits(0, 15), bits(16, 31)
 _HEIGHT, _WIDTH = bits(0, 15), bits(16, 31)
 _KEEPS_ROWS = bits(31)
 _NO_STRIDES = CnaConv3.CONV_X_STRIDE.put(1) | CnaConv3.CONV_Y_STRIDE.put(1)
@@ -139,6 +142,24 @@ def _window(words: Mapping[int, int]) -> tuple[int, int] | None:
     if not is_row or area or words.get(_PADDING, 0) or words.get(_STRIDES, 0) != _NO_STRIDES:
         raise unknown_number(_FETCHED, fetched)
     return height, width
+
+
+def input_conversion(words: Mapping[int, int]) -> InputConversion:
+    """What the CNA does to its input: two scales a register, then one offset a register."""
+    how = words.get(_CONVERSION, 0)
+    first, second = (words.get(number, 0) for number in _SCALES)
+    offsets = [sign_extend(words.get(number, 0), 32) for number in _OFFSETS]
+    return InputConversion(
+        bool(CnaConvert0.CVT_TYPE.of(how)),
+        (offsets[0], offsets[1], offsets[2], offsets[3]),
+        (_LOW.signed(first), _HIGH.signed(first), _LOW.signed(second), _HIGH.signed(second)),
+        (
+            CnaConvert0.CVT_TRUNCATE_0.of(how),
+            CnaConvert0.CVT_TRUNCATE_1.of(how),
+            CnaConvert0.CVT_TRUNCATE_2.of(how),
+            CnaConvert0.CVT_TRUNCATE_3.of(how),
+        ),
+    )
 
 
 def _translate_mode(mode: int, words: Mapping[int, int], translated: dict[int, int]) -> None:

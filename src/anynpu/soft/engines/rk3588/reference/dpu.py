@@ -30,7 +30,7 @@ def process(memory: Memory, dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
     if dpu.elementwise:
         values = _elementwise(memory, dpu.elementwise, values, dpu.is_float)
     if dpu.reduction:
-        return _reduce(dpu, values).astype(np.float16 if dpu.is_float else np.int8)
+        return _reduce(dpu, values).astype(dpu.output.element.dtype)
     return convert(dpu.output, values, dpu.is_float)
 
 
