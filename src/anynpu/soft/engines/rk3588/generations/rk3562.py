@@ -64,7 +64,16 @@ class Rk3562(Rk3576):
         *(register.number for register in _TABLE),
     }
     own_inert = Rk3576.own_inert | {*range(0x6060, 0x6070, 4), 0x8028, 0x802C}
-    zero = Rk3576.zero - {GROUP_COUNTS, DpuLutLeScale.number} | {0x4098, 0x40A0}
+    constants: Mapping[int, frozenset[int]] = {
+        **{
+            number: values
+            for number, values in Rk3576.constants.items()
+            if number not in (GROUP_COUNTS, DpuLutLeScale.number)
+        },
+        **dict.fromkeys((0x4098, 0x40A0), frozenset({0})),
+        0x106C: frozenset({0x20}),
+        0x40C0: frozenset({0x4440002, 0x4440102}),
+    }
     operand_group = 4
     transposes_byte_blocks = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})

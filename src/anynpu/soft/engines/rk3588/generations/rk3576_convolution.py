@@ -71,21 +71,18 @@ CONVOLUTION_INERT = frozenset(
         0x103C,
         0x1040,  # banks of the buffer
         0x1044,
-        0x1064,
-        0x1068,
-        0x106C,
         0x1070,  # the padding value of pictures once more
         0x108C,
         0x1098,  # the area that is fetched
-        0x109C,
-        0x1100,
-        0x1104,
-        0x1140,
-        0x1144,
         0x118C,
         0x3008,
     }
 )
+CONVOLUTION_CONSTANTS: Mapping[int, frozenset[int]] = {
+    0x1064: frozenset({0, 0xFFFFFFFF}),
+    **dict.fromkeys((0x1068, 0x106C, 0x109C, 0x1100, 0x1104, 0x1140, 0x1144), frozenset({0})),
+}
+"""Registers of which files only have these values."""
 
 _DEPTHWISE, _PICTURE, _ROWS = bits(0), bits(1), bits(2)
 _TYPES = CnaConv1.IN_PRECISION.put(7) | CnaConv1.PROC_PRECISION.put(7) | CnaConv1.ARGB_IN.put(15)
@@ -115,6 +112,7 @@ def translate_convolution(words: Mapping[int, int], translated: dict[int, int]) 
     mode = words.get(_MODE, 0)
     if mode & ~_KNOWN_MODE:
         raise unknown(CnaConv1, mode)
+    _check_kept_rows(words)
     _translate_mode(mode, words, translated)
     _translate_sizes(mode, words, translated)
     _translate_core(words, translated)
@@ -123,18 +121,34 @@ def translate_convolution(words: Mapping[int, int], translated: dict[int, int]) 
 def kept_bytes(words: Mapping[int, int]) -> int:
     """How many bytes before the features' address the first row is that the task works on."""
     mode = words.get(_MODE, 0)
-    kept = _HEIGHT.of(words.get(_INPUT_SIZE, 0)) - _HEIGHT.of(words.get(_FETCHED, 0))
-    if not kept or _window(words):
+    kept = _kept_rows(words)
+    if kept < 0 or CnaConv1.ARGB_IN.of(mode) or not _is_whole(words):
         return 0
-    if kept < 0 or not _KEEPS_ROWS.of(words.get(_BUFFER, 0)) or CnaConv1.ARGB_IN.of(mode):
-        raise unknown_number(_FETCHED, words.get(_FETCHED, 0))
     return kept * words.get(_LINE, 0) * (16 if CnaConv1.GROUP_LINE_OFF.of(mode) else 4)
+
+
+def _kept_rows(words: Mapping[int, int]) -> int:
+    return _HEIGHT.of(words.get(_INPUT_SIZE, 0)) - _HEIGHT.of(words.get(_FETCHED, 0))
+
+
+def _is_whole(words: Mapping[int, int]) -> bool:
+    """Whether what is fetched is as wide as what a convolution works on."""
+    return _WIDTH.of(words.get(_INPUT_SIZE, 0)) == _WIDTH.of(words.get(_FETCHED, 0))
+
+
+def _check_kept_rows(words: Mapping[int, int]) -> None:
+    kept = _kept_rows(words)
+    if not kept or _window(words):
+        return
+    is_picture = CnaConv1.ARGB_IN.of(words.get(_MODE, 0))
+    if kept < 0 or not _KEEPS_ROWS.of(words.get(_BUFFER, 0)) or is_picture:
+        raise unknown_number(_FETCHED, words.get(_FETCHED, 0))
 
 
 def _window(words: Mapping[int, int]) -> tuple[int, int] | None:
     """The height and width of what is fetched, where a 1x1 convolution sees it as one row."""
     size, fetched = words.get(_INPUT_SIZE, 0), words.get(_FETCHED, 0)
-    if _WIDTH.of(size) == _WIDTH.of(fetched) or CnaConv1.ARGB_IN.of(words.get(_MODE, 0)):
+    if _is_whole(words) or CnaConv1.ARGB_IN.of(words.get(_MODE, 0)):
         return None
     height, width = _HEIGHT.of(fetched) + 1, _WIDTH.of(fetched) + 1
     area = _KERNEL_HEIGHT.of(words.get(_KERNELS, 0)) | _KERNEL_WIDTH.of(words.get(_KERNELS, 0))

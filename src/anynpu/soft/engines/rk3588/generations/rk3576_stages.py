@@ -100,8 +100,10 @@ STAGES_REGISTERS = frozenset(
         _EW_LINE_NOTCH,
     }
 )
-STAGES_ZERO = frozenset({0x403C, 0x4094, 0x409C, 0x40BC, 0x4120, 0x4130, 0x5064})
-"""Registers that no file sets to anything but 0."""
+STAGES_CONSTANTS: Mapping[int, frozenset[int]] = dict.fromkeys(
+    (0x403C, 0x4094, 0x409C, 0x40BC, 0x4120, 0x4130, 0x5064), frozenset({0})
+)
+"""Registers of which files only have these values."""
 
 _RDMA_ENABLED = 1 << 4
 _BS_KNOWN = frozenset({0x100012, 0x100092, 0x120080, 0x20040, 0x52})
