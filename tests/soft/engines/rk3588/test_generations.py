@@ -31,6 +31,8 @@ from anynpu.soft.engines.rk3588.weights import (
 )
 from anynpu.soft.formats.rknn.model import Generation
 
+from .commands import no_constants
+
 LITE, MICRO = GENERATIONS[Generation.LITE], GENERATIONS[Generation.MICRO]
 _TABLE = np.zeros(513, np.int16)
 
@@ -52,7 +54,8 @@ def test_lite_convolutions() -> None:
                 0x300C: 2,
                 0x3010: 7 << 16 | 9,
             }
-        )
+        ),
+        no_constants,
     )
     assert value(words, CnaConv1.PROC_PRECISION) == Element.FLOAT16.value
     assert value(words, CnaConv1.ARGB_IN) == 10
@@ -77,7 +80,8 @@ def test_lite_stages() -> None:
                 RdmaEw.number: 1 << 30,
                 0x5040: 1024,
             }
-        )
+        ),
+        no_constants,
     )
     assert value(words, DpuWriteSize1.WIDTH_WDMA) == 15
     assert value(words, DpuWriteSize1.HEIGHT_WDMA) == 7

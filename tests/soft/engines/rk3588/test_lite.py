@@ -9,6 +9,8 @@ from anynpu.soft.engines.rk3588.generations.lite import Lite
 from anynpu.soft.engines.rk3588.machine import TaskState
 from anynpu.soft.engines.rk3588.registers.dpu import DpuChannel, DpuWriteSize0
 
+from .commands import no_constants
+
 ROWS, CHANNELS = 24, 32
 
 
