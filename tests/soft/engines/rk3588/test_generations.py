@@ -31,6 +31,8 @@ from anynpu.soft.engines.rk3588.weights import (
 )
 from anynpu.soft.formats.rknn.model import Generation
 
+from .commands import no_constants
+
 LITE, MICRO = GENERATIONS[Generation.LITE], GENERATIONS[Generation.MICRO]
 _TABLE = np.zeros(513, np.int16)
 
@@ -52,7 +54,8 @@ def test_lite_convolutions() -> None:
                 0x300C: 2,
                 0x3010: 7 << 16 | 9,
             }
-        )
+        ),
+        no_constants,
     )
     assert value(words, CnaConv1.PROC_PRECISION) == Element.FLOAT16.value
     assert value(words, CnaConv1.ARGB_IN) == 10
@@ -77,7 +80,8 @@ def test_lite_stages() -> None:
                 RdmaEw.number: 1 << 30,
                 0x5040: 1024,
             }
-        )
+        ),
+        no_constants,
     )
     assert value(words, DpuWriteSize1.WIDTH_WDMA) == 15
     assert value(words, DpuWriteSize1.HEIGHT_WDMA) == 7
@@ -91,7 +95,7 @@ def test_lite_stages() -> None:
 
 def test_lite_refuses_modes_that_it_does_not_know() -> None:
     with pytest.raises(ModelError, match=r"DPU_FEATURE_MODE_CFG \(0x400c\) = 0x2000109 is not"):
-        LITE.translate(state({DpuDataFormat.number: 0, 0x400C: 0x2000109}))
+        LITE.translate(state({DpuDataFormat.number: 0, 0x400C: 0x2000109}), no_constants)
 
 
 def micro(changes: dict[int, int], mask: int = 0x1D) -> dict[int, int]:
@@ -103,7 +107,7 @@ def micro(changes: dict[int, int], mask: int = 0x1D) -> dict[int, int]:
         DpuBsOw.number: 0x30000002,
         **changes,
     }
-    return MICRO.translate(state(words, mask))
+    return MICRO.translate(state(words, mask), no_constants)
 
 
 def test_micro_takes_what_is_fetched() -> None:

@@ -154,7 +154,13 @@ def _transpose(
     # Blocks are what is addressed: without rows and lanes of bytes, or without lanes of atoms.
     first = target[:, 0, 0] if size == 1 else target[..., 0, :]
     arguments = _Transposition(
-        _way(atoms), 1, surfaces * height * width, _way(first), writer.lane_stride, writer.line, size
+        _way(atoms),
+        1,
+        surfaces * height * width,
+        _way(first),
+        writer.lane_stride,
+        writer.line,
+        size,
     )
     return _step("transpose", arguments, prod(first.shape[:-1]), (atoms, target))
 

@@ -36,6 +36,7 @@ from .rk3576_operands import MULTIPLIES, Operands
 _RDMA_ENABLED = 1 << 4
 _BS, _BS_ADD, _BS_MULTIPLY, _BS_SHIFT = 0x4038, 0x4040, 0x4044, 0x4054
 _BN, _BN_ADD, _BN_MULTIPLY = 0x4060, 0x4064, 0x4068
+_GROUPS, _MULTIPLY_BYPASS = 0x4050, bits(1)
 _POSITIVE_SHIFT = bits(8, 13)
 _OFFSET, _NEGATIVE_SHIFT, _OFFSETS = bits(0, 15), bits(16, 21), bits(31)
 _TABLE = (
@@ -63,7 +64,16 @@ class Rk3562(Rk3576):
         *(register.number for register in _TABLE),
     }
     own_inert = Rk3576.own_inert | {*range(0x6060, 0x6070, 4), 0x8028, 0x802C}
-    zero = Rk3576.zero - {GROUP_COUNTS, DpuLutLeScale.number} | {0x4098, 0x40A0}
+    constants: Mapping[int, frozenset[int]] = {
+        **{
+            number: values
+            for number, values in Rk3576.constants.items()
+            if number not in (GROUP_COUNTS, DpuLutLeScale.number)
+        },
+        **dict.fromkeys((0x4098, 0x40A0), frozenset({0})),
+        0x106C: frozenset({0x20}),
+        0x40C0: frozenset({0x4440002, 0x4440102}),
+    }
     operand_group = 4
     transposes_byte_blocks = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
@@ -83,17 +93,18 @@ class Rk3562(Rk3576):
 
 
 def _bs_operands(words: Mapping[int, int], reads: bool) -> Operands:
-    use = RdmaBs.DATA_USE.of(words.get(RdmaBs.number, 0)) if reads else 0
     config, shift = words.get(_BS, 0), words.get(_BS_SHIFT, 0)
+    if DpuBs.BYPASS.of(config):
+        return Operands(None, None, None, (0, 0), 0)
+    use = RdmaBs.DATA_USE.of(words.get(RdmaBs.number, 0)) if reads else 0
+    multiplies = not _MULTIPLY_BYPASS.of(words.get(_GROUPS, 0))
     factor = DpuBsMul.MUL_OPERAND.of(words.get(_BS_MULTIPLY, 0))
-    multiplies = bool(factor or MULTIPLIES.of(use))
-    shifts = (_POSITIVE_SHIFT.of(config), _NEGATIVE_SHIFT.of(shift)) if multiplies else (0, 0)
     return Operands(
         words.get(_BS_ADD, 0) or None,
         sign_extend(_OFFSET.of(shift), 16) if _OFFSETS.of(shift) else None,
-        factor or None,
-        shifts,
-        0 if DpuBs.BYPASS.of(config) else use,
+        factor if multiplies and not MULTIPLIES.of(use) else None,
+        (_POSITIVE_SHIFT.of(config), _NEGATIVE_SHIFT.of(shift)) if multiplies else (0, 0),
+        use,
     )
 
 

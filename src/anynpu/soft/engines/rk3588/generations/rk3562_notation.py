@@ -27,9 +27,10 @@ _BURST = DpuFeatureMode.BURST_LEN.put(15)
 _FROM_MEMORY, _FROM_CONVOLUTION = bits(0), bits(30)
 _SHIFT = bits(8, 13).put(0x3F)
 _PRELU = bits(2)
-_EW, _DIVIDES = 0x407C, 0x10421C8
+_EW, _DIVIDES = 0x407C, frozenset({0x10321C8, 0x10421C8})
 _OFFSETS = bits(31)
 _KIND = bits(20, 22)
+_FACTOR = bits(16, 17)
 _BN_KNOWN = (
     DpuBn.BYPASS.put(1)
     | DpuBn.ALU_BYPASS.put(1)
@@ -82,7 +83,10 @@ def _change_writer(words: dict[int, int]) -> None:
     groups = words.get(_GROUPS, 0)
     offsets = _OFFSETS.of(words.get(_BS_SHIFT, 0))
     words[_GROUPS] = (
-        DpuBsOw.SIZE_E_0.of(groups) | _KIND.put(_KIND.of(groups)) | _OFFSETS.put(offsets)
+        DpuBsOw.SIZE_E_0.of(groups)
+        | _FACTOR.put(groups)
+        | _KIND.put(_KIND.of(groups))
+        | _OFFSETS.put(offsets)
     )
     # RK3576 counts from where a group of surfaces ends.
     size, notch = words.get(_WRITE_SIZE, 0), words.get(_NOTCH, 0)
@@ -113,7 +117,7 @@ def _change_stages(words: dict[int, int]) -> None:
     negative = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG
     formats &= ~negative.put(negative.mask)
     precision = DpuDataFormat.PROC_PRECISION
-    if words.get(_EW, 0) == _DIVIDES and precision.of(formats) == Element.INT16.value:
+    if words.get(_EW, 0) in _DIVIDES and precision.of(formats) == Element.INT16.value:
         # Division only says "16 bits" where RK3588 says that arithmetic is in float16.
         formats = formats & ~precision.put(precision.mask) | precision.put(Element.FLOAT16.value)
     words[DpuDataFormat.number] = formats

@@ -24,9 +24,11 @@ from ..tasks import Dpu, InputConversion, SurfacePacker
 from ..view import TaskRegisters
 from .base import Constants, Generation, unknown_number
 from .rk3576_convolution import (
+    CONVOLUTION_CONSTANTS,
     CONVOLUTION_INERT,
     CONVOLUTION_REGISTERS,
     FEATURES,
+    input_conversion,
     kept_bytes,
     translate_convolution,
 )
@@ -34,13 +36,14 @@ from .rk3576_operands import Operands
 from .rk3576_pooling import POOLING_INERT, POOLING_REGISTERS, translate_pooling
 from .rk3576_stages import (
     LINE_NOTCH,
+    STAGES_CONSTANTS,
     STAGES_REGISTERS,
-    STAGES_ZERO,
     stage_operands,
     translate_stages,
 )
 from .rk3576_table import TABLE_INERT, TABLE_REGISTERS, translate_table
 from .rk3576_writer import (
+    WRITER_CONSTANTS,
     WRITER_INERT,
     WRITER_REGISTERS,
     surface_packer,
@@ -66,8 +69,12 @@ class Rk3576(Generation):
         | TABLE_REGISTERS
         | POOLING_REGISTERS
     )
-    zero = STAGES_ZERO
-    """Registers that no file sets to anything but 0."""
+    constants: Mapping[int, frozenset[int]] = {
+        **CONVOLUTION_CONSTANTS,
+        **STAGES_CONSTANTS,
+        **WRITER_CONSTANTS,
+    }
+    """Registers that nobody has described; only the values that files have are taken."""
 
     own_inert = CONVOLUTION_INERT | WRITER_INERT | TABLE_INERT | POOLING_INERT
     moved_addresses: Mapping[int, int] = {
@@ -77,7 +84,7 @@ class Rk3576(Generation):
 
     @property
     def known(self) -> Collection[int]:
-        return self.own | self.zero
+        return self.own | self.constants.keys()
 
     def own_notation(self, state: TaskState) -> TaskState:
         """A task of a chip with these registers, but for some fields, in RK3576's notation."""
@@ -96,13 +103,13 @@ class Rk3576(Generation):
         at_own = dict(state.relocations)
         features = at_own.get(FEATURES)
         if features is not None and state.enable_mask & _CNA:
-            kept = kept_bytes(self.own_notation(state).words)
+            kept = kept_bytes(state.words)
             at_own[FEATURES] = replace(features, addend=features.addend - kept)
         return super().located(replace(state, relocations=at_own))
 
     def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
-        for number in self.zero & state.words.keys():
-            if state.words[number]:
+        for number in self.constants.keys() & state.words.keys():
+            if state.words[number] not in self.constants[number]:
                 raise unknown_number(number, state.words[number])
         words = self.own_notation(state).words
         translated: dict[int, int] = {}
@@ -155,6 +162,4 @@ class Rk3576(Generation):
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         # Unsigned data are pictures as bytes, which come here quantised.
-        if task[CnaConvert0.DATA_SIGN]:
-            raise task.error(CnaConvert0, "the conversion is not known")
-        return None
+        return input_conversion(task.state.words) if task[CnaConvert0.DATA_SIGN] else None

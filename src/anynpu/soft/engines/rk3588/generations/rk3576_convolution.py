@@ -21,12 +21,13 @@ from ..registers.cna import (
 from ..registers.core import CoreClip, CoreMisc, CoreSize0, CoreSize1
 from ..registers.dpu import DpuBsOwOperand
 from ..registers.fields import bits, sign_extend
+from ..tasks import InputConversion
 from .base import unknown, unknown_number
 
 _MODE, _STRIDES = 0x100C, 0x1014
 _WEIGHT_BYTES, _KERNEL_BYTES, _KERNELS = 0x101C, 0x1020, 0x1024
 _INPUT_SIZE, _INPUT_CHANNELS = 0x102C, 0x107C
-_CONVERSION = 0x1048
+_CONVERSION, _SCALES, _OFFSETS = 0x1048, (0x104C, 0x1050), range(0x1054, 0x1064, 4)
 _BUFFER, _FETCHED = 0x1018, 0x1078
 _WEIGHT_OFFSET, _PADDING, _PADDING_VALUE = 0x1074, 0x1080, 0x1084
 FEATURES, _LINE, _SURFACE, _WEIGHTS = 0x1088, 0x1090, 0x1094, 0x1110
@@ -42,6 +43,8 @@ CONVOLUTION_REGISTERS = frozenset(
         _INPUT_SIZE,
         _INPUT_CHANNELS,
         _CONVERSION,
+        *_SCALES,
+        *_OFFSETS,
         _BUFFER,
         _FETCHED,
         _WEIGHT_OFFSET,
@@ -68,22 +71,18 @@ CONVOLUTION_INERT = frozenset(
         0x103C,
         0x1040,  # banks of the buffer
         0x1044,
-        *range(0x104C, 0x1064, 4),  # what a conversion computes
-        0x1064,
-        0x1068,
-        0x106C,
         0x1070,  # the padding value of pictures once more
         0x108C,
         0x1098,  # the area that is fetched
-        0x109C,
-        0x1100,
-        0x1104,
-        0x1140,
-        0x1144,
         0x118C,
         0x3008,
     }
 )
+CONVOLUTION_CONSTANTS: Mapping[int, frozenset[int]] = {
+    0x1064: frozenset({0, 0xFFFFFFFF}),
+    **dict.fromkeys((0x1068, 0x106C, 0x109C, 0x1100, 0x1104, 0x1140, 0x1144), frozenset({0})),
+}
+"""Registers of which files only have these values."""
 
 _DEPTHWISE, _PICTURE, _ROWS = bits(0), bits(1), bits(2)
 _TYPES = CnaConv1.IN_PRECISION.put(7) | CnaConv1.PROC_PRECISION.put(7) | CnaConv1.ARGB_IN.put(15)
@@ -98,6 +97,7 @@ _KNOWN_MODE = (
 )
 _KERNEL_COUNT, _KERNEL_HEIGHT, _KERNEL_WIDTH = bits(0, 13), bits(16, 20), bits(24, 28)
 _PICTURE_CHANNELS = 4
+_LOW, _HIGH = bits(0, 15), bits(16, 31)
 _HEIGHT, _WIDTH = bits(0, 15), bits(16, 31)
 _KEEPS_ROWS = bits(31)
 _NO_STRIDES = CnaConv3.CONV_X_STRIDE.put(1) | CnaConv3.CONV_Y_STRIDE.put(1)
@@ -112,6 +112,7 @@ def translate_convolution(words: Mapping[int, int], translated: dict[int, int]) 
     mode = words.get(_MODE, 0)
     if mode & ~_KNOWN_MODE:
         raise unknown(CnaConv1, mode)
+    _check_kept_rows(words)
     _translate_mode(mode, words, translated)
     _translate_sizes(mode, words, translated)
     _translate_core(words, translated)
@@ -120,18 +121,34 @@ def translate_convolution(words: Mapping[int, int], translated: dict[int, int]) 
 def kept_bytes(words: Mapping[int, int]) -> int:
     """How many bytes before the features' address the first row is that the task works on."""
     mode = words.get(_MODE, 0)
-    kept = _HEIGHT.of(words.get(_INPUT_SIZE, 0)) - _HEIGHT.of(words.get(_FETCHED, 0))
-    if not kept or _window(words):
+    kept = _kept_rows(words)
+    if kept < 0 or CnaConv1.ARGB_IN.of(mode) or not _is_whole(words):
         return 0
-    if kept < 0 or not _KEEPS_ROWS.of(words.get(_BUFFER, 0)) or CnaConv1.ARGB_IN.of(mode):
-        raise unknown_number(_FETCHED, words.get(_FETCHED, 0))
     return kept * words.get(_LINE, 0) * (16 if CnaConv1.GROUP_LINE_OFF.of(mode) else 4)
+
+
+def _kept_rows(words: Mapping[int, int]) -> int:
+    return _HEIGHT.of(words.get(_INPUT_SIZE, 0)) - _HEIGHT.of(words.get(_FETCHED, 0))
+
+
+def _is_whole(words: Mapping[int, int]) -> bool:
+    """Whether what is fetched is as wide as what a convolution works on."""
+    return _WIDTH.of(words.get(_INPUT_SIZE, 0)) == _WIDTH.of(words.get(_FETCHED, 0))
+
+
+def _check_kept_rows(words: Mapping[int, int]) -> None:
+    kept = _kept_rows(words)
+    if not kept or _window(words):
+        return
+    is_picture = CnaConv1.ARGB_IN.of(words.get(_MODE, 0))
+    if kept < 0 or not _KEEPS_ROWS.of(words.get(_BUFFER, 0)) or is_picture:
+        raise unknown_number(_FETCHED, words.get(_FETCHED, 0))
 
 
 def _window(words: Mapping[int, int]) -> tuple[int, int] | None:
     """The height and width of what is fetched, where a 1x1 convolution sees it as one row."""
     size, fetched = words.get(_INPUT_SIZE, 0), words.get(_FETCHED, 0)
-    if _WIDTH.of(size) == _WIDTH.of(fetched) or CnaConv1.ARGB_IN.of(words.get(_MODE, 0)):
+    if _is_whole(words) or CnaConv1.ARGB_IN.of(words.get(_MODE, 0)):
         return None
     height, width = _HEIGHT.of(fetched) + 1, _WIDTH.of(fetched) + 1
     area = _KERNEL_HEIGHT.of(words.get(_KERNELS, 0)) | _KERNEL_WIDTH.of(words.get(_KERNELS, 0))
@@ -139,6 +156,24 @@ def _window(words: Mapping[int, int]) -> tuple[int, int] | None:
     if not is_row or area or words.get(_PADDING, 0) or words.get(_STRIDES, 0) != _NO_STRIDES:
         raise unknown_number(_FETCHED, fetched)
     return height, width
+
+
+def input_conversion(words: Mapping[int, int]) -> InputConversion:
+    """What the CNA does to its input: two scales a register, then one offset a register."""
+    how = words.get(_CONVERSION, 0)
+    first, second = (words.get(number, 0) for number in _SCALES)
+    offsets = [sign_extend(words.get(number, 0), 32) for number in _OFFSETS]
+    return InputConversion(
+        bool(CnaConvert0.CVT_TYPE.of(how)),
+        (offsets[0], offsets[1], offsets[2], offsets[3]),
+        (_LOW.signed(first), _HIGH.signed(first), _LOW.signed(second), _HIGH.signed(second)),
+        (
+            CnaConvert0.CVT_TRUNCATE_0.of(how),
+            CnaConvert0.CVT_TRUNCATE_1.of(how),
+            CnaConvert0.CVT_TRUNCATE_2.of(how),
+            CnaConvert0.CVT_TRUNCATE_3.of(how),
+        ),
+    )
 
 
 def _translate_mode(mode: int, words: Mapping[int, int], translated: dict[int, int]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from .....errors import ModelError
+from ..elements import Element
 from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
@@ -44,13 +46,14 @@ from ..registers.rdma import (
     RdmaWidth,
 )
 from ..tasks import Operation
+from ..view import half
 from .base import Constants, unknown, unknown_number
 from .rk3576_operands import ADDS, KNOWN_USE, MULTIPLIES, OFFSETS_WEIGHTS, Operands, read_operands
 
 _BS, _BS_MODE, _BS_CLAMPS = 0x4038, 0x4044, ((0x4048, 0x404C), (0x4058, 0x405C))
-_OFFSET_MODE = 0x4050
+_GROUPS = 0x4050
 _BN, _BN_CLAMPS = 0x4060, ((0x406C, 0x4070), (0x4074, 0x4078))
-_EW, _EW_OFFSET, _EW_SCALE = 0x407C, 0x4080, 0x4084
+_EW, _EW_OFFSET, _EW_SCALE, _EW_FACTOR = 0x407C, 0x4080, 0x4084, 0x4090
 _EW_CLAMPS = (0x4088, 0x408C), (0x40A4, 0x40A8)
 _OUT_OFFSET, _OUT_SCALE, _OUT_SHIFT = 0x40AC, 0x40B0, 0x40B4
 _BS_USE, _BS_NUMBERS, _BN_USE, _BN_NUMBERS = 0x501C, 0x5024, 0x5028, 0x5030
@@ -77,11 +80,12 @@ STAGES_REGISTERS = frozenset(
         *(register.number for register in (*_KEPT, *_IN_ATOMS, RdmaSourceDma)),
         _BS,
         _BS_MODE,
-        _OFFSET_MODE,
+        _GROUPS,
         _BN,
         _EW,
         _EW_OFFSET,
         _EW_SCALE,
+        _EW_FACTOR,
         *(number for clamp in (*_BS_CLAMPS, *_BN_CLAMPS, *_EW_CLAMPS) for number in clamp),
         _OUT_OFFSET,
         _OUT_SCALE,
@@ -96,14 +100,16 @@ STAGES_REGISTERS = frozenset(
         _EW_LINE_NOTCH,
     }
 )
-STAGES_ZERO = frozenset({0x403C, 0x4090, 0x4094, 0x409C, 0x40BC, 0x4120, 0x4130, 0x5064})
-"""Registers that no file sets to anything but 0."""
+STAGES_CONSTANTS: Mapping[int, frozenset[int]] = dict.fromkeys(
+    (0x403C, 0x4094, 0x409C, 0x40BC, 0x4120, 0x4130, 0x5064), frozenset({0})
+)
+"""Registers of which files only have these values."""
 
 _RDMA_ENABLED = 1 << 4
 _BS_KNOWN = frozenset({0x100012, 0x100092, 0x120080, 0x20040, 0x52})
 _BS_PRELU = bits(2)
 _ADDS = Operation.ADD.value
-_OFFSETS_WEIGHTS = bits(31)
+_MULTIPLY_SOURCE, _MULTIPLY_BYPASS, _OFFSETS_WEIGHTS = bits(16), bits(17), bits(31)
 
 _BN_ALU_BYPASS, _BN_ALU_SOURCE, _BN_ALGORITHM = bits(1), bits(2), bits(4, 7)
 _BN_MUL_BYPASS, _BN_MUL_SOURCE, _BN_PRELU, _BN_SHIFT_BYPASS = bits(8), bits(9), bits(10), bits(11)
@@ -119,9 +125,11 @@ _BN_KNOWN = (
 )
 
 _EW_BYPASS, _EW_CONVERTS = bits(0), bits(31)
-_EW_LOOK_UP = 0x1004140
+_EW_LOOK_UP, _EW_ADD_AND_MULTIPLY = 0x1004140, 0x2C080
+_HALF = 0.5
 _EW_OPERATIONS = {
     0xC0C0: DpuEw.ALU_ALGO.put(Operation.MAX.value),
+    _EW_ADD_AND_MULTIPLY: DpuEw.ALU_ALGO.put(Operation.ADD.value),
     0x2C0C0: DpuEw.ALU_ALGO.put(Operation.ADD.value),
     0x4C0C0: DpuEw.ALU_ALGO.put(Operation.SUBTRACT.value),
     0x1004194: DpuEw.OP_TYPE.put(1),
@@ -129,6 +137,7 @@ _EW_OPERATIONS = {
     0x10F4094: DpuEw.OP_TYPE.put(1),
     0x10F4194: DpuEw.OP_TYPE.put(1),
     0x10021C8: DpuEw.ALU_ALGO.put(Operation.DIVIDE.value),
+    0x10321C8: DpuEw.ALU_ALGO.put(Operation.DIVIDE.value),
     0x10421C8: DpuEw.ALU_ALGO.put(Operation.DIVIDE.value),
 }
 """The configuration of operations with an operand from memory, without the conversion's bit."""
@@ -140,6 +149,7 @@ _OPERAND_BITS = (
     | RdmaEw.DATA_SIZE.put(3)
     | RdmaEw.DATA_MODE.put(3)
 )
+_COMBINED = 3
 _OPERAND_PAIRS, _OPERAND_INERT = bits(28), bits(6)
 _UNLIMITED = _LOWEST, _HIGHEST = 1 << 31, (1 << 31) - 1
 _POSITIVE = 0, _HIGHEST
@@ -176,7 +186,7 @@ def translate_stages(
     _translate_elementwise(words, translated)
     translated[DpuOutOffset.number] = words.get(_OUT_OFFSET, 0)
     translated[DpuOutScale.number] = words.get(_OUT_SCALE, 0) & 0xFFFF
-    translated[DpuOutShift.number] = words.get(_OUT_SHIFT, 0)
+    translated[DpuOutShift.number] = _out_shift(words, translated)
 
 
 def _translate_sources(words: Mapping[int, int], translated: dict[int, int]) -> None:
@@ -193,7 +203,33 @@ def _translate_sources(words: Mapping[int, int], translated: dict[int, int]) -> 
     translated[RdmaEw.number] = operand & _OPERAND_BITS
     if _OPERAND_PAIRS.of(operand):
         translated[RdmaEwSurfaceNotch.number] = _pair_notch(words) << 4 & 0xFFFFFFFF
-    translated[RdmaFeatureMode.number] = words.get(_FEATURE_MODE, 0) & _FEATURE_BITS
+    mode = words.get(_FEATURE_MODE, 0) & _FEATURE_BITS
+    if RdmaFeatureMode.COMB_USE.of(mode):
+        mode = _combined(mode)
+    translated[RdmaFeatureMode.number] = mode
+
+
+def _out_shift(words: Mapping[int, int], translated: Mapping[int, int]) -> int:
+    """The output's shift, and in it the factor that sums are multiplied by."""
+    shift = words.get(_OUT_SHIFT, 0)
+    if words.get(_EW, 0) != _EW_ADD_AND_MULTIPLY:
+        return shift
+    factor = half(words.get(_EW_FACTOR, 0))
+    mantissa, exponent = math.frexp(factor)
+    is_float = DpuDataFormat.PROC_PRECISION.of(translated[DpuDataFormat.number])
+    if not is_float or mantissa != _HALF or exponent > 1 or shift:
+        raise unknown_number(_EW_FACTOR, words.get(_EW_FACTOR, 0))
+    return DpuOutShift.OUT_CVT_SHIFT.put(1 - exponent)
+
+
+def _combined(mode: int) -> int:
+    """Two DMAs for the input's surfaces in turn."""
+    if RdmaFeatureMode.COMB_USE.of(mode) not in (
+        1,
+        _COMBINED,
+    ) or not RdmaFeatureMode.FLYING_MODE.of(mode):
+        raise unknown(RdmaFeatureMode, mode)
+    return mode | RdmaFeatureMode.COMB_USE.put(_COMBINED)
 
 
 def _pair_notch(words: Mapping[int, int]) -> int:
@@ -224,6 +260,11 @@ def _translate_bs(words: Mapping[int, int], translated: dict[int, int], operands
     if config not in _BS_KNOWN:
         raise unknown_number(_BS, config)
     source = operands.of_channels
+    groups = words.get(_GROUPS, 0)
+    if _MULTIPLY_BYPASS.of(groups) == operands.multiplies or (
+        operands.multiplies and _MULTIPLY_SOURCE.of(groups) != MULTIPLIES.of(source)
+    ):
+        raise unknown_number(_GROUPS, groups)
     translated[RdmaBs.number] = RdmaBs.DATA_USE.put(source)
     translated[DpuBs.number] = (
         DpuBs.ALU_ALGO.put(_ADDS)
@@ -245,10 +286,10 @@ def _translate_weight_offset(
     """Dense weights have one offset or one a kernel; depthwise ones one that the CNA knows."""
     from_memory = OFFSETS_WEIGHTS.of(operands.of_channels)
     number = DpuBsOwOperand.OW_OP.of(translated.get(DpuBsOwOperand.number, 0))
-    if _OFFSETS_WEIGHTS.of(words.get(_OFFSET_MODE, 0)):
+    if _OFFSETS_WEIGHTS.of(words.get(_GROUPS, 0)):
         number = operands.weight_offset or 0
     elif from_memory or operands.weight_offset:
-        raise unknown_number(_OFFSET_MODE, words.get(_OFFSET_MODE, 0))
+        raise unknown_number(_GROUPS, words.get(_GROUPS, 0))
     translated[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
     translated[DpuBsOw.number] = DpuBsOw.OW_SRC.put(from_memory) | DpuBsOw.OD_BYPASS.put(
         not (from_memory or number)
@@ -363,6 +404,7 @@ def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int])
     elif config == _EW_LOOK_UP:
         translated[DpuEw.number] = unlimited | DpuEw.OP_BYPASS.put(1)
     elif operation is not None:
+        _check_division(config, operation, translated)
         translated[DpuEw.number] = (
             unlimited | from_memory | operation | DpuEw.OP_CVT_BYPASS.put(not converts)
         )
@@ -371,3 +413,10 @@ def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int])
     offset = sign_extend(words.get(_EW_OFFSET, 0), 16)
     translated[DpuEwConvertOffset.number] = offset & 0xFFFFFFFF
     translated[DpuEwConvertScale.number] = words.get(_EW_SCALE, 0)
+
+
+def _check_division(config: int, operation: int, translated: Mapping[int, int]) -> None:
+    """Refuse a division of whole numbers."""
+    precision = DpuDataFormat.PROC_PRECISION.of(translated[DpuDataFormat.number])
+    if DpuEw.ALU_ALGO.of(operation) == Operation.DIVIDE.value and not Element(precision).is_float:
+        raise unknown_number(_EW, config)

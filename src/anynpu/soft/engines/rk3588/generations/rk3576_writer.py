@@ -46,7 +46,12 @@ WRITER_REGISTERS = frozenset(
         _ORDER,
     }
 )
-WRITER_INERT = frozenset({0x4008, 0x40C0, 0x40D0, 0x4100, 0x5008})
+WRITER_INERT = frozenset({0x4008, 0x4100, 0x5008})
+WRITER_CONSTANTS: Mapping[int, frozenset[int]] = {
+    0x40C0: frozenset({0x4440000, 0x4440100}),
+    0x40D0: frozenset({0x40FFFF, 0x48FFFF}),
+}
+"""Registers of which files only have these values."""
 
 _MODES = frozenset({0x5, 0x40000004, 0x4000000C})
 """From memory, from a dense and from a depthwise convolution."""

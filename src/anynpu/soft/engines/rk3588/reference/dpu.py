@@ -47,7 +47,7 @@ def _reduce(dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
         values = values.reshape(-1, 1, 1)
     choose = greater if dpu.reduction == "max" else lesser
     reduced = reduce(choose, values)[None]
-    return round_to(reduced, Element.FLOAT16 if dpu.is_float else Element.INT8)
+    return round_to(reduced, dpu.output.element)
 
 
 def _stage(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool) -> NDArray[Any]:

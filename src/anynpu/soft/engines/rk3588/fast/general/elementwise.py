@@ -44,7 +44,8 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
     source, writer = task.source, task.writer
     if not isinstance(writer, DenseWriter) or not task.dpu.is_float:
         return None
-    if task.dpu.reduced_lanes or task.dpu.reduces_pixels:
+    dpu = task.dpu
+    if dpu.reduced_lanes or dpu.reduces_pixels or dpu.output.element is not Element.FLOAT16:
         return None
     size = source.height * source.width * Element.FLOAT16.size
     written = Strided(writer.address, (size,), (1,))
