@@ -91,7 +91,8 @@ class Micro(Generation):
         return words
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
-        return task[CnaDma1.LINE_STRIDE] * 4, task[CnaDma2.SURF_STRIDE] * self.atom
+        unit = self.atom if task[CnaConv1.GROUP_LINE_OFF] else 4
+        return task[CnaDma1.LINE_STRIDE] * unit, task[CnaDma2.SURF_STRIDE] * self.atom
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         # Two scales a register, then offsets that are shifted as well. Unsigned data are pictures
