@@ -165,8 +165,8 @@ class OperandConversion:
 class Elementwise:
     """The DPU's third stage: the table, then an operation with a second operand, then ReLU.
 
-    The operand is a number, features of the same shape, one pixel for all, one number in memory
-    (features of one channel and one pixel), or one a column (one channel and one row).
+    The operand is a number, features of the same shape, one pixel for all, one number a pixel
+    (features of one channel), or one a column (one channel and one row).
     """
 
     table: LookupTable | None
@@ -289,9 +289,13 @@ class PackedWriter:
 
 @dataclass(frozen=True)
 class DenseWriter:
-    """One element a pixel, side by side: what a reduction over channels gives."""
+    """One element a pixel, side by side: what a reduction over channels gives.
+
+    The last `unit` elements are filled up with copies of the last one.
+    """
 
     address: Address
+    unit: int = 1
 
 
 Writer = BlockWriter | PhaseWriter | AtomTransposer | PixelTransposer | PackedWriter | DenseWriter

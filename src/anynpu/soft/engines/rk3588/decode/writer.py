@@ -49,8 +49,9 @@ def decode_writer(
     surfaces, height, width = shape
     atom = context.generation.atom_of(element)
     if task[DpuHeight.MINMAX_CTL] & 1:
-        dense = DenseWriter(_destination(task))
-        area = (1, height, width, element.size)
+        unit = atom // element.size if context.generation.has_pixel_operands else 1
+        dense = DenseWriter(_destination(task), unit)
+        area = (1, 1, -(-height * width // unit) * unit, element.size)
         context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
         return dense
     return context.check_writer(

@@ -64,8 +64,8 @@ class Generation:
         """Bytes of a pixel in one channel block."""
         return self.wide_atom if element.size == 4 else self.atom
 
-    has_scalar_operands = False
-    """Whether data mode 2 of the element-wise operand is known: one number for all."""
+    has_pixel_operands = False
+    """Whether data mode 2 of the element-wise operand is known: a number for each pixel."""
 
     has_column_operands = True
     """Whether data mode 2 of an operand in registers is known: a number for each column."""

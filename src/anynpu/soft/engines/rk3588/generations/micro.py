@@ -69,7 +69,7 @@ class Micro(Generation):
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
     has_weight_zero_points = True
     wide_transposer = 16
-    has_scalar_operands = True
+    has_pixel_operands = True
     works_without_core = True
 
     def translate(self, state: TaskState) -> dict[int, int]:
