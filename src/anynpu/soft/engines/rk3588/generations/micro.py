@@ -37,9 +37,21 @@ from .micro_stages import (
 from .micro_writer import translate_writer
 
 _CORE_ENABLED = 1 << 2
-_UNSIGNED_CHANNELS = 15 << 28
+_LOWEST_BITS = bits(28, 31)
 _SECOND = bits(0, 15)
 _FIRST = bits(16, 31)
+
+
+def _translate_conversion(words: dict[int, int]) -> None:
+    """The lowest bit of each zero point is there once more.
+
+    What bytes of pictures go through is of no account: here they come quantised.
+    """
+    word = words.get(CnaConvert0.number, 0)
+    offset, shift = words.get(CnaConvert3.number, 0), CnaConvert0.CVT_TRUNCATE_0.of(word)
+    repeated = 15 * (sign_extend(offset, 32) >> shift & 1)
+    if not CnaConvert0.DATA_SIGN.of(word) or _LOWEST_BITS.of(word) == repeated:
+        words[CnaConvert0.number] = word & ~_LOWEST_BITS.put(15)
 
 
 class Micro(Generation):
@@ -76,10 +88,7 @@ class Micro(Generation):
         words = dict(state.words)
         if CnaConv1.number in words:
             translate_convolution(words)
-            conversion = words.get(CnaConvert0.number, 0)
-            if not CnaConvert0.DATA_SIGN.of(conversion):
-                # The channels of a picture that are bytes; here they come quantised.
-                words[CnaConvert0.number] = conversion & ~_UNSIGNED_CHANNELS
+            _translate_conversion(words)
             if not state.enable_mask & _CORE_ENABLED:
                 translate_bare_convolution(words)
         if DpuDataFormat.number in words:
