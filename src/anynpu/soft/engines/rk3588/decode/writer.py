@@ -80,7 +80,7 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
         return AtomTransposer(_destination(task), line, surface)
     if not task[DpuBsOw.TP_ORG_EN]:
         return None
-    element_size = context.generation.wide_transposer if task[DpuWriteSize0.TP_PRECISION] else 1
+    element_size = context.generation.transposed_bytes(task)
     return PixelTransposer(
         _destination(task),
         element_size,

@@ -21,6 +21,7 @@ from ..registers.cna import (
     CnaDma1,
     CnaDma2,
 )
+from ..registers.dpu import DpuWriteSize0
 from ..registers.fields import Register
 from ..tasks import InputConversion
 from ..view import TaskRegisters
@@ -73,9 +74,6 @@ class Generation:
     works_without_core = False
     """Whether a task may start the CNA and the DPU alone."""
 
-    wide_transposer = 2
-    """Bytes of what a transposer moves that isn't one for bytes."""
-
     own: frozenset[int] = frozenset()
     """Registers that only this generation has; `translate` uses them up."""
 
@@ -92,6 +90,10 @@ class Generation:
         if task[CnaConv1.GROUP_LINE_OFF]:
             return line * self.atom, (surface + width) * self.atom
         return line * 4, (surface + line) * self.atom
+
+    def transposed_bytes(self, task: TaskRegisters) -> int:
+        """Bytes of what a writer that turns lanes into pixels moves; 16 for atoms as they are."""
+        return 2 if task[DpuWriteSize0.TP_PRECISION] else 1
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         """Bytes between rows of a packed picture."""

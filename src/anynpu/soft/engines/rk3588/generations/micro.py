@@ -18,7 +18,7 @@ from ..registers.cna import (
     CnaDma1,
     CnaDma2,
 )
-from ..registers.dpu import DpuDataFormat
+from ..registers.dpu import DpuBsOw, DpuDataFormat
 from ..registers.fields import bits, sign_extend
 from ..tasks import InputConversion
 from ..view import TaskRegisters
@@ -29,6 +29,7 @@ from .micro_stages import (
     BS_CLAMP,
     EW_CLAMP,
     INPUT_OFFSET,
+    TRANSPOSES_ATOMS,
     translate_bn,
     translate_bs,
     translate_elementwise,
@@ -80,7 +81,6 @@ class Micro(Generation):
     has_column_operands = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
     has_weight_zero_points = True
-    wide_transposer = 16
     has_pixel_operands = True
     works_without_core = True
 
@@ -102,6 +102,10 @@ class Micro(Generation):
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         unit = self.atom if task[CnaConv1.GROUP_LINE_OFF] else 4
         return task[CnaDma1.LINE_STRIDE] * unit, task[CnaDma2.SURF_STRIDE] * self.atom
+
+    def transposed_bytes(self, task: TaskRegisters) -> int:
+        moves_atoms = task.state.words.get(DpuBsOw.number, 0) & TRANSPOSES_ATOMS
+        return self.atom if moves_atoms else super().transposed_bytes(task)
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         # Two scales a register, then offsets that are shifted as well. Unsigned data are pictures

@@ -46,7 +46,7 @@ _OPERANDS = _OPERANDS_IN_MEMORY | _WITHOUT_PRODUCT
 _SIZE_E = (bits(2, 4), bits(5, 7), bits(8, 10))
 _PACKS = 1 << 20
 _INERT_WRITER_BITS = 7 << 28
-_TRANSPOSES_BYTES, _TRANSPOSES_ATOMS = 1 << 21, 1 << 27
+_TRANSPOSES_LANES, TRANSPOSES_ATOMS = 1 << 21, 1 << 27
 """DPU_BS_OW_CFG of writers that turn lanes into pixels, and that reorder pixels."""
 
 _BN_KNOWN_BITS = (
@@ -126,7 +126,7 @@ def _translated_writer(config: int) -> int:
     kind = config & ~(_OPERANDS | _INERT_WRITER_BITS | _PACKS)
     for field in _SIZE_E:
         kind &= ~field.put(field.mask)
-    if len(sizes) > 1 or kind not in (0, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS):
+    if len(sizes) > 1 or kind not in (0, _TRANSPOSES_LANES, TRANSPOSES_ATOMS):
         raise unknown(DpuBsOw, config)
     return DpuBsOw.SIZE_E_0.put(sizes.pop()) | DpuBsOw.TP_ORG_EN.put(kind != 0)
 
