@@ -120,7 +120,10 @@ def _blocks(
     padding = task[DpuOffsetPend.OFFSET_PEND]
     rows = task[DpuWriteSize0.CHANNEL_WDMA] + 1
     channels = task[DpuChannel.CHANNEL] + 1
-    if height > 1 and rows == height * channels and rows > channels:
+    # Pixels are written as a column each; RV1106 says so with the writer's size alone.
+    in_columns = (task[DpuWriteSize1.HEIGHT_WDMA], task[DpuWriteSize1.WIDTH_WDMA]) == (width - 1, 0)
+    counts_rows = rows == height * channels and rows > channels
+    if height > 1 and (counts_rows or (in_columns and width > 1)):
         pixel = (1 + task[DpuNotch.NOTCH_ADDR_0]) * atom
         return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
     group = task[DpuBsOw.SIZE_E_0] + 1

@@ -6,6 +6,7 @@ import numpy as np
 
 from .....errors import ModelError
 from ..elements import Element
+from ..registers.core import CoreMisc
 from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
@@ -56,6 +57,9 @@ _BN_KNOWN_BITS = (
     | DpuBn.ALU_SRC.put(1)
     | DpuBn.ALU_ALGO.put(15)
 )
+_DEPTHWISE_OFFSET = 0x1074
+"""What is added to the weights of a depthwise convolution without zero points of its own."""
+
 _WEIGHT_OFFSET = bits(0, 15)
 _HAS_WEIGHT_OFFSET = bits(31)
 _KNOWN_FEATURE_MODE = 0x3FFFF
@@ -112,6 +116,8 @@ def translate_bs(words: dict[int, int], enable_mask: int) -> None:
 def _translate_weight_offset(words: dict[int, int], use: int, shifts: int) -> None:
     from_memory = bool(use & 2)
     number = _WEIGHT_OFFSET.of(shifts) if _HAS_WEIGHT_OFFSET.of(shifts) else 0
+    if CoreMisc.DW_EN.of(words.get(CoreMisc.number, 0)):
+        number = words.pop(_DEPTHWISE_OFFSET, 0) or number
     words[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
     words[DpuBsOw.number] = (
         DpuBsOw.OW_SRC.put(from_memory)
