@@ -57,8 +57,8 @@ _BN_KNOWN_BITS = (
     | DpuBn.ALU_SRC.put(1)
     | DpuBn.ALU_ALGO.put(15)
 )
-_DEPTHWISE_OFFSET = 0x1074
-"""What is added to the weights of a depthwise convolution without zero points of its own."""
+_CORE_OFFSET = 0x1074
+"""What the CORE adds to all weights, where they come without zero points."""
 
 _WEIGHT_OFFSET = bits(0, 15)
 _HAS_WEIGHT_OFFSET = bits(31)
@@ -116,8 +116,8 @@ def translate_bs(words: dict[int, int], enable_mask: int) -> None:
 def _translate_weight_offset(words: dict[int, int], use: int, shifts: int) -> None:
     from_memory = bool(use & 2)
     number = _WEIGHT_OFFSET.of(shifts) if _HAS_WEIGHT_OFFSET.of(shifts) else 0
-    if CoreMisc.DW_EN.of(words.get(CoreMisc.number, 0)):
-        number = words.pop(_DEPTHWISE_OFFSET, 0) or number
+    if number in (0, words.get(_CORE_OFFSET)) and CoreMisc.number in words:
+        number = words.pop(_CORE_OFFSET, 0)
     words[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
     words[DpuBsOw.number] = (
         DpuBsOw.OW_SRC.put(from_memory)
