@@ -78,9 +78,9 @@ class Convolution:
 
     Between input pixels `inserted` rows and columns of the padding value go first (a transposed
     convolution; kernels are stored flipped). Padding at the bottom and right follows from the
-    output's size. With a stride of 0 all outputs of that axis see the same place, which repeats a row
-    or a column. Channels from `valid_channels` on count as zero. `weight_offset`, a number or an
-    array (K, 1, 1), is added to every weight of a kernel.
+    output's size. With a stride of 0 all outputs of that axis see the same place, which repeats a
+    row or a column. Channels from `valid_channels` on count as zero. `weight_offset`, a number or
+    an array (K, 1, 1), is added to every weight of a kernel.
     """
 
     source: Features | Image
@@ -256,10 +256,9 @@ class PixelTransposer:
     """Turns lanes into pixels: blocks of as many pixels as lanes are transposed.
 
     Pixels form one stream, surface after surface. For `element_size` 2, eight of them become eight
-    atoms, `lane_stride` apart; blocks
-    follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
-    places get as many `pixels` as they are. For 1, sixteen pixels become two rows, `line` apart,
-    of eight atoms.
+    atoms, `lane_stride` apart; blocks follow each other along rows of `width` and `height`, then
+    `group_stride`. For 16 the same places get as many `pixels` as they are. For 1, sixteen pixels
+    become two rows, `line` apart, of eight atoms.
     """
 
     address: Address

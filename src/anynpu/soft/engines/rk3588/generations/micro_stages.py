@@ -107,9 +107,9 @@ def translate_bs(words: dict[int, int], enable_mask: int) -> None:
         | DpuBsMul.MUL_SHIFT_VALUE.put(positive)
         | DpuBsMul.MUL_OPERAND.put(factor)
     )
-    negative = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG
-    formats = words[DpuDataFormat.number]
-    words[DpuDataFormat.number] = formats & ~negative.put(negative.mask) | negative.put(negative_shift)
+    field = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG
+    formats = words[DpuDataFormat.number] & ~field.put(field.mask)
+    words[DpuDataFormat.number] = formats | field.put(negative_shift)
     _translate_weight_offset(words, use, shifts)
 
 

@@ -28,8 +28,7 @@ def write_channels(memory: Memory, writer: Writer, values: NDArray[Any]) -> None
         target = memory.view(Strided(writer.address, (numbers.nbytes,), (1,)), writeable=True)
         target[...] = numbers.view(np.uint8)
         return
-    has_atom = isinstance(writer, BlockWriter | PhaseWriter | PackedWriter)
-    atom = writer.atom if has_atom else ATOM
+    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter | PackedWriter) else ATOM
     padding = writer.padding if isinstance(writer, BlockWriter | PhaseWriter) else 0
     write_atoms(memory, writer, pack_atoms(values, atom // values.itemsize, padding))
 
