@@ -78,9 +78,9 @@ class Convolution:
 
     Between input pixels `inserted` rows and columns of the padding value go first (a transposed
     convolution; kernels are stored flipped). Padding at the bottom and right follows from the
-    output's size. With a stride of 0 all outputs of that axis see the same place, which repeats a row
-    or a column. Channels from `valid_channels` on count as zero. `weight_offset`, a number or an
-    array (K, 1, 1), is added to every weight of a kernel.
+    output's size. With a stride of 0 all outputs of that axis see the same place, which repeats a
+    row or a column. Channels from `valid_channels` on count as zero. `weight_offset`, a number or
+    an array (K, 1, 1), is added to every weight of a kernel.
     """
 
     source: Features | Image
@@ -165,8 +165,8 @@ class OperandConversion:
 class Elementwise:
     """The DPU's third stage: the table, then an operation with a second operand, then ReLU.
 
-    The operand is a number, features of the same shape, one pixel for all, one number in memory
-    (features of one channel and one pixel), or one a column (one channel and one row).
+    The operand is a number, features of the same shape, one pixel for all, one number a pixel
+    (features of one channel), or one a column (one channel and one row).
     """
 
     table: LookupTable | None
@@ -259,10 +259,10 @@ class PixelTransposer:
     """Turns lanes into pixels: blocks of as many pixels as lanes are transposed.
 
     Pixels form one stream, surface after surface. For `element_size` 2, eight of them become eight
-    atoms, `lane_stride` apart; blocks
-    follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
-    places get as many `pixels` as they are. For 1, sixteen pixels become two rows, `line` apart,
-    of eight atoms; on RK3576 they are blocks of sixteen `pixels` that become as many atoms.
+    atoms, `lane_stride` apart; blocks follow each other along rows of `width` and `height`, then
+    `group_stride`. For 16 the same places get as many `pixels` as they are. For 1, sixteen pixels
+    become two rows, `line` apart, of eight atoms; on RK3576 they are blocks of sixteen `pixels`
+    that become as many atoms.
     """
 
     address: Address
@@ -307,9 +307,13 @@ class SurfacePacker:
 
 @dataclass(frozen=True)
 class DenseWriter:
-    """One element a pixel, side by side: what a reduction over channels gives."""
+    """One element a pixel, side by side: what a reduction over channels gives.
+
+    The last `unit` elements are filled up with copies of the last one.
+    """
 
     address: Address
+    unit: int = 1
 
 
 @dataclass(frozen=True)

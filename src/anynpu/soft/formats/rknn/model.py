@@ -133,7 +133,8 @@ class Node:
     optional one that is left out. `attributes` are the
     ONNX ones, `options` the compiler's own, by the names that `options.py` gives. `task_counts` are
     for one core; two cores; three cores. `has_options` says that the compiler's own attributes are
-    there and known, so that those which are not among `options` have ONNX's defaults. An NPU node without tasks only renames memory.
+    there and known, so that those which are not among `options` have ONNX's defaults. An NPU node
+    without tasks only renames memory.
     """
 
     index: int

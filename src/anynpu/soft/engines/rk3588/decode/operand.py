@@ -17,7 +17,7 @@ from ..view import TaskRegisters
 from .context import Context
 
 _CNA_ENABLED, _RDMA_ENABLED = 1 << 0, 1 << 4
-_PER_CHANNEL, _SCALAR = 0, 2
+_PER_CHANNEL, _PER_PIXEL = 0, 2
 COLUMNS = 2
 """DATA_MODE of numbers for the columns, which RDMA puts into the operand registers."""
 
@@ -28,7 +28,7 @@ _OPERAND_REGISTERS = 8
 def decode_operand(
     task: TaskRegisters, context: Context, shape: tuple[int, int, int], is_float: bool
 ) -> Features:
-    """Features of the same shape (C, H, W), one pixel of C channels for all, or one number."""
+    """Features of the shape (C, H, W), one pixel of C channels for all, or one number a pixel."""
     channels, height, width = shape
     if not task.state.enable_mask & _RDMA_ENABLED or task[RdmaEw.DISABLE]:
         raise task.error(RdmaEw.DISABLE, "the operand is to come from memory")
@@ -37,10 +37,13 @@ def decode_operand(
     address = task.address(RdmaEwAddress)
     if task[RdmaEw.DATA_MODE] == _PER_CHANNEL:
         return context.check_features(Features(address, element, channels, 1, 1, atom, atom, atom))
-    if task[RdmaEw.DATA_MODE] == _SCALAR:
-        if not context.generation.has_scalar_operands:
+    if task[RdmaEw.DATA_MODE] == _PER_PIXEL:
+        if not context.generation.has_pixel_operands:
             raise task.error(RdmaEw.DATA_MODE, "it is only known on RV1106")
-        return context.check_features(Features(address, element, 1, 1, 1, atom, atom, atom))
+        size = element.size
+        return context.check_features(
+            Features(address, element, 1, height, width, width * size, height * width * size, size)
+        )
     notch = task.stride(RdmaEwSurfaceNotch)
     if task[RdmaFeatureMode.COMB_USE] & 1:
         if not task.state.enable_mask & _CNA_ENABLED:

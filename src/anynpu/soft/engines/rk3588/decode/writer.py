@@ -71,8 +71,9 @@ def _reduced(
         blocks = BlockWriter(address, 1, size[1], row, stride, surfaces, 0, atom, padding)
         context.check_writer(blocks, (surfaces, 1, size[1], atom))
         return LaneWriter(blocks)
-    dense = DenseWriter(_destination(task))
-    area = (1, *size, element.size)
+    unit = context.generation.atom_of(element) // element.size
+    dense = DenseWriter(_destination(task), unit if context.generation.has_pixel_operands else 1)
+    area = (1, 1, -(-size[0] * size[1] // dense.unit) * dense.unit, element.size)
     context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
     return dense
 
@@ -95,7 +96,7 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
         return AtomTransposer(_destination(task), line, surface)
     if not task[DpuBsOw.TP_ORG_EN]:
         return None
-    element_size = context.generation.wide_transposer if task[DpuWriteSize0.TP_PRECISION] else 1
+    element_size = context.generation.transposed_bytes(task)
     return PixelTransposer(
         _destination(task),
         element_size,
@@ -143,7 +144,10 @@ def _blocks(
     padding = task[DpuOffsetPend.OFFSET_PEND]
     rows = task[DpuWriteSize0.CHANNEL_WDMA] + 1
     channels = task[DpuChannel.CHANNEL] + 1
-    if height > 1 and rows == height * channels and rows > channels:
+    # Pixels are written as a column each; RV1106 says so with the writer's size alone.
+    in_columns = (task[DpuWriteSize1.HEIGHT_WDMA], task[DpuWriteSize1.WIDTH_WDMA]) == (width - 1, 0)
+    counts_rows = rows == height * channels and rows > channels
+    if height > 1 and (counts_rows or (in_columns and width > 1)):
         pixel = _line(task, context, 1, atom)
         return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
     group = task[DpuBsOw.SIZE_E_0] + 1

@@ -21,7 +21,7 @@ from ..registers.cna import (
     CnaDma1,
     CnaDma2,
 )
-from ..registers.dpu import DpuNotch
+from ..registers.dpu import DpuNotch, DpuWriteSize0
 from ..registers.fields import NAMES, Register
 from ..registers.rdma import RdmaSourceDma
 from ..tasks import Dpu, InputConversion, SurfacePacker
@@ -69,8 +69,8 @@ class Generation:
         """Bytes of a pixel in one channel block."""
         return self.wide_atom if element.size == 4 else self.atom
 
-    has_scalar_operands = False
-    """Whether data mode 2 of the element-wise operand is known: one number for all."""
+    has_pixel_operands = False
+    """Whether data mode 2 of the element-wise operand is known: a number for each pixel."""
 
     has_column_operands = True
     """Whether data mode 2 of an operand in registers is known: a number for each column."""
@@ -80,9 +80,6 @@ class Generation:
 
     bn_adds_first = False
     """Whether the second stage adds before it multiplies, as the first one does."""
-
-    wide_transposer = 2
-    """Bytes of what a transposer moves that isn't one for bytes."""
 
     reduces_to_lanes = False
     """Whether a reduction that isn't packed writes each row of pixels to a lane of its own."""
@@ -144,6 +141,10 @@ class Generation:
     def target_line_notch(self, task: TaskRegisters) -> int:
         """Pixels between rows of what the DPU writes."""
         return task[DpuNotch.NOTCH_ADDR_0]
+
+    def transposed_bytes(self, task: TaskRegisters) -> int:
+        """Bytes of what a writer that turns lanes into pixels moves; 16 for atoms as they are."""
+        return 2 if task[DpuWriteSize0.TP_PRECISION] else 1
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         """Bytes between rows of a packed picture."""

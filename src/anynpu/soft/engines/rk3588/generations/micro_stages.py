@@ -6,6 +6,7 @@ import numpy as np
 
 from .....errors import ModelError
 from ..elements import Element
+from ..registers.core import CoreMisc
 from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
@@ -46,7 +47,7 @@ _OPERANDS = _OPERANDS_IN_MEMORY | _WITHOUT_PRODUCT
 _SIZE_E = (bits(2, 4), bits(5, 7), bits(8, 10))
 _PACKS = 1 << 20
 _INERT_WRITER_BITS = 7 << 28
-_TRANSPOSES_BYTES, _TRANSPOSES_ATOMS = 1 << 21, 1 << 27
+_TRANSPOSES_LANES, TRANSPOSES_ATOMS = 1 << 21, 1 << 27
 """DPU_BS_OW_CFG of writers that turn lanes into pixels, and that reorder pixels."""
 
 _BN_KNOWN_BITS = (
@@ -56,6 +57,9 @@ _BN_KNOWN_BITS = (
     | DpuBn.ALU_SRC.put(1)
     | DpuBn.ALU_ALGO.put(15)
 )
+_CORE_OFFSET = 0x1074
+"""What the CORE adds to all weights, where they come without zero points."""
+
 _WEIGHT_OFFSET = bits(0, 15)
 _HAS_WEIGHT_OFFSET = bits(31)
 _KNOWN_FEATURE_MODE = 0x3FFFF
@@ -103,17 +107,17 @@ def translate_bs(words: dict[int, int], enable_mask: int) -> None:
         | DpuBsMul.MUL_SHIFT_VALUE.put(positive)
         | DpuBsMul.MUL_OPERAND.put(factor)
     )
-    negative = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG
-    formats = words[DpuDataFormat.number]
-    words[DpuDataFormat.number] = formats & ~negative.put(negative.mask) | negative.put(
-        negative_shift
-    )
+    field = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG
+    formats = words[DpuDataFormat.number] & ~field.put(field.mask)
+    words[DpuDataFormat.number] = formats | field.put(negative_shift)
     _translate_weight_offset(words, use, shifts)
 
 
 def _translate_weight_offset(words: dict[int, int], use: int, shifts: int) -> None:
     from_memory = bool(use & 2)
     number = _WEIGHT_OFFSET.of(shifts) if _HAS_WEIGHT_OFFSET.of(shifts) else 0
+    if number in (0, words.get(_CORE_OFFSET)) and CoreMisc.number in words:
+        number = words.pop(_CORE_OFFSET, 0)
     words[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
     words[DpuBsOw.number] = (
         DpuBsOw.OW_SRC.put(from_memory)
@@ -128,7 +132,7 @@ def _translated_writer(config: int) -> int:
     kind = config & ~(_OPERANDS | _INERT_WRITER_BITS | _PACKS)
     for field in _SIZE_E:
         kind &= ~field.put(field.mask)
-    if len(sizes) > 1 or kind not in (0, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS):
+    if len(sizes) > 1 or kind not in (0, _TRANSPOSES_LANES, TRANSPOSES_ATOMS):
         raise unknown(DpuBsOw, config)
     return DpuBsOw.SIZE_E_0.put(sizes.pop()) | DpuBsOw.TP_ORG_EN.put(kind != 0)
 

@@ -26,8 +26,9 @@ from .features import pack_atoms
 def write_channels(memory: Memory, writer: Writer, values: NDArray[Any]) -> None:
     """Write (C, H, W) of the output's dtype."""
     if isinstance(writer, DenseWriter):
-        target = memory.view(Strided(writer.address, (values.nbytes,), (1,)), writeable=True)
-        target[...] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        numbers = np.pad(values.reshape(-1), (0, -values.size % writer.unit), "edge")
+        target = memory.view(Strided(writer.address, (numbers.nbytes,), (1,)), writeable=True)
+        target[...] = numbers.view(np.uint8)
         return
     if isinstance(writer, LaneWriter):
         writer = writer.blocks
