@@ -109,6 +109,9 @@ struct table {
     double slope[2];
 };
 
+/* What the second operand is, if it isn't a number. */
+enum operand_kind { ONE_A_RESULT = 1, ONE_A_PIXEL };
+
 enum operation { NONE, MAXIMUM, MINIMUM, ADD, DIVIDE, SUBTRACT, ABSOLUTE, NEGATE, FLOOR, CEIL, MULTIPLY, PRELU };
 
 struct dpu {
@@ -638,6 +641,10 @@ static void load_second(const struct dpu *d, int64_t g, int64_t first, int64_t c
         load_row(f, g, 0, 0, 1, 1, e);
         for (int64_t i = 1; i < count; i++)
             memcpy(e + i * GROUP, e, GROUP * sizeof *e);
+    } else if (d->has_operand == ONE_A_PIXEL) {
+        load(f, 0, first, count, e);
+        for (int64_t i = 0; i < count * GROUP; i++)
+            e[i] = e[i / GROUP * GROUP];
     } else {
         load(f, g, first, count, e);
     }
@@ -933,8 +940,13 @@ INLINE int64_t under(int64_t spread, int64_t inserted, int64_t size) {
     return spread < size ? spread : -1;
 }
 
-/* The outputs [from, to) whose input column `first + output * step` exists; without inserted columns. */
+/* The outputs [from, to) whose input column `first + output * step` exists; without inserted columns. A
+ * step of 0 repeats one column. */
 INLINE void existing(int64_t first, int64_t step, int64_t size, int64_t *from, int64_t *to) {
+    if (step == 0) {
+        *to = first >= 0 && first < size ? *to : *from;
+        return;
+    }
     const int64_t low = first >= 0 ? 0 : (-first + step - 1) / step;
     const int64_t high = first >= size ? 0 : (size - first + step - 1) / step;
     *from = *from > low ? *from : low;

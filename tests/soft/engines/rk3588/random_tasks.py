@@ -161,8 +161,10 @@ def elementwise_stages(
     operation = draw(st.sampled_from([None, *known]))
     operand: float | Features | None = draw(st.sampled_from([None, 3.0 if is_float else 3]))
     if operation and draw(st.booleans()):
-        channels = shape[0]
-        own = draw(st.sampled_from([shape, (channels, 1, 1), (1, 1, 1)]))
+        channels, height, width = shape
+        own = draw(
+            st.sampled_from([shape, (channels, 1, 1), (1, height, width), (1, 1, width), (1, 1, 1)])
+        )
         element = draw(FLOATS) if is_float else Element.INT8
         operand = draw(features_of(own, element, OPERAND))
         if source and source.element is element and draw(st.booleans()):
@@ -259,6 +261,7 @@ def convolutions(draw: st.DrawFn, is_float: bool, content: str, seed: int) -> Co
     how: Any = None
     if not is_float and draw(st.booleans()):
         how = draw(conversions())
+    strides = st.integers(1, 3)
     finite = [0.0, 1.5, 0.1] if is_float else [0.0, -7.0, 127.0]
     return Convolution(
         source=source,
@@ -268,7 +271,7 @@ def convolutions(draw: st.DrawFn, is_float: bool, content: str, seed: int) -> Co
         inserted=draw(st.sampled_from([(0, 0), (0, 0), (1, 0), (2, 1)])),
         padding=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
         padding_value=draw(st.sampled_from([*finite, *([-np.inf] if is_float else [])])),
-        stride=(draw(st.integers(1, 3)), draw(st.integers(1, 3))),
+        stride=(draw(strides), draw(strides)),
         dilation=(draw(st.integers(1, 2)), draw(st.integers(1, 2))),
         weight_offset=offset,
         channels=channels if own.layout.is_depthwise else kernels,

@@ -56,7 +56,6 @@ class _Transposition(ctypes.Structure):
 
     _fields_ = [
         ("source", _Way),
-        ("surfaces", _INTEGER),
         ("pixels", _INTEGER),
         ("target", _Way),
         ("lane", _INTEGER),
@@ -74,9 +73,9 @@ def library() -> ctypes.CDLL | None:
 def plan_rearrangement(task: CopyTask) -> Plan | None:
     """A plan for any writer, for atoms that aren't repeated."""
     source = task.source
-    if library() is None or source.odd is not None or task.repeats != (1, 1):
+    if library() is None or not is_known_writer(task.writer):
         return None
-    if not is_known_writer(task.writer):
+    if source.odd is not None or task.repeats != (1, 1):
         return None
     if isinstance(task.writer, PixelTransposer) and source.atom != ATOM:
         return None
@@ -155,7 +154,6 @@ def _transpose(
     first = target[:, 0, 0] if size == 1 else target[..., 0, :]
     arguments = _Transposition(
         _way(atoms),
-        1,
         surfaces * height * width,
         _way(first),
         writer.lane_stride,

@@ -88,12 +88,13 @@ def is_known(features: Features) -> bool:
 class DpuArguments:
     """The stages' parameters, shared by all contexts."""
 
-    def __init__(self, dpu: Dpu, channels: int) -> None:
+    def __init__(self, dpu: Dpu, shape: tuple[int, int, int]) -> None:
         self._arrays: list[NDArray[Any]] = []
         self._number = np.float32 if dpu.is_float else np.float64
-        self._padded = -(-channels // kernels.GROUP) * kernels.GROUP
+        self._padded = -(-shape[0] // kernels.GROUP) * kernels.GROUP
         self._stored: list[tuple[str, str, StoredOperand]] = []
         self._operand: Features | None = None
+        self._shape = shape
         self._template = self._build(dpu)
 
     def bind(self, memory: Memory) -> kernels.Dpu:
@@ -104,6 +105,9 @@ class DpuArguments:
             field.stored = memory.pointer(operand.address) + (field.stored or 0)
         if self._operand:
             result.operand = features_of(self._operand, memory)
+            if self._operand.height < self._shape[1]:
+                # One row for all.
+                result.operand.line = 0
         return result
 
     def _build(self, dpu: Dpu) -> kernels.Dpu:
@@ -155,7 +159,8 @@ class DpuArguments:
         result.product = 2.0**-stage.product_shift
         if isinstance(stage.operand, Features):
             self._operand = stage.operand
-            result.has_operand = 1
+            is_shared = stage.operand.channels < self._shape[0]
+            result.has_operand = kernels.ONE_A_PIXEL if is_shared else kernels.ONE_A_RESULT
             if how := stage.conversion:
                 result.operand_offset, result.operand_scale = (
                     how.offset,
@@ -205,14 +210,19 @@ def is_supported(dpu: Dpu, shape: tuple[int, int, int]) -> bool:
     stage = dpu.elementwise
     operand = stage.operand if stage else None
     if isinstance(operand, Features):
-        shapes = (shape, (shape[0], 1, 1), (1, 1, 1))
-        if operand.element.is_float != dpu.is_float or operand.shape not in shapes:
+        if operand.element.is_float != dpu.is_float or operand.shape not in _shared_by(shape):
             return False
         if not is_known(operand):
             return False
     if dpu.is_float:
         return not (stage and (stage.conversion or stage.product_shift))
     return _knows_integers(dpu)
+
+
+def _shared_by(shape: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
+    """Shapes of operands: one a result, a channel, a pixel or a column, or one for all."""
+    channels, height, width = shape
+    return shape, (channels, 1, 1), (1, height, width), (1, 1, width), (1, 1, 1)
 
 
 def _knows_integers(dpu: Dpu) -> bool:

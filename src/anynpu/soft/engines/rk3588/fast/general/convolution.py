@@ -79,7 +79,7 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
 
 def _is_known(convolution: Convolution) -> bool:
     layout, source = convolution.weights.layout, convolution.source
-    if source.element.is_float != layout.element.is_float or 0 in convolution.stride:
+    if source.element.is_float != layout.element.is_float:
         return False
     if layout.with_zero_points or layout.row_bytes:
         return False
@@ -196,7 +196,9 @@ class _Convolution(Plan):
     def __init__(self, task: ConvolutionTask, target: Target) -> None:
         convolution = self._convolution = task.convolution
         self._target = target
-        self._dpu = DpuArguments(task.dpu, convolution.channels)
+        self._dpu = DpuArguments(
+            task.dpu, (convolution.channels, convolution.height, convolution.width)
+        )
         self._groups = -(-convolution.channels // kernels.GROUP)
         self._is_fused = _has_exact_products(convolution)
         self._channels = _seen_channels(convolution)
@@ -296,7 +298,7 @@ def channel_step(arguments: kernels.Depthwise, work: float, keeps: object) -> Ke
     groups = -(-arguments.writer.channels // kernels.GROUP)
     window = arguments.window
     reach = (window.height - 1) * window.dilation_y + 1
-    multiple = _ROWS_OF_A_PART * -(-reach // window.stride_y)
+    multiple = _ROWS_OF_A_PART * -(-reach // max(window.stride_y, 1))
     arguments.by_rows = groups < _MANY_GROUPS and window.out_height >= 2 * multiple
     units = window.out_height if arguments.by_rows else groups
     return KernelStep(

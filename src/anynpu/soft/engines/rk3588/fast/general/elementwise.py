@@ -45,6 +45,8 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
     if not isinstance(writer, DenseWriter) or not task.dpu.is_float:
         return None
     dpu = task.dpu
+    if writer.unit != 1:
+        return None
     if dpu.reduced_lanes or dpu.reduces_pixels or dpu.output.element is not Element.FLOAT16:
         return None
     size = source.height * source.width * Element.FLOAT16.size
@@ -56,7 +58,7 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
 class _Elementwise(Plan):
     def __init__(self, source: Features, dpu: Dpu, target: Target) -> None:
         self._source, self._target = source, target
-        self._dpu = DpuArguments(dpu, source.channels)
+        self._dpu = DpuArguments(dpu, source.shape)
         self.shared_bytes = target.shared_bytes
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
@@ -78,7 +80,7 @@ class _Elementwise(Plan):
 class _Reduction(Plan):
     def __init__(self, task: ElementwiseTask, writer: DenseWriter) -> None:
         self._source, self._writer = task.source, writer
-        self._dpu = DpuArguments(task.dpu, task.source.channels)
+        self._dpu = DpuArguments(task.dpu, task.source.shape)
         self._sign = 1 if task.dpu.reduction == "max" else -1
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:

@@ -209,6 +209,9 @@ class Reduction(ctypes.Structure):
     ]
 
 
+ONE_A_RESULT, ONE_A_PIXEL = 1, 2
+"""What the second operand is, if it isn't a number."""
+
 PRODUCTS, SUMS, GREATEST, LEAST = range(4)
 """What a depthwise convolution or a pooling does with what a window sees."""
 
