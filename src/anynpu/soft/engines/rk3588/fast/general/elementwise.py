@@ -45,14 +45,17 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
     if not isinstance(writer, DenseWriter) or not task.dpu.is_float:
         return None
     dpu = task.dpu
-    if writer.unit != 1:
-        return None
     if dpu.reduced_lanes or dpu.reduces_pixels or dpu.output.element is not Element.FLOAT16:
         return None
-    size = source.height * source.width * Element.FLOAT16.size
+    size = _filled(source, writer) * Element.FLOAT16.size
     written = Strided(writer.address, (size,), (1,))
     reads: list[Features | Strided] = [source, *read_operands(task.dpu), *stored_operands(task.dpu)]
     return None if any(overlaps(read, written) for read in reads) else _Reduction(task, writer)
+
+
+def _filled(source: Features, writer: DenseWriter) -> int:
+    """Elements that a reduction writes."""
+    return -(-source.height * source.width // writer.unit) * writer.unit
 
 
 class _Elementwise(Plan):
@@ -85,13 +88,15 @@ class _Reduction(Plan):
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
+        pixels = source.height * source.width
         arguments = kernels.Reduction(
             self._dpu.bind(memory),
             features_of(source, memory),
             self._sign,
             memory.pointer(self._writer.address),
+            pixels,
+            _filled(source, self._writer),
         )
-        pixels = source.height * source.width
         work = float(source.channels) * pixels * WORK_OF_A_RESULT
         return [
             KernelStep(
