@@ -15,6 +15,7 @@ from .tasks import (
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    RowWriter,
     Writer,
 )
 
@@ -63,6 +64,9 @@ def target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Stri
         case PackedWriter():
             count = min(surfaces * height * width * writer.atom_bytes, writer.limit)
             return (Strided(writer.address, (count,), (1,)),)
+        case RowWriter():
+            rows = (writer.rows, writer.kept)
+            return (Strided(writer.address, rows, (writer.pitch, 1)),)
         case DenseWriter():
             raise AssertionError("a dense writer takes no atoms")
 

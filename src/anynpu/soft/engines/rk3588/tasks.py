@@ -287,6 +287,20 @@ class PackedWriter:
 
 
 @dataclass(frozen=True)
+class RowWriter:
+    """The bytes of all atoms as one stream of rows: `kept` bytes of each `row`, `pitch` apart.
+
+    Packs rows that end within an atom, or gives packed ones whole atoms.
+    """
+
+    address: Address
+    rows: int
+    row: int
+    kept: int
+    pitch: int
+
+
+@dataclass(frozen=True)
 class DenseWriter:
     """One element a pixel, side by side: what a reduction over channels gives.
 
@@ -297,7 +311,15 @@ class DenseWriter:
     unit: int = 1
 
 
-Writer = BlockWriter | PhaseWriter | AtomTransposer | PixelTransposer | PackedWriter | DenseWriter
+Writer = (
+    BlockWriter
+    | PhaseWriter
+    | AtomTransposer
+    | PixelTransposer
+    | PackedWriter
+    | RowWriter
+    | DenseWriter
+)
 
 
 @dataclass(frozen=True)

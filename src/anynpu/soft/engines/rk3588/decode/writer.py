@@ -56,6 +56,7 @@ def decode_writer(
         return dense
     return context.check_writer(
         _transposer(task, context)
+        or context.generation.row_writer(task, _destination(task), shape)
         or _packed(task, context.generation.atom, element, source or element)
         or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),

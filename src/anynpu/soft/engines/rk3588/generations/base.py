@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .....errors import ModelError
-from ..elements import Element
+from ..elements import Address, Element
 from ..machine import TaskState
 from ..registers.cna import (
     CnaConv1,
@@ -23,7 +23,7 @@ from ..registers.cna import (
 )
 from ..registers.dpu import DpuWriteSize0
 from ..registers.fields import Register
-from ..tasks import InputConversion
+from ..tasks import InputConversion, RowWriter
 from ..view import TaskRegisters
 
 _CONVERSIONS = (CnaConvert1, CnaConvert2, CnaConvert3, CnaConvert4)
@@ -94,6 +94,12 @@ class Generation:
     def transposed_bytes(self, task: TaskRegisters) -> int:
         """Bytes of what a writer that turns lanes into pixels moves; 16 for atoms as they are."""
         return 2 if task[DpuWriteSize0.TP_PRECISION] else 1
+
+    def row_writer(
+        self, task: TaskRegisters, address: Address, shape: tuple[int, int, int]
+    ) -> RowWriter | None:
+        """What packs or unpacks rows of (surfaces, height, width) atoms, where a task does so."""
+        return None
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         """Bytes between rows of a packed picture."""

@@ -16,6 +16,7 @@ from ..tasks import (
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    RowWriter,
     Writer,
 )
 from .features import pack_atoms
@@ -51,6 +52,9 @@ def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> Non
         case PackedWriter():
             kept = _packed(writer, atoms)
             targets[0][...] = kept[: len(targets[0])]
+        case RowWriter():
+            rows = atoms.reshape(-1)[: writer.rows * writer.row].reshape(writer.rows, writer.row)
+            targets[0][...] = rows[:, : writer.kept]
         case _:
             targets[0][...] = atoms
 
