@@ -25,6 +25,7 @@ from ..program import (
     Variant,
 )
 from ..rk3588 import PreparedGraph, prepare
+from ..rk3588.generations import GENERATIONS
 from .buffers import TensorBuffer
 from .cpu_nodes import CpuNode, Move, prepare_cpu_node
 from .layers import (
@@ -110,7 +111,8 @@ class CompiledProgram(Program):
             for node in computing_nodes(graph)
             if node.device is Device.CPU and not prepared.has_tasks(node.index)
         }
-        found = ((node.index, staging_of(graph, node)) for node in computing_nodes(graph))
+        atom = GENERATIONS[self.model.generation].atom
+        found = ((node.index, staging_of(graph, node, atom)) for node in computing_nodes(graph))
         stagings = {index: staging for index, staging in found if staging is not None}
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
 

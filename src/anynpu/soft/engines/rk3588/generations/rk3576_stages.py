@@ -132,6 +132,7 @@ _LimitedStage = (
 
 _EW_BYPASS, _EW_CONVERTS = bits(0), bits(31)
 _EW_LOOK_UP, _EW_ADD_AND_MULTIPLY, _EW_ADD_NUMBER = 0x1004140, 0x2C080, 0x241C0
+_EW_ADD_SINGLE = 0x42C1C0
 _HALF = 0.5
 _EW_OPERATIONS = {
     0xC0C0: DpuEw.ALU_ALGO.put(Operation.MAX.value),
