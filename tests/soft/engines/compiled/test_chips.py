@@ -1,7 +1,8 @@
 """Files compiled from networks of our own, for chips of which there are no samples.
 
-``tests/data/compiled/<chip>/<name>.rknn.xz`` were written by rknn-toolkit2 2.5.0; ``values.npz``
-has the inputs (``<name>.in0``) and the outputs of the toolkit's simulator (``<name>.sim0``).
+``tests/data/compiled/<chip>/<name>.rknn.xz`` were written by rknn-toolkit2 2.5.0;
+``networks/values.npz`` has the inputs (``<name>.in0``) and the outputs of the toolkit's simulator
+(``<name>.sim0``).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def file(chip: str, name: str) -> bytes:
 
 @cache
 def values() -> dict[str, NDArray[Any]]:
-    with np.load(FOLDER / "values.npz") as archive:
+    with np.load(FOLDER / "networks" / "values.npz") as archive:
         return dict(archive)
 
 

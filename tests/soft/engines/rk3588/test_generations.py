@@ -9,7 +9,7 @@ from anynpu.errors import ModelError
 from anynpu.soft.engines.rk3588.elements import Element
 from anynpu.soft.engines.rk3588.generations import GENERATIONS
 from anynpu.soft.engines.rk3588.machine import TaskState
-from anynpu.soft.engines.rk3588.registers.cna import CnaConv1, CnaPad0, CnaPad1, CnaWeightSize0
+from anynpu.soft.engines.rk3588.registers.cna import CnaConv1, CnaPad0, CnaPad1
 from anynpu.soft.engines.rk3588.registers.core import CoreMisc, CoreSize0
 from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBn,
@@ -94,8 +94,8 @@ def test_lite_stages() -> None:
 
 
 def test_lite_refuses_modes_that_it_does_not_know() -> None:
-    with pytest.raises(ModelError, match=r"DPU_FEATURE_MODE_CFG \(0x400c\) = 0x2000109 is not"):
-        LITE.translate(state({DpuDataFormat.number: 0, 0x400C: 0x2000109}), no_constants)
+    with pytest.raises(ModelError, match=r"DPU_FEATURE_MODE_CFG \(0x400c\) = 0x4000109 is not"):
+        LITE.translate(state({DpuDataFormat.number: 0, 0x400C: 0x4000109}), no_constants)
 
 
 def micro(changes: dict[int, int], mask: int = 0x1D) -> dict[int, int]:
@@ -139,10 +139,21 @@ def test_micro_adds_before_it_multiplies() -> None:
     assert value(words, DpuBn.ALU_BYPASS) == value(words, DpuBn.MUL_BYPASS) == 0
 
 
-def test_micro_depthwise_sizes_are_of_one_kernel() -> None:
-    words = micro({CnaConv1.number: 3, CnaWeightSize0.number: 0x240, 0x1034: 0x120})
-    assert words[CnaWeightSize0.number] == 0x120
-    assert value(words, CoreMisc.DW_EN) == 1
+def test_micro_shifts_either_sign_by_its_own_number() -> None:
+    words = micro({DpuBs.number: 0x120580, 0x4054: 0x90000000, DpuBsOw.number: 0x30000001})
+    assert value(words, DpuBsMul.MUL_SHIFT_VALUE) == 2
+    assert value(words, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG) == 16
+
+
+@pytest.mark.parametrize(("config", "bypassed"), [(0x30000000, 0), (0x30000002, 1)])
+def test_micro_says_at_the_writer_whether_it_multiplies(config: int, bypassed: int) -> None:
+    words = micro({DpuBs.number: 0x100012, DpuBsOw.number: config}, mask=0x18)
+    assert value(words, DpuBs.MUL_BYPASS) == bypassed
+
+
+def test_micro_inserts_pixels_where_strides_say_so() -> None:
+    words = micro({CnaConv1.number: 0, 0x1014: 0x909})
+    assert value(words, CnaConv1.DECONV) == 1
 
 
 @pytest.mark.parametrize(
@@ -154,6 +165,7 @@ def test_micro_depthwise_sizes_are_of_one_kernel() -> None:
         ({DpuBsOw.number: 0x8}, "DPU_BS_OW_CFG"),
         ({DpuBn.number: 0x12, 0x40E0: 5}, "0x40e0 clamps at 5"),
         ({0x40E8: 0}, "clamp, which is not known"),
+        ({DpuBsOw.number: 0x4E}, "DPU_BS_OW_CFG"),
     ],
 )
 def test_micro_refuses_what_it_does_not_know(words: dict[int, int], message: str) -> None:

@@ -31,14 +31,17 @@ from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBsMul,
     DpuBsOw,
     DpuBsOwOperand,
+    DpuBsRelux,
     DpuDataFormat,
     DpuDestination,
+    DpuEw,
+    DpuEwOperand,
     DpuSurfaceAdd,
     DpuWriteSize0,
 )
 from anynpu.soft.engines.rk3588.registers.fields import Field
 from anynpu.soft.engines.rk3588.registers.rdma import RdmaBs, RdmaEwSurfaceNotch
-from anynpu.soft.engines.rk3588.tasks import BlockWriter, LaneWriter, SurfacePacker
+from anynpu.soft.engines.rk3588.tasks import BlockWriter, LaneWriter, Operation, SurfacePacker
 from anynpu.soft.engines.rk3588.weights import WeightLayout, unpack_weights
 from anynpu.soft.formats.rknn.model import Generation, Relocation
 
@@ -186,6 +189,57 @@ def test_two_surfaces_of_an_operand_at_a_time() -> None:
     assert words[RdmaEwSurfaceNotch.number] == 2 * 16, "surfaces are 50 atoms apart"
     with pytest.raises(ModelError, match="0x506c"):
         RK3576.translate(state({**BYPASSED, **changes, 0x506C: 51}, _FROM_MEMORY), no_constants)
+
+
+_FLOAT = {0x4010: DpuDataFormat.PROC_PRECISION.put(Element.FLOAT16.value)}
+_LIMITS = {0x4048: 0xC0800000, 0x404C: 0x40000000, 0x4058: 0xBF800000, 0x405C: 0x40000000}
+"""-4 to 2, then -1 to 2."""
+
+
+def test_a_lower_limit_is_subtracted_and_added_again() -> None:
+    changes = {0x4038: 0x52, **_LIMITS}
+    words = RK3576.translate(state({**BYPASSED, **_FLOAT, **changes}, _FROM_MEMORY), no_constants)
+    assert words[DpuBsAlu.number] == 0x3F800000
+    assert not value(words, DpuBs.ALU_BYPASS)
+    assert not value(words, DpuBs.RELU_BYPASS)
+    assert value(words, DpuBs.RELUX_EN)
+    assert words[DpuBsRelux.number] == 0x40400000
+    assert not value(words, DpuEw.BYPASS)
+    assert value(words, DpuEw.ALU_ALGO) == Operation.ADD.value
+    assert words[DpuEwOperand.number] == 0xBF800000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {0x4010: 0},
+        {0x4038: 0x100012, 0x501C: 1 << 8, 0x5020: 0},
+        {0x4048: 0x3F000000},
+        {0x404C: 0x3F000000},
+        {0x4060: 0x902},
+        {0x407C: 0x1004140},
+    ],
+)
+def test_lower_limits_that_are_refused(changes: dict[int, int]) -> None:
+    words = {**BYPASSED, **_FLOAT, 0x4038: 0x52, **_LIMITS, **changes}
+    with pytest.raises(ModelError, match="0x4058"):
+        RK3576.translate(state(words, _FROM_MEMORY), no_constants)
+
+
+def test_integers_take_a_number_in_the_third_stage() -> None:
+    words = {**BYPASSED, 0x407C: 0x241C0, 0x4090: 0xFFFFFFF0}
+    translated = RK3576.translate(state(words, _FROM_MEMORY), no_constants)
+    assert translated[DpuEwOperand.number] == 0xFFFFFFF0
+    assert value(translated, DpuEw.ALU_ALGO) == Operation.ADD.value
+    assert not value(translated, DpuEw.OP_SRC)
+    with pytest.raises(ModelError, match="0x407c"):
+        RK3576.translate(state({**words, **_FLOAT}, _FROM_MEMORY), no_constants)
+
+
+def test_rk3562_refuses_a_limit_after_a_sum_in_float() -> None:
+    words = {**BYPASSED, 0x400C: 0x1E5, 0x4060: 0x20010, 0x4064: 0xBF800000, 0x4078: 0x40000000}
+    with pytest.raises(ModelError, match="0x4064 = 0xbf800000"):
+        RK3562.translate(state({**words, **_FLOAT}, _FROM_MEMORY), no_constants)
 
 
 def test_rk3562_has_scalar_operands_in_registers() -> None:

@@ -28,6 +28,7 @@ from ..program import (
     Variant,
 )
 from ..rk3588 import Executor, PreparedGraph, prepare
+from ..rk3588.generations import GENERATIONS
 from .buffers import TensorBuffer
 from .cpu_nodes import CpuNode, Move, prepare_cpu_node
 from .custom_nodes import bind_call, describe, is_foreign, missing
@@ -123,7 +124,8 @@ class CompiledProgram(Program):
             and not prepared.has_tasks(node.index)
             and not is_foreign(node)
         }
-        found = ((node.index, staging_of(graph, node)) for node in computing_nodes(graph))
+        atom = GENERATIONS[self.model.generation].atom
+        found = ((node.index, staging_of(graph, node, atom)) for node in computing_nodes(graph))
         stagings = {index: staging for index, staging in found if staging is not None}
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
 

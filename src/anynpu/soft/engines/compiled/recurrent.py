@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import ModelError
-from ...formats.rknn.model import Graph, Node, Tensor
+from ...formats.rknn.model import Graph, Node, Tensor, TensorLayout
 from .buffers import TensorBuffer, element_dtype
 
 _RECURRENT = frozenset({"GRU", "LSTM", "exGRU", "exLSTM"})
@@ -44,6 +44,7 @@ class Staging:
     directions: int
     batch: int
     hidden: int
+    atom: int
 
     def bind(self, memory: NDArray[np.uint8]) -> tuple[Step | None, Step | None]:
         """What runs before and after the node's tasks in an internal memory."""
@@ -83,7 +84,7 @@ class Staging:
     ) -> NDArray[Any]:
         """Rows in scratch memory, with the elements that pad them."""
         dtype = element_dtype(staged)
-        lanes = staged.native_shape[-1]
+        lanes = self.atom // dtype.itemsize
         padded = (*shape, -(-columns // lanes) * lanes)
         if staged.offset + math.prod(padded) * dtype.itemsize > memory.size:
             raise ModelError(
@@ -93,8 +94,11 @@ class Staging:
         return rows
 
 
-def staging_of(graph: Graph, node: Node) -> Staging | None:
-    """The copies that a node needs, or None; raises `ModelError` for what isn't known."""
+def staging_of(graph: Graph, node: Node, atom: int) -> Staging | None:
+    """The copies that a node needs, or None; raises `ModelError` for what isn't known.
+
+    `atom` is the chip's, in bytes.
+    """
     if node.op_type not in _RECURRENT:
         return None
     used = _buffers_of(graph, node)
@@ -109,6 +113,8 @@ def staging_of(graph: Graph, node: Node) -> Staging | None:
     if not result.shape:
         # Only the last state is asked for.
         staged.pop(_STAGED_OUTPUT, None)
+    if sequence.name in used and _is_padded_in_place(sequence, atom):
+        staged[_STAGED_INPUT] = sequence
     if not staged:
         return None
     directions, batch, _ = operands[_INITIAL_STATE].shape
@@ -119,8 +125,8 @@ def staging_of(graph: Graph, node: Node) -> Staging | None:
         hidden = result.shape[-1] // (directions if len(result.shape) == 3 else 1)
         _check(node, sequence, result, (directions, batch, hidden))
     if into is not None:
-        _check_room(node, sequence, into)
-    return Staging(node, sequence, into, result, out, directions, batch, hidden)
+        _check_room(node, sequence, into, atom)
+    return Staging(node, sequence, into, result, out, directions, batch, hidden, atom)
 
 
 def _buffers_of(graph: Graph, node: Node) -> set[str]:
@@ -146,11 +152,23 @@ def _check(node: Node, sequence: Tensor, result: Tensor, state: tuple[int, int, 
         )
 
 
-def _check_room(node: Node, sequence: Tensor, staged: Tensor) -> None:
+def _padded_bytes(sequence: Tensor, atom: int) -> int:
+    row = sequence.shape[-1] * element_dtype(sequence).itemsize
+    return math.prod(sequence.shape[:-1]) * -(-row // atom) * atom
+
+
+def _is_padded_in_place(sequence: Tensor, atom: int) -> bool:
+    """Whether tasks take a sequence's own rows for atoms, as in files of toolkit 2.2."""
+    dense = math.prod(sequence.shape) * element_dtype(sequence).itemsize
+    padded = _padded_bytes(sequence, atom)
+    if sequence.layout is not TensorLayout.PLAIN or padded == dense or len(sequence.shape) < 2:
+        return False
+    return math.prod(sequence.shape[:-1]) > 1 and sequence.size == padded
+
+
+def _check_room(node: Node, sequence: Tensor, staged: Tensor, atom: int) -> None:
     """Refuse a copy for more than the sequence: what lies behind it there is not known."""
-    lanes = staged.native_shape[-1]
-    row = -(-sequence.shape[-1] // lanes) * lanes * element_dtype(staged).itemsize
-    needed = math.prod(sequence.shape[:-1]) * row
+    needed = _padded_bytes(sequence, atom)
     if staged.size != needed:
         raise ModelError(
             f"node {node.name!r}: its tasks read {staged.size} bytes of {staged.name!r}, where "

@@ -16,6 +16,7 @@ from .tasks import (
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    RowWriter,
     SurfacePacker,
     Writer,
 )
@@ -62,16 +63,22 @@ def target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Stri
             return (Strided(writer.address, transposed, (writer.surface, writer.line, atom, 1)),)
         case PixelTransposer():
             return (_transposed_pixels(writer, surfaces, height * width),)
-        case PackedWriter():
-            count = min(surfaces * height * width * writer.atom_bytes, writer.limit)
+        case PackedWriter() | SurfacePacker():
+            count = min(_stream_bytes(writer, surfaces, height * width), writer.limit)
             return (Strided(writer.address, (count,), (1,)),)
-        case SurfacePacker():
-            surface = (height * width - 1) * ATOM + writer.last_bytes
-            group = min(writer.group_bytes, surfaces * surface)
-            count = min(writer.groups * -(-group // ATOM) * ATOM, writer.limit)
-            return (Strided(writer.address, (count,), (1,)),)
+        case RowWriter():
+            rows = (writer.rows, writer.kept)
+            return (Strided(writer.address, rows, (writer.pitch, 1)),)
         case DenseWriter() | LaneWriter():
             raise AssertionError("the writer of a reduction takes no atoms")
+
+
+def _stream_bytes(writer: PackedWriter | SurfacePacker, surfaces: int, pixels: int) -> int:
+    if isinstance(writer, PackedWriter):
+        return surfaces * pixels * writer.atom_bytes
+    surface = (pixels - 1) * ATOM + writer.last_bytes
+    group = min(writer.group_bytes, surfaces * surface)
+    return writer.groups * -(-group // ATOM) * ATOM
 
 
 def _blocks(writer: BlockWriter, surfaces: int, atom: int) -> tuple[Strided, ...]:

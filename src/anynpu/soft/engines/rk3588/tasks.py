@@ -306,6 +306,20 @@ class SurfacePacker:
 
 
 @dataclass(frozen=True)
+class RowWriter:
+    """The bytes of all atoms as one stream of rows: `kept` bytes of each `row`, `pitch` apart.
+
+    Packs rows that end within an atom, or gives packed ones whole atoms.
+    """
+
+    address: Address
+    rows: int
+    row: int
+    kept: int
+    pitch: int
+
+
+@dataclass(frozen=True)
 class DenseWriter:
     """One element a pixel, side by side: what a reduction over channels gives.
 
@@ -329,6 +343,7 @@ Writer = (
     | AtomTransposer
     | PixelTransposer
     | PackedWriter
+    | RowWriter
     | SurfacePacker
     | DenseWriter
     | LaneWriter

@@ -53,6 +53,7 @@ def decode_writer(
     return context.check_writer(
         _transposer(task, context)
         or context.generation.packer(task, shape, _destination(task))
+        or context.generation.row_writer(task, _destination(task), shape)
         or _packed(task, context.generation.atom, element, source or element)
         or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),

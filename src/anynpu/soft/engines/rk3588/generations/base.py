@@ -24,7 +24,7 @@ from ..registers.cna import (
 from ..registers.dpu import DpuNotch, DpuWriteSize0
 from ..registers.fields import NAMES, Register
 from ..registers.rdma import RdmaSourceDma
-from ..tasks import Dpu, InputConversion, SurfacePacker
+from ..tasks import Dpu, InputConversion, RowWriter, SurfacePacker
 from ..view import TaskRegisters
 
 Constants = Callable[[int, int], bytes]
@@ -145,6 +145,12 @@ class Generation:
     def transposed_bytes(self, task: TaskRegisters) -> int:
         """Bytes of what a writer that turns lanes into pixels moves; 16 for atoms as they are."""
         return 2 if task[DpuWriteSize0.TP_PRECISION] else 1
+
+    def row_writer(
+        self, task: TaskRegisters, address: Address, shape: tuple[int, int, int]
+    ) -> RowWriter | None:
+        """What packs or unpacks rows of (surfaces, height, width) atoms, where a task does so."""
+        return None
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         """Bytes between rows of a packed picture."""

@@ -6,7 +6,7 @@ memory is used, and one shift serves all signs. Depthwise weights come with thei
 
 from __future__ import annotations
 
-from ..elements import Element
+from ..elements import Address, Element
 from ..machine import TaskState
 from ..registers.cna import (
     CnaConv1,
@@ -20,7 +20,7 @@ from ..registers.cna import (
 )
 from ..registers.dpu import DpuBsOw, DpuDataFormat
 from ..registers.fields import bits, sign_extend
-from ..tasks import InputConversion
+from ..tasks import InputConversion, RowWriter
 from ..view import TaskRegisters
 from .base import Constants, Generation, Groups
 from .micro_convolution import translate_bare_convolution, translate_convolution
@@ -35,7 +35,7 @@ from .micro_stages import (
     translate_elementwise,
     translate_precisions,
 )
-from .micro_writer import translate_writer
+from .micro_writer import row_writer, translate_writer
 
 _CORE_ENABLED = 1 << 2
 _LOWEST_BITS = bits(28, 31)
@@ -106,6 +106,11 @@ class Micro(Generation):
     def transposed_bytes(self, task: TaskRegisters) -> int:
         moves_atoms = task.state.words.get(DpuBsOw.number, 0) & TRANSPOSES_ATOMS
         return self.atom if moves_atoms else super().transposed_bytes(task)
+
+    def row_writer(
+        self, task: TaskRegisters, address: Address, shape: tuple[int, int, int]
+    ) -> RowWriter | None:
+        return row_writer(task, address, shape, self.atom)
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         # Two scales a register, then offsets that are shifted as well. Unsigned data are pictures

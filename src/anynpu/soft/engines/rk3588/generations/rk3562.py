@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..elements import Element
 from ..machine import TaskState
 from ..registers.dpu import (
     DpuBn,
@@ -35,7 +36,8 @@ from .rk3576_operands import MULTIPLIES, Operands
 
 _RDMA_ENABLED = 1 << 4
 _BS, _BS_ADD, _BS_MULTIPLY, _BS_SHIFT = 0x4038, 0x4040, 0x4044, 0x4054
-_BN, _BN_ADD, _BN_MULTIPLY = 0x4060, 0x4064, 0x4068
+_BN, _BN_ADD, _BN_MULTIPLY, _BN_HIGHEST = 0x4060, 0x4064, 0x4068, 0x4078
+_HIGHEST = (1 << 31) - 1
 _GROUPS, _MULTIPLY_BYPASS = 0x4050, bits(1)
 _POSITIVE_SHIFT = bits(8, 13)
 _OFFSET, _NEGATIVE_SHIFT, _OFFSETS = bits(0, 15), bits(16, 21), bits(31)
@@ -114,10 +116,16 @@ def _bn_operands(words: Mapping[int, int], reads: bool) -> Operands:
         return Operands(None, None, None, (0, 0), 0)
     use = RdmaBn.DATA_USE.of(words.get(RdmaBn.number, 0)) if reads else 0
     adds, multiplies = not DpuBn.ALU_BYPASS.of(config), not DpuBn.MUL_BYPASS.of(config)
+    formats = words.get(DpuDataFormat.number, 0)
+    add = words.get(_BN_ADD, 0) if adds and not DpuBn.ALU_SRC.of(config) else None
+    is_float = Element(DpuDataFormat.PROC_PRECISION.of(formats)).is_float
+    if add and is_float and words.get(_BN_HIGHEST, _HIGHEST) != _HIGHEST:
+        # After a convolution float16 files have the limit that belongs before the sum here.
+        raise unknown_number(_BN_ADD, add)
     positive = DpuBnMul.MUL_SHIFT_VALUE.of(factor)
-    negative = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG.of(words.get(DpuDataFormat.number, 0))
+    negative = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG.of(formats)
     return Operands(
-        words.get(_BN_ADD, 0) if adds and not DpuBn.ALU_SRC.of(config) else None,
+        add,
         None,
         DpuBnMul.MUL_OPERAND.of(factor) if multiplies and not DpuBnMul.MUL_SRC.of(factor) else None,
         (positive, negative) if multiplies else (0, 0),

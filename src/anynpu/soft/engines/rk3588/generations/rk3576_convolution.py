@@ -86,13 +86,13 @@ CONVOLUTION_CONSTANTS: Mapping[int, frozenset[int]] = {
 
 _DEPTHWISE, _PICTURE, _ROWS = bits(0), bits(1), bits(2)
 _TYPES = CnaConv1.IN_PRECISION.put(7) | CnaConv1.PROC_PRECISION.put(7) | CnaConv1.ARGB_IN.put(15)
-_FLOAT = bits(21)
+_KIND = bits(20, 21)
 _KNOWN_MODE = (
     _DEPTHWISE.put(1)
     | _PICTURE.put(1)
     | _ROWS.put(1)
     | _TYPES
-    | _FLOAT.put(1)
+    | _KIND.put(3)
     | CnaConv1.GROUP_LINE_OFF.put(1)
 )
 _KERNEL_COUNT, _KERNEL_HEIGHT, _KERNEL_WIDTH = bits(0, 13), bits(16, 20), bits(24, 28)

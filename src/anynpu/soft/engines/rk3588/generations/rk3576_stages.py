@@ -46,7 +46,7 @@ from ..registers.rdma import (
     RdmaWidth,
 )
 from ..tasks import Operation
-from ..view import half
+from ..view import half, single, single_bits
 from .base import Constants, unknown, unknown_number
 from .rk3576_operands import ADDS, KNOWN_USE, MULTIPLIES, OFFSETS_WEIGHTS, Operands, read_operands
 
@@ -124,8 +124,15 @@ _BN_KNOWN = (
     | _BN_SHIFT_BYPASS.put(1)
 )
 
+_Clamps = tuple[tuple[int, int], tuple[int, int]]
+_LimitedStage = (
+    tuple[type[DpuBs], type[DpuBsAlu], type[DpuBsRelux]]
+    | tuple[type[DpuBn], type[DpuBnAlu], type[DpuBnRelux]]
+)
+
 _EW_BYPASS, _EW_CONVERTS = bits(0), bits(31)
-_EW_LOOK_UP, _EW_ADD_AND_MULTIPLY = 0x1004140, 0x2C080
+_EW_LOOK_UP, _EW_ADD_AND_MULTIPLY, _EW_ADD_NUMBER = 0x1004140, 0x2C080, 0x241C0
+_EW_ADD_SINGLE = 0x42C1C0
 _HALF = 0.5
 _EW_OPERATIONS = {
     0xC0C0: DpuEw.ALU_ALGO.put(Operation.MAX.value),
@@ -275,6 +282,10 @@ def _translate_bs(words: Mapping[int, int], translated: dict[int, int], operands
         | _clamp(words, translated, _BS_CLAMPS, DpuBs, DpuBsRelux)
     )
     translated[DpuBsAlu.number] = operands.add or 0
+    if _has_lower_limit(words, _BS_CLAMPS):
+        if not DpuBn.BYPASS.of(words.get(_BN, 0)):
+            raise unknown_number(_BS_CLAMPS[1][0], words[_BS_CLAMPS[1][0]])
+        _limit_below(words, translated, operands, _BS_CLAMPS, (DpuBs, DpuBsAlu, DpuBsRelux))
     translated[DpuBsMul.number] = _multiplier(operands, DpuBsMul)
     _set_negative_shift(translated, operands, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG)
     _translate_weight_offset(words, translated, operands)
@@ -320,12 +331,15 @@ def _translate_bn(words: Mapping[int, int], translated: dict[int, int], operands
         | DpuBn.MUL_PRELU.put(_BN_PRELU.of(config))
         | _clamp(words, translated, _BN_CLAMPS, DpuBn, DpuBnRelux)
     )
+    translated[DpuBnAlu.number] = operands.add or 0
     floor = _range(words, _BN_CLAMPS[0])[0]
-    if floor not in (0, _LOWEST):
+    if _has_lower_limit(words, _BN_CLAMPS):
+        _limit_below(words, translated, operands, _BN_CLAMPS, (DpuBn, DpuBnAlu, DpuBnRelux))
+    elif floor not in (0, _LOWEST):
         if multiplies or not _EW_BYPASS.of(words.get(_EW, 0)):
             raise unknown_number(_BN_CLAMPS[0][0], floor)
-        translated[DpuEwOperand.number] = floor
-    translated[DpuBnAlu.number] = operands.add or 0
+        # The greater of what BN gives and its floor: there is no such limit in the notation.
+        _operate_with_number(translated, Operation.MAX, floor)
     translated[DpuBnMul.number] = _multiplier(operands, DpuBnMul)
     _set_negative_shift(translated, operands, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG)
 
@@ -357,21 +371,63 @@ def _set_negative_shift(translated: dict[int, int], operands: Operands, field: F
 def _clamp(
     words: Mapping[int, int],
     translated: dict[int, int],
-    clamps: tuple[tuple[int, int], tuple[int, int]],
+    clamps: _Clamps,
     stage: type[DpuBs] | type[DpuBn],
     limit: type[DpuBsRelux] | type[DpuBnRelux],
 ) -> int:
     """The ReLU bits of a stage, whose values are clamped after adding and after multiplying."""
+    if _has_lower_limit(words, clamps):
+        return 0
     first, last = (_range(words, clamp) for clamp in clamps)
     if first not in (_UNLIMITED, last) and not _is_floor(first, last, stage):
         raise unknown_number(clamps[0][0], first[0])
-    lowest, highest = last
-    if lowest not in (_LOWEST, 0):
-        raise unknown_number(clamps[1][0], lowest)
+    highest = last[1]
     translated[limit.number] = highest
     if last == _UNLIMITED:
         return stage.RELU_BYPASS.put(1)
     return stage.RELUX_EN.put(highest != _HIGHEST)
+
+
+def _has_lower_limit(words: Mapping[int, int], clamps: _Clamps) -> bool:
+    """Whether what leaves a stage has a lower limit other than zero."""
+    return _range(words, clamps[1])[0] not in (0, _LOWEST)
+
+
+def _limit_below(
+    words: Mapping[int, int],
+    translated: dict[int, int],
+    operands: Operands,
+    clamps: _Clamps,
+    stage: _LimitedStage,
+) -> None:
+    """A lower limit as RK3588 has it: subtracted, clamped from zero on, and added again."""
+    config, alu, limit = stage
+    first, last = (_range(words, clamp) for clamp in clamps)
+    is_idle = not (operands.adds or operands.multiplies) and _EW_BYPASS.of(words.get(_EW, 0))
+    if not (is_idle and _is_float(translated) and _is_within(last, first)):
+        raise unknown_number(clamps[1][0], last[0])
+    lowest = single(last[0])
+    translated[config.number] &= ~config.ALU_BYPASS.put(1)
+    translated[alu.number] = single_bits(-lowest)
+    if last[1] != _HIGHEST:
+        translated[config.number] |= config.RELUX_EN.put(1)
+        translated[limit.number] = single_bits(single(last[1]) - lowest)
+    _operate_with_number(translated, Operation.ADD, last[0])
+
+
+def _is_within(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+    """Whether the outer range of numbers changes nothing that the inner one leaves."""
+    is_lower = outer[0] == _LOWEST or single(outer[0]) <= single(inner[0])
+    is_higher = outer[1] == _HIGHEST or (
+        inner[1] != _HIGHEST and single(outer[1]) >= single(inner[1])
+    )
+    return is_lower and is_higher
+
+
+def _operate_with_number(translated: dict[int, int], operation: Operation, number: int) -> None:
+    """Make the third stage, which is idle, one of an operation with a number."""
+    translated[DpuEw.number] = DpuEw.LUT_BYPASS.put(1) | DpuEw.ALU_ALGO.put(operation.value)
+    translated[DpuEwOperand.number] = number
 
 
 def _is_floor(
@@ -396,13 +452,14 @@ def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int])
     converts = _EW_CONVERTS.of(config)
     operation = _EW_OPERATIONS.get(config & ~_EW_CONVERTS.put(1))
     if DpuEwOperand.number in translated:
-        # The greater of what BN gives and its floor: there is no such limit in the notation.
-        greater = DpuEw.ALU_ALGO.put(Operation.MAX.value)
-        translated[DpuEw.number] = DpuEw.LUT_BYPASS.put(1) | unlimited | greater
+        translated[DpuEw.number] |= unlimited
     elif _EW_BYPASS.of(config):
         translated[DpuEw.number] = DpuEw.BYPASS.put(1)
     elif config == _EW_LOOK_UP:
         translated[DpuEw.number] = unlimited | DpuEw.OP_BYPASS.put(1)
+    elif config == _EW_ADD_NUMBER and not _is_float(translated):
+        _operate_with_number(translated, Operation.ADD, words.get(_EW_FACTOR, 0))
+        translated[DpuEw.number] |= unlimited
     elif operation is not None:
         _check_division(config, operation, translated)
         translated[DpuEw.number] = (
@@ -417,6 +474,11 @@ def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int])
 
 def _check_division(config: int, operation: int, translated: Mapping[int, int]) -> None:
     """Refuse a division of whole numbers."""
-    precision = DpuDataFormat.PROC_PRECISION.of(translated[DpuDataFormat.number])
-    if DpuEw.ALU_ALGO.of(operation) == Operation.DIVIDE.value and not Element(precision).is_float:
+    divides = DpuEw.ALU_ALGO.of(operation) == Operation.DIVIDE.value
+    if divides and not _is_float(translated):
         raise unknown_number(_EW, config)
+
+
+def _is_float(translated: Mapping[int, int]) -> bool:
+    precision = DpuDataFormat.PROC_PRECISION.of(translated[DpuDataFormat.number])
+    return Element(precision).is_float

@@ -17,6 +17,7 @@ from ..tasks import (
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    RowWriter,
     SurfacePacker,
     Writer,
 )
@@ -58,6 +59,9 @@ def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> Non
             targets[0][...] = kept[: len(targets[0])]
         case SurfacePacker():
             targets[0][...] = _packed_surfaces(writer, atoms)[: len(targets[0])]
+        case RowWriter():
+            rows = atoms.reshape(-1)[: writer.rows * writer.row].reshape(writer.rows, writer.row)
+            targets[0][...] = rows[:, : writer.kept]
         case _:
             targets[0][...] = atoms
 
