@@ -828,7 +828,7 @@ static void look_up_integers(const struct table *t, double *v, int64_t count) {
         v[i] = __builtin_rint(interpolated(t, v[i]));
 }
 
-INLINE void operate_integers_inline(const struct dpu *d, double *v, const float *e, int64_t count) {
+INLINE void operate_integers_inline(const struct dpu *d, double *v, const double *e, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const double x = v[i], y = round_away((e[i] + d->operand_offset) * d->operand_scale);
         switch (d->operation) {
@@ -850,7 +850,7 @@ INLINE void operate_integers_inline(const struct dpu *d, double *v, const float 
     }
 }
 
-ON_ANY(operate_integers, (const struct dpu *d, double *v, const float *e, int64_t count), (d, v, e, count))
+ON_ANY(operate_integers, (const struct dpu *d, double *v, const double *e, int64_t count), (d, v, e, count))
 
 /* To float16, ties to even. A float that is odd where it isn't exact keeps what the tie hangs on. */
 INLINE uint16_t half_of_double(double value) {
@@ -897,6 +897,7 @@ static void store_integers(const struct dpu *d, const struct writer *w, int64_t 
 /* A group's int32, which float doesn't hold, of `count` pixels from number `first` on. */
 static void load_words(const struct features *f, int64_t g, int64_t first, int64_t count, double *v) {
     const int64_t last = least(f->channels, (g + 1) * GROUP);
+    memset(v, 0, count * GROUP * sizeof *v);
     for (int64_t i = 0; i < count; i++) {
         const int64_t y = (first + i) / f->width, x = (first + i) % f->width;
         for (int64_t c = g * GROUP; c < last; c++) {
@@ -909,11 +910,23 @@ static void load_words(const struct features *f, int64_t g, int64_t first, int64
     }
 }
 
+static void load_second_integers(const struct dpu *d, int64_t g, int64_t first, int64_t count,
+                                 double *e) {
+    float narrow[BLOCK * GROUP];
+    if (d->has_operand && d->operand.element == INT32) {
+        load_words(&d->operand, g, first, count, e);
+        return;
+    }
+    load_second(d, g, first, count, narrow);
+    for (int64_t i = 0; i < count * GROUP; i++)
+        e[i] = narrow[i];
+}
+
 static void finish_integers(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
                             int64_t count, double *v) {
     for (; count > 0; first += BLOCK, count -= BLOCK, v += BLOCK * GROUP) {
         const int64_t n = least(count, BLOCK);
-        float e[BLOCK * GROUP];
+        double e[BLOCK * GROUP];
         if (d->has_bs)
             run_integer_stage(&d->bs, g, v, n);
         if (d->has_bn)
@@ -921,7 +934,7 @@ static void finish_integers(const struct dpu *d, const struct writer *w, int64_t
         if (d->has_table)
             look_up_integers(&d->table, v, n * GROUP);
         if (d->operation != NONE) {
-            load_second(d, g, first, n, e);
+            load_second_integers(d, g, first, n, e);
             operate_integers(d, v, e, n * GROUP);
         }
         for (int64_t i = 0; d->has_limits && i < n * GROUP; i++)
@@ -1419,6 +1432,8 @@ static void pack_channels(const struct weights *w, int64_t places, int64_t g, fl
         widen(w->base + (before + lane) * size, width * size, places, factors + c % GROUP, GROUP, n,
               w->element);
     }
+    for (int64_t i = 0; w->offsets && i < places * GROUP; i++)
+        factors[i] += w->offsets[g * GROUP + i % GROUP];
 }
 
 /* Depthwise products, or without weights a pooling. Units are output rows of all groups, or groups.
@@ -1442,6 +1457,7 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
                         (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1,
                         first * k->stride_y};
     float totals[BLOCK * GROUP];
+    double whole[BLOCK * GROUP];
     if (a->method == PRODUCTS)
         pack_channels(&a->weights, places, g, scratch);
     for (int64_t oy = first; oy < end; oy++) {
@@ -1456,7 +1472,13 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
             else
 #endif
                 see(&ring, k, scratch, oy, ox * k->stride_x, n, totals, a->method);
-            finish(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, totals);
+            if (!a->dpu.is_integer) {
+                finish(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, totals);
+                continue;
+            }
+            for (int64_t i = 0; i < n * GROUP; i++)
+                whole[i] = totals[i];
+            finish_integers(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, whole);
         }
     }
 }

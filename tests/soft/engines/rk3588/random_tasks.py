@@ -165,7 +165,7 @@ def elementwise_stages(
         own = draw(
             st.sampled_from([shape, (channels, 1, 1), (1, height, width), (1, 1, width), (1, 1, 1)])
         )
-        element = draw(FLOATS) if is_float else Element.INT8
+        element = draw(FLOATS if is_float else INTEGERS)
         operand = draw(features_of(own, element, OPERAND))
         if source and source.element is element and draw(st.booleans()):
             operand = source
@@ -234,7 +234,7 @@ def weights(
 
 @st.composite
 def convolutions(draw: st.DrawFn, is_float: bool, content: str, seed: int) -> Convolution:
-    """Dense and, for floats, depthwise ones, with all that a description may have."""
+    """Dense and depthwise ones with all that a description may have, and kernels know."""
     element = draw(FLOATS) if is_float else Element.INT8
     size = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     channels, height, width = (draw(st.integers(1, most)) for most in (40, 7, 9))
@@ -252,14 +252,15 @@ def convolutions(draw: st.DrawFn, is_float: bool, content: str, seed: int) -> Co
     own = draw(
         weights(element, (kernels, channels + draw(st.integers(0, 8)), *size), content, seed)
     )
-    if own.layout.is_depthwise and (not is_float or isinstance(source, Image)):
+    if own.layout.is_depthwise and isinstance(source, Image):
         layout = WeightLayout(element, 1, own.layout.channels, *size, 16, 32, False)
         own = Weights(own.address, layout, own.data)
     offset: Any = None
     if not is_float and draw(st.booleans()):
-        offset = draw(st.sampled_from([-7, _numbers(False, kernels, seed, 99)]))
+        count = channels if own.layout.is_depthwise else kernels
+        offset = draw(st.sampled_from([-7, _numbers(False, count, seed, 99)]))
     how: Any = None
-    if not is_float and draw(st.booleans()):
+    if not (is_float or own.layout.is_depthwise) and draw(st.booleans()):
         how = draw(conversions())
     strides = st.integers(1, 3)
     finite = [0.0, 1.5, 0.1] if is_float else [0.0, -7.0, 127.0]

@@ -88,7 +88,8 @@ def test_convolutions_of_integers(data: st.DataObject, seed: int) -> None:
     shape = what.channels, what.height, what.width
     stages = data.draw(some.dpus(False, shape))
     scene = Scene(seed)
-    writer = data.draw(some.writers(shape, 16))
+    atom = what.source.atom if isinstance(what.source, Features) else 16
+    writer = data.draw(some.writers(shape, atom))
     scene.run(ConvolutionTask(0, 0, what, stages, writer))
     assert is_planned(ConvolutionTask(0, 0, what, dpu(output=stages.output), writer))
 

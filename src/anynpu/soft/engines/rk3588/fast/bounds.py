@@ -141,8 +141,9 @@ def _after_elementwise(stage: Elementwise, values: _Range) -> _Range | None:
 def _largest_operand(stage: Elementwise) -> float | None:
     if not isinstance(stage.operand, Features):
         return abs(float(stage.operand or 0))
+    reach = 2.0 ** (8 * stage.operand.element.size - 1)
     if not stage.conversion:
-        return _INPUT
+        return reach
     how = stage.conversion
-    largest = (_INPUT + abs(how.offset)) * abs(how.scale)
+    largest = (reach + abs(how.offset)) * abs(how.scale)
     return largest * 2.0**-how.shift + 1 if largest < _VALUE_LIMIT else None

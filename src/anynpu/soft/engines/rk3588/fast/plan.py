@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..tasks import ConvolutionTask, CopyTask, ElementwiseTask, PoolingTask, Task
+from ..tasks import ConvolutionTask, CopyTask, Dpu, ElementwiseTask, Features, PoolingTask, Task
 from . import general, kernels
 from .convolution import plan_convolution
 from .copies import plan_copy
@@ -12,30 +12,50 @@ from .pooling import plan_pooling
 from .rearranging import plan_rearrangement
 from .steps import Plan
 
+_MOST_BYTES = 1 << 26
+"""Space that a task may ask for."""
+
 
 def plan_task(task: Task) -> Plan | None:
     """A plan, or None where the reference has to run the task."""
-    if isinstance(task, CopyTask):
-        plan = plan_copy(task) if kernels.library() else None
-        return plan or plan_rearrangement(task)
-    plan = _plan_bytes(task) if kernels.library() else None
-    if plan is None and general_library():
-        plan = _plan_any(task)
+    plan = None
+    if kernels.library():
+        plan = plan_copy(task) if isinstance(task, CopyTask) else _plan_bytes(task)
+    if plan is None:
+        plan = plan_rearrangement(task) if isinstance(task, CopyTask) else _plan_any(task)
+    if plan and max(plan.own_bytes, plan.shared_bytes) > _MOST_BYTES:
+        # Strides of zero let a few bytes of memory stand for many.
+        return None
     return plan
 
 
 def _plan_bytes(task: Task) -> Plan | None:
     match task:
         case ConvolutionTask():
+            what = task.convolution
+            shape = what.channels, what.height, what.width
+            if 0 in what.stride or _repeats_its_operand(task.dpu, shape):
+                return None
             return plan_convolution(task)
         case ElementwiseTask():
+            if _repeats_its_operand(task.dpu, task.source.shape):
+                return None
             return plan_elementwise(task)
         case PoolingTask():
             return plan_pooling(task)
     return None
 
 
+def _repeats_its_operand(dpu: Dpu, shape: tuple[int, int, int]) -> bool:
+    """Whether the second operand is one a pixel or a column, which the int8 kernels don't know."""
+    operand = dpu.elementwise.operand if dpu.elementwise else None
+    channels = shape[0]
+    return isinstance(operand, Features) and operand.shape not in (shape, (channels, 1, 1))
+
+
 def _plan_any(task: Task) -> Plan | None:
+    if general_library() is None:
+        return None
     match task:
         case ConvolutionTask():
             return general.plan_convolution(task)

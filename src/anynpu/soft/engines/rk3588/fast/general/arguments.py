@@ -216,7 +216,7 @@ def is_supported(dpu: Dpu, shape: tuple[int, int, int]) -> bool:
             return False
     if dpu.is_float:
         return not (stage and (stage.conversion or stage.product_shift))
-    return _knows_integers(dpu)
+    return _knows_integers(dpu, shape)
 
 
 def _shared_by(shape: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
@@ -225,13 +225,18 @@ def _shared_by(shape: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
     return shape, (channels, 1, 1), (1, height, width), (1, 1, width), (1, 1, 1)
 
 
-def _knows_integers(dpu: Dpu) -> bool:
+def _knows_integers(dpu: Dpu, shape: tuple[int, int, int]) -> bool:
     if dpu.output.element not in _INTEGER_OUTPUTS:
         return False
     stage = dpu.elementwise
     if stage is None or stage.operation is None:
         return True
-    if isinstance(stage.operand, Features) and stage.operand.element is not Element.INT8:
+    operand = stage.operand
+    if (
+        isinstance(operand, Features)
+        and operand.element is Element.INT32
+        and operand.shape != shape
+    ):
         return False
     if stage.product_shift and stage.operation is not Operation.MULTIPLY:
         return False

@@ -38,9 +38,6 @@ _MANY_GROUPS = 8
 _ROWS_OF_A_PART = 4
 """How often as many rows as both of two neighbours read are computed by one of them."""
 
-_MOST_BYTES = 1 << 26
-"""Scratch space that a task may ask for."""
-
 _SKEW = 16
 """Floats between rows: a kernel may write so many behind a row, and rows of 4096 bytes would share
 sets of the cache."""
@@ -73,8 +70,7 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     if not target.is_known:
         return None
     kind = _Depthwise if convolution.weights.layout.is_depthwise else _Dense
-    plan = kind(task, target)
-    return plan if max(plan.own_bytes, plan.shared_bytes) <= _MOST_BYTES else None
+    return kind(task, target)
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -98,7 +94,7 @@ def _knows_integers(convolution: Convolution) -> bool:
     elements = convolution.source.element, layout.element
     return (
         elements == (Element.INT8, Element.INT8)
-        and not layout.is_depthwise
+        and not (layout.is_depthwise and convolution.conversion)
         and not isinstance(convolution.weight_offset, StoredOperand)
         and float(padding).is_integer()
         and abs(padding) <= _LARGEST_PADDING
@@ -106,13 +102,15 @@ def _knows_integers(convolution: Convolution) -> bool:
 
 
 def _is_exact(task: ConvolutionTask) -> bool:
-    """Whether float32 holds a chunk's sum of integers, and double all that follows."""
+    """Whether float32 holds sums of integers, of dense ones a chunk's, and double what follows."""
     convolution = task.convolution
     layout, offset = convolution.weights.layout, convolution.weight_offset
     offsets = np.asarray(0 if offset is None else offset, np.float64)
     largest = largest_input(convolution) * (_LARGEST_WEIGHT + float(np.abs(offsets).max()))
-    products = layout.height * layout.width * convolution.source.channels
-    return largest * kernels.CHUNK < FLOAT_SUMS and stages_are_exact(task.dpu, largest * products)
+    places = layout.height * layout.width
+    products = places if layout.is_depthwise else places * convolution.source.channels
+    together = places if layout.is_depthwise else kernels.CHUNK
+    return largest * together < FLOAT_SUMS and stages_are_exact(task.dpu, largest * products)
 
 
 def _reads(task: ConvolutionTask) -> list[Features | Strided]:

@@ -22,7 +22,6 @@ _METHODS = {
     PoolingMethod.MIN: kernels.LEAST,
 }
 _WORK_OF_A_PLACE = 8
-_MOST_BYTES = 1 << 26
 _LARGEST_FACTOR = 1 << 38
 _FRACTION_BITS = 16
 
@@ -39,8 +38,7 @@ def plan_pooling(task: PoolingTask) -> Plan | None:
     target = Target(task.writer, shape, source.element.size, [source])
     if not (target.is_known and is_known(source)):
         return None
-    plan = _Pooling(task, target)
-    return plan if plan.own_bytes <= _MOST_BYTES else None
+    return _Pooling(task, target)
 
 
 def _average_is_exact(task: PoolingTask) -> bool:
