@@ -136,7 +136,12 @@ class CompiledInstance(Instance):
     A batch that the file asks for runs sample by sample.
     """
 
-    def __init__(self, program: GraphProgram, batch: int, calls: Mapping[int, CustomCall]) -> None:
+    def __init__(
+        self,
+        program: GraphProgram,
+        batch: int,
+        calls: Mapping[int, CustomCall] = NOT_CUSTOMIZED.calls,
+    ) -> None:
         self._program: GraphProgram | None = program
         self._batch, self._custom_calls = batch, calls
         self._cancelled = False
