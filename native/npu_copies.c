@@ -90,11 +90,10 @@ EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, v
     (void)scratch;
 }
 
-/* Blocks of eight pixels of a surface, or of sixteen bytes of all, lanes turned into pixels, with zeros
+/* Blocks of eight pixels, or of sixteen with lanes of bytes, lanes turned into pixels, with zeros
  * for what is missing. Units are blocks: atoms `lane` apart, those of bytes in two rows `line` apart. */
 struct transposition {
-    struct way from;
-    int64_t surfaces;
+    struct way from; /* one stream, surface after surface */
     int64_t pixels;
     struct way to; /* to each block's first atom */
     int64_t lane;
@@ -119,15 +118,11 @@ static void turn(uint8_t in[16][ATOM], uint8_t out[16][ATOM], int64_t size) {
 EXPORT void anynpu_npu_transpose(const void *arguments, int64_t first, int64_t end, void *scratch) {
     const struct transposition *a = arguments;
     const int64_t atoms = a->size == 1 ? 16 : 8;
-    const int64_t surfaces = a->size == 1 ? 1 : a->surfaces;
-    const int64_t pixels = a->size == 1 ? a->surfaces * a->pixels : a->pixels;
-    const int64_t blocks = (pixels + atoms - 1) / atoms;
-    /* Behind the last surface nothing is read. */
-    struct place source = start_at(&a->from, first / blocks * pixels + first % blocks * atoms);
+    struct place source = start_at(&a->from, first * atoms);
     struct place target = start_at(&a->to, first);
     for (int64_t b = first; b < end; b++, advance(&target, 1)) {
         uint8_t in[16][ATOM] = {{0}}, out[16][ATOM];
-        const int64_t left = b < surfaces * blocks ? pixels - b % blocks * atoms : 0;
+        const int64_t left = a->pixels - b * atoms;
         for (int64_t i = 0; i < least(left, atoms); i++, advance(&source, 1))
             memcpy(in[i], source.address, ATOM);
         turn(in, out, a->size);

@@ -1539,6 +1539,8 @@ struct reduction {
     struct features features;
     int64_t sign;
     uint8_t *target;
+    int64_t pixels;
+    int64_t filled; /* elements that are written, the last ones like that of the last pixel */
 };
 
 EXPORT void anynpu_npu_general_reduce(const void *arguments, int64_t first, int64_t end, void *scratch) {
@@ -1564,5 +1566,7 @@ EXPORT void anynpu_npu_general_reduce(const void *arguments, int64_t first, int6
             memcpy(a->target + (first + i) * 2, &half, sizeof half);
         }
     }
+    for (int64_t i = a->pixels; end == a->pixels && i < a->filled; i++)
+        memcpy(a->target + i * 2, a->target + (end - 1) * 2, 2);
     (void)scratch;
 }

@@ -35,20 +35,21 @@ _GOALS = {
     "*/avgpool_i8": Goal(
         equal=0.94
     ),  # ties of 2 x 2 averages, which the simulator rounds both ways
-    "rk3588/op_hardsigmoid_i8": Goal(equal=0.55),  # a table of 513 points instead of the function
+    # Each value lies half-way between two steps; the simulator rounds as its last bits fall.
+    "rk3588/op_hardsigmoid_i8": Goal(equal=0.55),
     "*/softmax_*": _APPROXIMATE_EXP,
     "*/op_softmax_*": _APPROXIMATE_EXP,
     "*/smallcnn_*": _APPROXIMATE_EXP,
     "*/ppocr_cls_*": _APPROXIMATE_EXP,
     "rk3588/m_attention_fp16": _APPROXIMATE_EXP,
     "rk3588/m_yolov8tail_fp16": Goal(relative=0.01),
-    # One step in an eighth of the elements; why isn't known.
+    # The commands scale before they add the zero point, the simulator after that.
     "rv1106/matmul_dyn_i8": Goal(equal=0.87),
     # Networks: a step here and there in one layer becomes more in the next ones.
     "rk3588/m_lstm_i8": Goal(equal=0.55, cosine=0.9995),
     "rk3588/m_attention_i8": Goal(steps=4, equal=0.3, cosine=0.998),
     "rk3588/silero_fp16": Goal(relative=0.02),
-    "rk3588/ppocr_rec_i8": Goal(relative=0.2, cosine=0.998),
+    "rk3588/ppocr_rec_i8": Goal(relative=0.2, cosine=0.997),
     "*/efficientnet_*": Goal(steps=4, equal=0.4, cosine=0.998),
     "*/yolov3_tiny_*": Goal(steps=6, equal=0.35, cosine=0.9995),
     # Compared with ONNX Runtime in floating point, for want of the simulator's values.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import anynpu
 from anynpu.soft.engines.compiled.buffers import TensorBuffer
-from anynpu.soft.formats.rknn.model import ElementType
+from anynpu.soft.formats.rknn.model import ElementType, TensorKind
 
 from .parts import blocked, plain
 
@@ -27,28 +27,47 @@ def values(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     w=st.integers(1, 7),
     block=st.sampled_from([(np.int8, 16), (np.int8, 8), (np.float16, 8), (np.float16, 4)]),
     offset=st.sampled_from([0, 64]),
+    kind=st.sampled_from([TensorKind.INPUT, TensorKind.ACTIVATION, TensorKind.OUTPUT]),
 )
 def test_what_is_written_is_read(
-    n: int, c: int, h: int, w: int, block: tuple[Any, int], offset: int
+    n: int, c: int, h: int, w: int, block: tuple[Any, int], offset: int, kind: TensorKind
 ) -> None:
     dtype, c2 = block
     memory = np.full(1 << 16, 0x55, np.uint8)
-    buffer = TensorBuffer(memory, blocked("t", (n, c, h, w), c2, dtype, offset=offset))
+    tensor = blocked("t", (n, c, h, w), c2, dtype, offset=offset, kind=kind)
+    buffer = TensorBuffer(memory, tensor)
     written = values((n, c, h, w), dtype)
     buffer.write(written)
     read = np.empty_like(written)
     buffer.read(read)
     np.testing.assert_array_equal(read, written)
     assert (memory[:offset] == 0x55).all()
-    # Each element where NC1HWC2 with surfaces of whole groups of four pixels has it.
-    surface = -(-h * w // 4) * 4 if c > c2 and h * w > 1 else h * w
-    raw = memory[offset:].view(dtype)
+    # Each element where NC1HWC2 with surfaces of whole groups of four pixels has it; those of a
+    # graph's inputs have no gaps.
     blocks = -(-c // c2)
+    has_gaps = kind is not TensorKind.INPUT and n * blocks > 1 and h * w > 1
+    surface = -(-h * w // 4) * 4 if has_gaps else h * w
+    raw = memory[offset:].view(dtype)
     last = (((n - 1) * blocks + (c - 1) // c2) * surface + h * w - 1) * c2 + (c - 1) % c2
     assert raw[last] == written[-1, -1, -1, -1]
     # The lanes that pad the last block.
     if c % c2:
         assert not raw[last + 1 : last + c2 - (c - 1) % c2].any()
+
+
+def test_samples_lie_apart_as_their_own_blocks_need() -> None:
+    memory = np.zeros(4096, np.uint8)
+    tensor = blocked("t", (2, 24, 2, 2), 8, np.float16, native_shape=(2, 4, 2, 2, 8))
+    written = values((2, 24, 2, 2), np.float16)
+    TensorBuffer(memory, tensor).write(written)
+    assert memory.view(np.float16)[3 * 4 * 8] == written[1, 0, 0, 0]
+
+
+def test_a_plain_tensor_of_five_axes() -> None:
+    memory = np.zeros(4096, np.uint8)
+    written = values((1, 2, 3, 4, 5), np.int8)
+    TensorBuffer(memory, plain("t", written.shape, np.int8)).write(written)
+    np.testing.assert_array_equal(memory[: written.size].view(np.int8), written.reshape(-1))
 
 
 def test_a_picture_lies_as_pixels() -> None:

@@ -12,7 +12,9 @@ import anynpu
 from anynpu.rknn import custom_op
 from anynpu.soft.engines.compiled.runners import runners
 
-FILE = Path(__file__).parents[3] / "data" / "compiled" / "rk3588" / "custom_i8.rknn"
+from .test_networks import archive_of
+
+FILE = Path(__file__).parents[3] / "data" / "compiled" / "rk3588_custom_int8.npz"
 """Conv, cstScale (alpha 0.5, offsets 1 and 2, mode "plain"), Conv; see README.md beside it."""
 
 
@@ -40,10 +42,16 @@ def soft(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYNPU_DEVICE", "soft")
 
 
-def test_the_operator_sees_real_numbers_and_the_rest_is_computed() -> None:
-    with np.load(FILE.with_suffix(".npz")) as archive:
-        x, expected = archive["in0"], archive["sim0"]
-    with anynpu.Model(FILE, custom_ops=[SCALE]) as model:
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    file = tmp_path / "network.rknn"
+    file.write_bytes(archive_of(FILE)[0])
+    return file
+
+
+def test_the_operator_sees_real_numbers_and_the_rest_is_computed(network: Path) -> None:
+    _, (x,), expected = archive_of(FILE)
+    with anynpu.Model(network, custom_ops=[SCALE]) as model:
         model.run(x.transpose(0, 2, 3, 1))
         result, quantization = model.output_f32(0), model.output_attrs[0].quantization
     assert quantization is not None
@@ -54,12 +62,14 @@ def test_the_operator_sees_real_numbers_and_the_rest_is_computed() -> None:
     assert (found["mode"], found["name"], found["beta"]) == ("plain", "scale", None)
 
 
-def test_without_the_operator_the_log_names_it(capfd: pytest.CaptureFixture[str]) -> None:
-    with anynpu.Model(FILE) as model, pytest.raises(anynpu.CallError, match="FAIL"):
+def test_without_the_operator_the_log_names_it(
+    network: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with anynpu.Model(network) as model, pytest.raises(anynpu.CallError, match="FAIL"):
         model.run(np.zeros((1, 8, 8, 3), np.float32))
     assert "cstScale" in capfd.readouterr().err
 
 
 def test_inspection_says_who_computes_the_node() -> None:
-    (graph,) = runners(FILE.read_bytes())
+    (graph,) = runners(archive_of(FILE)[0])
     assert [who for who in graph.by_node if who != "-"] == ["fast", "custom operator", "fast"]

@@ -31,6 +31,11 @@ BUFFERS = {
 }
 
 
+def no_constants(register: int, count: int) -> bytes:
+    """For chips whose scalar operands are in registers."""
+    raise AssertionError(f"{count} bytes of what the register {register:#x} points to")
+
+
 def run(
     tasks: Sequence[tuple[int, Sequence[Word]]], inert: frozenset[int] = frozenset()
 ) -> list[TaskState]:

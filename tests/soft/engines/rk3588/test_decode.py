@@ -35,6 +35,7 @@ from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuDataFormat,
     DpuEw,
     DpuFeatureMode,
+    DpuOffsetPend,
     DpuOutOffset,
     DpuOutScale,
     DpuOutShift,
@@ -140,6 +141,7 @@ def test_operands_of_bs() -> None:
             DpuBs.BYPASS: 0,
             DpuBs.RELU_BYPASS: 1,
             DpuBs.ALU_SRC: 1,
+            DpuBs.ALU_ALGO: 2,
             DpuBsMul.MUL_SRC: 1,
             DpuBsMul.MUL_SHIFT_VALUE: 14,
             DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG: 13,
@@ -211,7 +213,6 @@ def test_features_through_the_output_conversion() -> None:
     [
         ({CnaConv1.PROC_PRECISION: 1}, r"CNA_CONV_CON1 \(0x100c\) = 0x80: PROC_PRECISION = 1"),
         ({CnaDecompressControl.DECOMP_CONTROL: 1}, "DECOMP_CONTROL = 1 is not known"),
-        ({CnaConv3.CONV_Y_STRIDE: 0}, "a stride of 0"),
         ({CnaDataSize0.DATAIN_WIDTH: 0}, "there is no input"),
         ({CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL: 100}, "not whole channels"),
         ({CnaWeightSize2.WEIGHT_KERNELS: 64}, r"bytes 0 to 18432 of data section 1 .* has 9216"),
@@ -230,6 +231,19 @@ def test_features_through_the_output_conversion() -> None:
 def test_what_is_refused(changes: dict[Field, int], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         dense(changes)
+
+
+def test_a_stride_of_zero_is_one() -> None:
+    assert dense({CnaConv3.CONV_Y_STRIDE: 0}).convolution.stride == (0, 1)
+
+
+def test_copies_without_a_channel_in_each_lane_are_padded() -> None:
+    changed = {**COPY, DpuChannel.ORIG_CHANNEL: 17, DpuOffsetPend.OFFSET_PEND: 0xFFFB}
+    task = decode(FROM_MEMORY, [*fields(changed), *ADDRESSES])
+    assert isinstance(task, ElementwiseTask)
+    assert task.source.channels == 18
+    assert isinstance(task.writer, BlockWriter)
+    assert task.writer.padding == 0xFFFB
 
 
 def test_unknown_bits_of_a_register_are_refused() -> None:

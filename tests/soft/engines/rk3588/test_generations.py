@@ -9,7 +9,7 @@ from anynpu.errors import ModelError
 from anynpu.soft.engines.rk3588.elements import Element
 from anynpu.soft.engines.rk3588.generations import GENERATIONS
 from anynpu.soft.engines.rk3588.machine import TaskState
-from anynpu.soft.engines.rk3588.registers.cna import CnaConv1, CnaPad0, CnaPad1, CnaWeightSize0
+from anynpu.soft.engines.rk3588.registers.cna import CnaConv1, CnaPad0, CnaPad1
 from anynpu.soft.engines.rk3588.registers.core import CoreMisc, CoreSize0
 from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBn,
@@ -30,6 +30,8 @@ from anynpu.soft.engines.rk3588.weights import (
     unpack_weights,
 )
 from anynpu.soft.formats.rknn.model import Generation
+
+from .commands import no_constants
 
 LITE, MICRO = GENERATIONS[Generation.LITE], GENERATIONS[Generation.MICRO]
 _TABLE = np.zeros(513, np.int16)
@@ -52,7 +54,8 @@ def test_lite_convolutions() -> None:
                 0x300C: 2,
                 0x3010: 7 << 16 | 9,
             }
-        )
+        ),
+        no_constants,
     )
     assert value(words, CnaConv1.PROC_PRECISION) == Element.FLOAT16.value
     assert value(words, CnaConv1.ARGB_IN) == 10
@@ -77,7 +80,8 @@ def test_lite_stages() -> None:
                 RdmaEw.number: 1 << 30,
                 0x5040: 1024,
             }
-        )
+        ),
+        no_constants,
     )
     assert value(words, DpuWriteSize1.WIDTH_WDMA) == 15
     assert value(words, DpuWriteSize1.HEIGHT_WDMA) == 7
@@ -90,8 +94,8 @@ def test_lite_stages() -> None:
 
 
 def test_lite_refuses_modes_that_it_does_not_know() -> None:
-    with pytest.raises(ModelError, match=r"DPU_FEATURE_MODE_CFG \(0x400c\) = 0x2000109 is not"):
-        LITE.translate(state({DpuDataFormat.number: 0, 0x400C: 0x2000109}))
+    with pytest.raises(ModelError, match=r"DPU_FEATURE_MODE_CFG \(0x400c\) = 0x4000109 is not"):
+        LITE.translate(state({DpuDataFormat.number: 0, 0x400C: 0x4000109}), no_constants)
 
 
 def micro(changes: dict[int, int], mask: int = 0x1D) -> dict[int, int]:
@@ -103,7 +107,7 @@ def micro(changes: dict[int, int], mask: int = 0x1D) -> dict[int, int]:
         DpuBsOw.number: 0x30000002,
         **changes,
     }
-    return MICRO.translate(state(words, mask))
+    return MICRO.translate(state(words, mask), no_constants)
 
 
 def test_micro_takes_what_is_fetched() -> None:
@@ -135,10 +139,21 @@ def test_micro_adds_before_it_multiplies() -> None:
     assert value(words, DpuBn.ALU_BYPASS) == value(words, DpuBn.MUL_BYPASS) == 0
 
 
-def test_micro_depthwise_sizes_are_of_one_kernel() -> None:
-    words = micro({CnaConv1.number: 3, CnaWeightSize0.number: 0x240, 0x1034: 0x120})
-    assert words[CnaWeightSize0.number] == 0x120
-    assert value(words, CoreMisc.DW_EN) == 1
+def test_micro_shifts_either_sign_by_its_own_number() -> None:
+    words = micro({DpuBs.number: 0x120580, 0x4054: 0x90000000, DpuBsOw.number: 0x30000001})
+    assert value(words, DpuBsMul.MUL_SHIFT_VALUE) == 2
+    assert value(words, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG) == 16
+
+
+@pytest.mark.parametrize(("config", "bypassed"), [(0x30000000, 0), (0x30000002, 1)])
+def test_micro_says_at_the_writer_whether_it_multiplies(config: int, bypassed: int) -> None:
+    words = micro({DpuBs.number: 0x100012, DpuBsOw.number: config}, mask=0x18)
+    assert value(words, DpuBs.MUL_BYPASS) == bypassed
+
+
+def test_micro_inserts_pixels_where_strides_say_so() -> None:
+    words = micro({CnaConv1.number: 0, 0x1014: 0x909})
+    assert value(words, CnaConv1.DECONV) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,6 +165,7 @@ def test_micro_depthwise_sizes_are_of_one_kernel() -> None:
         ({DpuBsOw.number: 0x8}, "DPU_BS_OW_CFG"),
         ({DpuBn.number: 0x12, 0x40E0: 5}, "0x40e0 clamps at 5"),
         ({0x40E8: 0}, "clamp, which is not known"),
+        ({DpuBsOw.number: 0x4E}, "DPU_BS_OW_CFG"),
     ],
 )
 def test_micro_refuses_what_it_does_not_know(words: dict[int, int], message: str) -> None:
@@ -158,7 +174,7 @@ def test_micro_refuses_what_it_does_not_know(words: dict[int, int], message: str
 
 
 def test_depthwise_weights_with_zero_points() -> None:
-    layout = WeightLayout(Element.INT8, 1, 2, 1, 2, 1, 32, True, has_zero_points=True)
+    layout = WeightLayout(Element.INT8, 1, 2, 1, 2, 1, 32, True, with_zero_points=1)
     pairs = np.array([[1, 10], [2, -128], [3, -5], [-4, 0]], np.int8)
     weights = unpack_weights(pairs.view(np.uint8).ravel(), layout)
     assert weights.tolist() == [[[11, -2]], [[130, -4]]]

@@ -9,6 +9,8 @@ from anynpu.soft.engines.rk3588.generations.lite import Lite
 from anynpu.soft.engines.rk3588.machine import TaskState
 from anynpu.soft.engines.rk3588.registers.dpu import DpuChannel, DpuWriteSize0
 
+from .commands import no_constants
+
 ROWS, CHANNELS = 24, 32
 
 
@@ -33,7 +35,7 @@ def test_a_phase_has_rows_times_channels_in_its_channel_register(
         0x403C: 15 << 16 | (written - 1),
     }
     tables = (np.zeros(513, np.int16), np.zeros(513, np.int16))
-    found = Lite().translate(TaskState(0, 0, 0x1F, words, {}, tables, False))
+    found = Lite().translate(TaskState(0, 0, 0x1F, words, {}, tables, False), no_constants)
     assert DpuChannel.CHANNEL.of(found[DpuChannel.number]) + 1 == channels
     assert DpuChannel.ORIG_CHANNEL.of(found[DpuChannel.number]) == 15
     assert DpuWriteSize0.CHANNEL_WDMA.of(found[DpuWriteSize0.number]) + 1 == written

@@ -1,7 +1,8 @@
 """Tensors in a compiled graph's internal memory, in the layout that the file gives them.
 
 Channels come in blocks (N, C1, H, W, C2); surfaces of several blocks begin at multiples of four
-pixels (13 x 13 pixels take 172). Images of 1, 3 or 4 channels have one block without padding.
+pixels (13 x 13 pixels take 172), but for the graph's inputs, which the first tasks read without
+gaps. Images of 1, 3 or 4 channels have one block without padding.
 Samples of a batch follow one another.
 
 A board's rows of such an image are padded to 16 bytes a channel; where the width needs it, the
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ....native import kernels
-from ...formats.rknn.model import Tensor, TensorLayout
+from ...formats.rknn.model import Tensor, TensorKind, TensorLayout
 
 _SURFACE_PIXELS = 4
 
@@ -44,7 +45,7 @@ class TensorBuffer:
                 f"{memory.size} bytes"
             )
         self.array: NDArray[Any] = np.ndarray(shape, dtype, memory, tensor.offset, strides)
-        self._is_blocked = len(shape) == 5
+        self._is_blocked = _is_blocked(tensor, shape)
         self._channels = math.prod(tensor.shape) // math.prod(
             np.take(shape, (0, 2, 3)) if self._is_blocked else shape
         )
@@ -121,31 +122,32 @@ def element_dtype(tensor: Tensor) -> np.dtype[Any]:
     return held
 
 
+def _is_blocked(tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    return tensor.layout is TensorLayout.BLOCKED and len(shape) == 5
+
+
 def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape in memory and the strides in bytes."""
     shape = tensor.native_shape or (1,)
-    if tensor.layout is not TensorLayout.BLOCKED or len(shape) != 5:
+    if not _is_blocked(tensor, shape):
         if math.prod(shape) != math.prod(tensor.shape):
             raise ModelError(
                 f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
             )
         return shape, _contiguous(shape, itemsize)
-    _, c1, h, w, c2 = shape
-    pixel = c2 * itemsize
-    row = w * pixel
-    is_aligned = c1 > 1 and h * w > 1
-    surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
-    _check_channels(tensor, shape)
-    return shape, (c1 * surface, surface, row, pixel, itemsize)
-
-
-def _check_channels(tensor: Tensor, shape: tuple[int, ...]) -> None:
     n, c1, h, w, c2 = shape
     channels, rest = divmod(math.prod(tensor.shape), max(1, n * h * w))
     if rest or not 0 < channels <= c1 * c2:
         raise ModelError(
             f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
         )
+    pixel = c2 * itemsize
+    row = w * pixel
+    is_aligned = n * c1 > 1 and h * w > 1 and tensor.kind is not TensorKind.INPUT
+    surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
+    # The shape in the file may count blocks without any channel.
+    blocks = -(-channels // c2)
+    return (n, blocks, h, w, c2), (blocks * surface, surface, row, pixel, itemsize)
 
 
 def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

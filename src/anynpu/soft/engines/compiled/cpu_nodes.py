@@ -8,7 +8,7 @@ isn't public; rounding to the output's type may differ from it by one step.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import ModelError
-from ...formats.rknn.model import CompiledModel, Graph, Node, Tensor
+from ...formats.rknn.model import (
+    CompiledModel,
+    ElementType,
+    Generation,
+    Graph,
+    Node,
+    Tensor,
+)
 from .buffers import TensorBuffer, element_dtype
 from .layers import is_scratch
 from .real_values import RealValues, as_real, real_dtype
 from .sessions import Compute, OneNode, compute_with_onnxruntime
+from .spreads import OP_TYPE as SPREAD
+from .spreads import Spread, prepare_spread
 
 # The compiler's own names of operators that ONNX has.
 _RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}
+# Their attributes repeat what the tensors say.
+_WITHOUT_ATTRIBUTES = frozenset({"exDataConvert"})
 _RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _PLACEHOLDER = "empty_placeholder"
 
@@ -74,7 +85,7 @@ class Move:
         return run
 
 
-def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode | Move:
+def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode | Move | Spread:
     """A CPU node of a graph; raises `ModelError` that names the node where it can't be computed."""
     operands = [graph.tensors[index] if index >= 0 else None for index in node.inputs]
     outputs = tuple(graph.tensors[index] for index in node.outputs if index >= 0)
@@ -83,7 +94,11 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
     first = operands[0] if operands else None
     if node.op_type in _RESHAPES and first is not None and _holds_the_same(first, outputs[0]):
         return Move(node, first, outputs[0])
+    if node.op_type == SPREAD and first is not None:
+        return prepare_spread(node, first, outputs[0])
     wanted = [tensor for tensor in operands if tensor is None or not is_scratch(tensor)]
+    # Files for RV1106 have none of ONNX's own.
+    loses_attributes = model.generation is Generation.MICRO
     names, constants, sources = _name_operands(model, node, wanted)
     compute = compute_with_onnxruntime(
         node,
@@ -93,11 +108,23 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
             outputs=[f"output{number}" for number in range(len(outputs))],
             constants=constants,
             sources=[(real_dtype(tensor), tensor.shape) for tensor in sources],
-            attributes=node.attributes,
+            attributes=_attributes(node, outputs[0]),
             options=node.options,
+            is_complete=bool(node.attributes) or node.has_options or not loses_attributes,
         ),
     )
     return CpuNode(node, tuple(sources), outputs, compute)
+
+
+def _attributes(node: Node, output: Tensor) -> Mapping[str, Any]:
+    if node.op_type in _WITHOUT_ATTRIBUTES:
+        return {}
+    if node.op_type == "Cast":
+        # Files for RV1106 don't repeat what the output is.
+        real = real_dtype(output)
+        code = ElementType.FLOAT32.code if real == np.float32 else output.element.code
+        return {"to": code, **node.attributes}
+    return node.attributes
 
 
 def _holds_the_same(source: Tensor, target: Tensor) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....tensor import DType
 from ...formats.rknn.model import (
+    EDGES,
     CompiledModel,
     Device,
     Graph,
@@ -18,13 +19,19 @@ from ...formats.rknn.model import (
 )
 from ..program import Layer, LoweredModel
 
-_EDGES = frozenset({"InputOperator", "OutputOperator"})
 _SCRATCH = "_exSecondary"
 
 
 def computing_nodes(graph: Graph) -> Iterable[Node]:
-    """The nodes in order, without those that stand for the graph's inputs and outputs."""
-    return (node for node in graph.nodes if node.op_type not in _EDGES)
+    """The nodes in order, without those that stand for the graph's inputs and outputs.
+
+    Some files end with a node that has neither type nor tensors.
+    """
+    return (
+        node
+        for node in graph.nodes
+        if node.op_type not in EDGES and (node.op_type or node.inputs or node.outputs)
+    )
 
 
 def layers_of(model: CompiledModel, graph: Graph) -> LoweredModel:

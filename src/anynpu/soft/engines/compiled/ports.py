@@ -57,6 +57,9 @@ def _native_form(tensor: Tensor) -> NativeForm:
     shape = tensor.native_shape
     if tensor.layout is not TensorLayout.BLOCKED:
         layout = _LAYOUTS.get(tensor.layout)
+        if layout is Layout.UNDEFINED and math.prod(shape) == math.prod(tensor.shape):
+            # Older toolkits give some of them more axes in memory.
+            return NativeForm(layout, tensor.shape)
         if layout is None or len(shape) != len(tensor.shape):
             raise ModelError(f"tensor {tensor.name!r} lies in memory as {tensor.layout.name}")
         return NativeForm(layout, shape)

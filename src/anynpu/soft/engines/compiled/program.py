@@ -28,6 +28,7 @@ from ..program import (
     Variant,
 )
 from ..rk3588 import Executor, PreparedGraph, prepare
+from ..rk3588.generations import GENERATIONS
 from .buffers import TensorBuffer
 from .cpu_nodes import CpuNode, Move, prepare_cpu_node
 from .custom_nodes import bind_call, describe, is_foreign, missing
@@ -40,6 +41,8 @@ from .layers import (
     shapes_of,
 )
 from .ports import variant_of
+from .recurrent import Staging, staging_of
+from .spreads import Spread
 from .unroll import unroll
 
 Step = Callable[[], None]
@@ -52,7 +55,8 @@ class GraphProgram:
     graph: Graph
     variant: Variant
     prepared: PreparedGraph
-    cpu_nodes: dict[int, CpuNode | Move]
+    cpu_nodes: dict[int, CpuNode | Move | Spread]
+    stagings: dict[int, Staging]
 
 
 class CompiledProgram(Program):
@@ -113,14 +117,17 @@ class CompiledProgram(Program):
         graph = self.model.graphs[number]
         unrolled, skipped = unroll(graph)
         prepared = prepare(self.model, unrolled, skipped=skipped)
-        cpu_nodes: dict[int, CpuNode | Move] = {
+        cpu_nodes: dict[int, CpuNode | Move | Spread] = {
             node.index: prepare_cpu_node(self.model, graph, node)
             for node in computing_nodes(graph)
             if node.device is Device.CPU
             and not prepared.has_tasks(node.index)
             and not is_foreign(node)
         }
-        return GraphProgram(graph, self._variants[number], prepared, cpu_nodes)
+        atom = GENERATIONS[self.model.generation].atom
+        found = ((node.index, staging_of(graph, node, atom)) for node in computing_nodes(graph))
+        stagings = {index: staging for index, staging in found if staging is not None}
+        return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
 
 
 class CompiledInstance(Instance):
@@ -129,14 +136,19 @@ class CompiledInstance(Instance):
     A batch that the file asks for runs sample by sample.
     """
 
-    def __init__(self, program: GraphProgram, batch: int, calls: Mapping[int, CustomCall]) -> None:
+    def __init__(
+        self,
+        program: GraphProgram,
+        batch: int,
+        calls: Mapping[int, CustomCall] = NOT_CUSTOMIZED.calls,
+    ) -> None:
         self._program: GraphProgram | None = program
         self._batch, self._custom_calls = batch, calls
         self._cancelled = False
         graph = program.graph
         memory = np.zeros(program.prepared.memory_bytes, np.uint8)
         self._executor = program.prepared.executor(memory)
-        self._steps = _bind_steps(program, memory, calls)
+        self._steps = _bind_steps(program, memory, self._executor, calls)
         self._calls = list(_merged(self._steps, self._executor))
         self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
         self._targets = [TensorBuffer(memory, graph.tensors[index]) for index in graph.outputs]
@@ -190,7 +202,10 @@ class CompiledInstance(Instance):
 
 
 def _bind_steps(
-    program: GraphProgram, memory: NDArray[np.uint8], calls: Mapping[int, CustomCall]
+    program: GraphProgram,
+    memory: NDArray[np.uint8],
+    executor: Executor,
+    calls: Mapping[int, CustomCall],
 ) -> list[tuple[Node, Step | None]]:
     """What each node does in a memory, in order; nodes that only rename memory do nothing.
 
@@ -201,6 +216,9 @@ def _bind_steps(
         if node.index in calls:
             call = calls[node.index]
             steps.append((node, bind_call(program.graph, node, call, memory)))
+        elif node.index in program.stagings:
+            staging = program.stagings[node.index]
+            steps.append((node, _staged(staging, executor.calls((node.index,)), memory)))
         elif program.prepared.has_tasks(node.index):
             steps.append((node, None))
         elif node.index in program.cpu_nodes:
@@ -219,6 +237,18 @@ def _merged(steps: Sequence[tuple[Node, Step | None]], executor: Executor) -> It
             yield from executor.calls(node.index for node, _ in run)
         else:
             yield from (step for _, step in run if step is not None)
+
+
+def _staged(staging: Staging, calls: Sequence[Step], memory: NDArray[np.uint8]) -> Step:
+    """A node's calls between what `staging` does before and after them."""
+    before, after = staging.bind(memory)
+    steps = [step for step in (before, *calls, after) if step is not None]
+
+    def run() -> None:
+        for step in steps:
+            step()
+
+    return run
 
 
 def _check_alias(graph: Graph, node: Node) -> None:

@@ -23,7 +23,8 @@ def real_dtype(tensor: Tensor) -> np.dtype[Any]:
 
 
 def as_real(values: NDArray[Any], quantization: Quantization | None) -> NDArray[Any]:
-    if quantization is not None:
+    # Constants in float32 are real already, though they come with a scale too.
+    if quantization is not None and values.dtype.kind != "f":
         return dequantize_affine(values, quantization.scale, quantization.zero_point)
     return values.astype(np.float32) if values.dtype.kind == "f" else values
 

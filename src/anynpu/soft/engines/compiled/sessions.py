@@ -13,6 +13,8 @@ from ....errors import ModelError
 from ...formats.rknn.model import Node
 
 _OPSETS = (21, 18, 13, 11, 9)
+_WITHOUT_EFFECT = frozenset({"allowzero", "keepdims", "noop_with_empty_axes", "saturate", "to"})
+"""Attributes that only decide on shapes, which the tensors say, or on types."""
 
 Compute = Callable[[Sequence[NDArray[Any]]], Sequence[NDArray[Any]]]
 
@@ -23,7 +25,8 @@ class OneNode:
 
     `inputs` are names: of `constants`, or ``input0``, ``input1``... for `sources`, given by dtype
     and shape, or "" for an operand that is left out. `attributes` must be the operator's; of
-    `options` those that the operator doesn't have are ignored.
+    `options` those that the operator doesn't have are ignored. An operator with attributes is
+    refused where the file has none (`is_complete` is False): its defaults may not be meant.
     """
 
     op_type: str
@@ -33,6 +36,7 @@ class OneNode:
     sources: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    is_complete: bool = True
 
 
 def compute_with_onnxruntime(node: Node, one: OneNode) -> Compute:
@@ -70,6 +74,9 @@ def _model_bytes(one: OneNode, opset: int) -> bytes:
     unknown = set(one.attributes) - set(schema.attributes)
     if unknown:
         raise ModelError(f"{one.op_type} of opset {opset} has no attributes {sorted(unknown)}")
+    lost = set(schema.attributes) - _WITHOUT_EFFECT
+    if lost and not one.is_complete:
+        raise ModelError(f"the file has no values for its attributes {sorted(lost)}")
     options = {name: value for name, value in one.options.items() if name in schema.attributes}
     inputs = list(one.inputs[: schema.max_input])
     graph = helper.make_graph(

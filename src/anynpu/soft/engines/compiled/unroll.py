@@ -18,6 +18,7 @@ import numpy as np
 
 from ....errors import ModelError
 from ...formats.rknn.model import Graph, Relocation, Task
+from ..rk3588.registers.fields import sign_extend
 
 _COMMANDS = ""
 """The name by which relocations call the commands themselves."""
@@ -93,7 +94,8 @@ def _distances(
                 )
             # The word is there twice: the convolution writes sixteen bytes.
             first = value // _COMMAND_BYTES
-            yield from ((first, factor >> 16), (first + 1, factor >> 16))
+            distance = sign_extend(factor >> 16, 16)
+            yield from ((first, distance), (first + 1, distance))
 
 
 def _written(words: np.ndarray, task: Task, register: int) -> int | None:

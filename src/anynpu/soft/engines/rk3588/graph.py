@@ -24,7 +24,6 @@ from .machine import TaskState, run_commands
 from .memory import INTERNAL, Memory, MemoryMap
 from .reference import run_task
 from .registers.dpu import DpuDestination
-from .registers.fields import NAMES
 from .registers.ppu import PpuDestination
 from .tasks import Task
 from .view import TaskRegisters
@@ -151,9 +150,9 @@ def prepare(
         if number != INTERNAL
     }
     commands = np.frombuffer(graph.commands, "<u8")
-    known, inert = {*NAMES, *generation.own}, generation.own_inert
+    known, inert = generation.known, generation.own_inert
     states = [
-        state
+        generation.located(state)
         for queue in _queues(graph, cores)
         for state in run_commands(commands, queue, graph.relocations, known, inert)
         if state.index not in skipped
@@ -194,7 +193,7 @@ def _written(states: Iterable[TaskState], addresses: AddressSpace) -> frozenset[
     sections = set()
     for state in states:
         for register in (DpuDestination, PpuDestination):
-            if register.number in state.words and not state.loads_tables:
+            if not state.loads_tables:
                 with suppress(LookupError):
                     sections.add(addresses.find(register.number, state).section)
     return frozenset(sections - {INTERNAL})
@@ -225,7 +224,20 @@ def _decode(
         # Converts an output to rows in scratch memory; it is read as it is instead.
         return None
     try:
-        words = context.generation.translate(state)
+        words = context.generation.translate(state, partial(_constant, state, context, addresses))
         return decode_task(TaskRegisters(state, words, addresses), context)
     except ModelError as error:
         raise ModelError(f"node {node.name!r}, task {state.index}: {error}") from None
+
+
+def _constant(
+    state: TaskState, context: Context, addresses: AddressSpace, register: int, count: int
+) -> bytes:
+    """`count` bytes that an address register points to."""
+    try:
+        address = addresses.find(register, state)
+    except LookupError as error:
+        raise ModelError(f"register {register:#06x}: {error}") from None
+    if not context.memory.is_constant(address.section):
+        raise ModelError(f"register {register:#06x} points to what tasks write")
+    return context.memory.constant(address, count).tobytes()

@@ -12,9 +12,12 @@ from .tasks import (
     DenseWriter,
     Features,
     Image,
+    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    RowWriter,
+    SurfacePacker,
     Writer,
 )
 
@@ -60,11 +63,22 @@ def target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Stri
             return (Strided(writer.address, transposed, (writer.surface, writer.line, atom, 1)),)
         case PixelTransposer():
             return (_transposed_pixels(writer, surfaces, height * width),)
-        case PackedWriter():
-            count = min(surfaces * height * width * writer.atom_bytes, writer.limit)
+        case PackedWriter() | SurfacePacker():
+            count = min(_stream_bytes(writer, surfaces, height * width), writer.limit)
             return (Strided(writer.address, (count,), (1,)),)
-        case DenseWriter():
-            raise AssertionError("a dense writer takes no atoms")
+        case RowWriter():
+            rows = (writer.rows, writer.kept)
+            return (Strided(writer.address, rows, (writer.pitch, 1)),)
+        case DenseWriter() | LaneWriter():
+            raise AssertionError("the writer of a reduction takes no atoms")
+
+
+def _stream_bytes(writer: PackedWriter | SurfacePacker, surfaces: int, pixels: int) -> int:
+    if isinstance(writer, PackedWriter):
+        return surfaces * pixels * writer.atom_bytes
+    surface = (pixels - 1) * ATOM + writer.last_bytes
+    group = min(writer.group_bytes, surfaces * surface)
+    return writer.groups * -(-group // ATOM) * ATOM
 
 
 def _blocks(writer: BlockWriter, surfaces: int, atom: int) -> tuple[Strided, ...]:
@@ -83,14 +97,14 @@ def _blocks(writer: BlockWriter, surfaces: int, atom: int) -> tuple[Strided, ...
 
 
 def _transposed_pixels(writer: PixelTransposer, surfaces: int, pixels: int) -> Strided:
-    if writer.element_size == 1:
+    if writer.element_size == 1 and writer.pixels != ATOM:
         groups = -(-surfaces * pixels // ATOM)
         strides = (writer.group_stride, writer.line, writer.lane_stride, 1)
         return Strided(writer.address, (groups, 2, 8, ATOM), strides)
-    blocks = surfaces * -(-pixels // 8)
+    blocks = -(-surfaces * pixels // writer.pixels)
     groups = -(-blocks // (writer.width * writer.height))
     return Strided(
         writer.address,
-        (groups, writer.height, writer.width, 8, ATOM),
+        (groups, writer.height, writer.width, writer.pixels, ATOM),
         (writer.group_stride, writer.line, ATOM, writer.lane_stride, 1),
     )

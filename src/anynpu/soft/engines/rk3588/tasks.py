@@ -78,8 +78,9 @@ class Convolution:
 
     Between input pixels `inserted` rows and columns of the padding value go first (a transposed
     convolution; kernels are stored flipped). Padding at the bottom and right follows from the
-    output's size. Channels from `valid_channels` on count as zero. `weight_offset`, a number or an
-    array (K, 1, 1), is added to every weight of a kernel.
+    output's size. With a stride of 0 all outputs of that axis see the same place, which repeats a
+    row or a column. Channels from `valid_channels` on count as zero. `weight_offset`, a number or
+    an array (K, 1, 1), is added to every weight of a kernel.
     """
 
     source: Features | Image
@@ -164,8 +165,8 @@ class OperandConversion:
 class Elementwise:
     """The DPU's third stage: the table, then an operation with a second operand, then ReLU.
 
-    The operand is a number, features of the same shape, one pixel for all, or one number in memory
-    (features of one channel and one pixel).
+    The operand is a number, features of the same shape, one pixel for all, one number a pixel
+    (features of one channel), or one a column (one channel and one row).
     """
 
     table: LookupTable | None
@@ -197,7 +198,8 @@ class Dpu:
     """The stages between accumulator or memory and the writer, None where bypassed.
 
     `reduction` takes the least ("min") or greatest ("max") value of all channels instead of an
-    output conversion.
+    output conversion: of the first `reduced_lanes` of every eight where that isn't 0, and of all
+    pixels with `reduces_pixels`.
     """
 
     is_float: bool
@@ -206,6 +208,8 @@ class Dpu:
     elementwise: Elementwise | None
     reduction: str | None
     output: Output
+    reduced_lanes: int = 0
+    reduces_pixels: bool = False
 
 
 @dataclass(frozen=True)
@@ -254,10 +258,11 @@ class AtomTransposer:
 class PixelTransposer:
     """Turns lanes into pixels: blocks of as many pixels as lanes are transposed.
 
-    For `element_size` 2, eight pixels of a surface become eight atoms, `lane_stride` apart; blocks
-    follow each other along rows of `width` and `height`, then `group_stride`. For 16 the same
-    places get the eight pixels as they are. For 1, sixteen pixels become two rows, `line` apart,
-    of eight atoms.
+    Pixels form one stream, surface after surface. For `element_size` 2, eight of them become eight
+    atoms, `lane_stride` apart; blocks follow each other along rows of `width` and `height`, then
+    `group_stride`. For 16 the same places get as many `pixels` as they are. For 1, sixteen pixels
+    become two rows, `line` apart, of eight atoms; on RK3576 they are blocks of sixteen `pixels`
+    that become as many atoms.
     """
 
     address: Address
@@ -267,25 +272,82 @@ class PixelTransposer:
     line: int
     lane_stride: int
     group_stride: int
+    pixels: int = 8
 
 
 @dataclass(frozen=True)
 class PackedWriter:
-    """The first `atom_bytes` of every atom side by side, `limit` bytes at most."""
+    """The first `atom_bytes` of every atom side by side, `limit` bytes at most.
+
+    `together` surfaces are what a pixel of one surface that was read became; they lie side by side
+    for each pixel, and pixels lie surface after surface.
+    """
 
     address: Address
     atom_bytes: int
     limit: int
+    together: int = 1
+    atom: int = 16
+
+
+@dataclass(frozen=True)
+class SurfacePacker:
+    """Surfaces side by side, the last atom of each cut to `last_bytes`.
+
+    The bytes are broken into `groups` of `group_bytes`, each filled up to whole atoms with zeros;
+    `limit` bytes are written at most.
+    """
+
+    address: Address
+    last_bytes: int
+    groups: int
+    group_bytes: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class RowWriter:
+    """The bytes of all atoms as one stream of rows: `kept` bytes of each `row`, `pitch` apart.
+
+    Packs rows that end within an atom, or gives packed ones whole atoms.
+    """
+
+    address: Address
+    rows: int
+    row: int
+    kept: int
+    pitch: int
 
 
 @dataclass(frozen=True)
 class DenseWriter:
-    """One element a pixel, side by side: what a reduction over channels gives."""
+    """One element a pixel, side by side: what a reduction over channels gives.
+
+    The last `unit` elements are filled up with copies of the last one.
+    """
 
     address: Address
+    unit: int = 1
 
 
-Writer = BlockWriter | PhaseWriter | AtomTransposer | PixelTransposer | PackedWriter | DenseWriter
+@dataclass(frozen=True)
+class LaneWriter:
+    """What a reduction gives, a row of pixels a channel: (1, H, W) as (H, 1, W) in `blocks`."""
+
+    blocks: BlockWriter
+
+
+Writer = (
+    BlockWriter
+    | PhaseWriter
+    | AtomTransposer
+    | PixelTransposer
+    | PackedWriter
+    | RowWriter
+    | SurfacePacker
+    | DenseWriter
+    | LaneWriter
+)
 
 
 @dataclass(frozen=True)

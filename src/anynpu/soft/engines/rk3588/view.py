@@ -46,7 +46,7 @@ class TaskRegisters:
 
     def single(self, register: type[Register]) -> float:
         """A whole register as a float32."""
-        return float(np.uint32(self.word(register)).view(np.float32))
+        return single(self.word(register))
 
     def address(self, register: type[Register]) -> Address:
         """The place that an address register points to."""
@@ -97,3 +97,13 @@ def half(word: int) -> float:
 def bfloat(word: int) -> float:
     """The bfloat16 in the lowest 16 bits."""
     return float(np.uint32((word & 0xFFFF) << 16).view(np.float32))
+
+
+def single(word: int) -> float:
+    """The float32 that 32 bits stand for."""
+    return float(np.uint32(word).view(np.float32))
+
+
+def single_bits(number: float) -> int:
+    """The 32 bits that stand for a number as float32."""
+    return int(np.float32(number).view(np.uint32))

@@ -18,8 +18,9 @@ class WeightLayout:
 
     Within a block: height, width, kernel, channel. `channels` counts those that are stored, which
     may be more than are used. Depthwise weights are groups of `channel_group` channels, within
-    them height, width, channel; `kernels` is 1. With `has_zero_points` each depthwise weight is
-    a pair of bytes whose sum counts.
+    them height, width, channel; `kernels` is 1. Where `with_zero_points` isn't 0, so
+    many depthwise weights have as many zero points behind them, and sums of both count. Where
+    `row_bytes` isn't 0, a kernel's row has so many: pixels side by side, and padding.
     """
 
     element: Element
@@ -30,12 +31,15 @@ class WeightLayout:
     kernel_group: int
     channel_group: int
     is_depthwise: bool
-    has_zero_points: bool = False
+    with_zero_points: int = 0
+    row_bytes: int = 0
 
     @property
     def bytes(self) -> int:
+        if self.row_bytes:
+            return self.kernels * self.height * self.row_bytes
         count = self.kernels * self.channels * self.height * self.width * self.element.size
-        return 2 * count if self.has_zero_points else count
+        return 2 * count if self.with_zero_points else count
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +124,18 @@ def widen(values: NDArray[Any], element: Element) -> NDArray[np.float32]:
 def unpack_weights(data: NDArray[np.uint8], layout: WeightLayout) -> NDArray[np.float32]:
     """The bytes of all kernels to float32 (K, C, KH, KW), or (C, KH, KW) if depthwise."""
     stored = np.ascontiguousarray(data).view(layout.element.dtype)
-    if not layout.has_zero_points:
-        return widen(arrange_kernels(stored, layout), layout.element)
-    pairs = stored.reshape(-1, 2).astype(np.float32)
-    # Kernels of one positive value have the zero point 128, which the byte holds as -128.
-    zero_points = np.where(pairs[:, 1] == -128, np.float32(128), pairs[:, 1])
-    return arrange_kernels(pairs[:, 0] + zero_points, layout)
+    if layout.with_zero_points:
+        pairs = stored.reshape(-1, 2, layout.with_zero_points).astype(np.float32)
+        # Kernels of one positive value have the zero point 128, which the byte holds as -128.
+        zero_points = np.where(pairs[:, 1] == -128, np.float32(128), pairs[:, 1])
+        return arrange_kernels((pairs[:, 0] + zero_points).reshape(-1), layout)
+    return widen(arrange_kernels(stored, layout), layout.element)
 
 
 def arrange_kernels(values: NDArray[Any], layout: WeightLayout) -> NDArray[Any]:
     """Values in the order of memory to (K, C, KH, KW), or (C, KH, KW) if depthwise; a copy."""
+    if layout.row_bytes:
+        return _rows(values, layout)
     return _depthwise(values, layout) if layout.is_depthwise else _dense(values, layout)
 
 
@@ -142,6 +148,19 @@ def _depthwise(values: NDArray[Any], layout: WeightLayout) -> NDArray[Any]:
         block = values[place : place + height * width * count].reshape(height, width, count)
         result[first : first + count] = block.transpose(2, 0, 1)
         place += block.size
+    return result
+
+
+def _rows(values: NDArray[Any], layout: WeightLayout) -> NDArray[Any]:
+    height, width, channels = layout.height, layout.width, layout.channels
+    stride = layout.row_bytes // layout.element.size
+    result = np.empty((layout.kernels, channels, height, width), values.dtype)
+    for first in range(0, layout.kernels, layout.kernel_group):
+        kernels = min(layout.kernel_group, layout.kernels - first)
+        place = first * height * stride
+        rows = values[place : place + height * kernels * stride].reshape(height, kernels, stride)
+        pixels = rows[..., : width * channels].reshape(height, kernels, width, channels)
+        result[first : first + kernels] = pixels.transpose(1, 3, 0, 2)
     return result
 
 

@@ -54,6 +54,11 @@ def read_options(union: int, table: TableReader | None) -> Mapping[str, Any]:
     return {name: read(table, slot) for slot, (name, read) in fields.items() if table.has(slot)}
 
 
+def has_options(union: int, table: TableReader | None) -> bool:
+    """Whether a node has attributes of the compiler's own that we know; others are defaults."""
+    return table is not None and union in _OPTIONS
+
+
 def _integers(table: TableReader, slot: int) -> tuple[int, ...]:
     return table.integers(slot)
 
@@ -112,7 +117,22 @@ _OPTIONS: dict[int, dict[int, tuple[str, Read]]] = {
         5: ("nearest_mode", _text),
     },
     30: {0: ("mode", _text)},
+    31: {
+        0: ("alpha", _number),
+        1: ("beta", _number),
+        2: ("bias", _number),
+        3: ("size", _integer),
+    },
+    32: {0: ("blocksize", _integer), 1: ("mode", _text)},
     33: {0: ("blocksize", _integer)},
+    50: {0: ("axis", _integer)},
+    51: {0: ("axis", _integer)},
+    52: {0: ("axis", _integer)},
+    53: {},
+    54: {},
     61: {0: ("axis", _integer)},
+    64: {0: ("axis", _integer)},
+    83: {0: ("fmod", _integer)},
+    89: {0: ("axis", _integer)},
     98: {5: ("direction", _text), 6: ("hidden_size", _integer), 11: ("sequence_length", _integer)},
 }

@@ -120,6 +120,10 @@ class Tensor:
         return Quantization(self.scale[0], self.zero_point[0])
 
 
+EDGES = frozenset({"InputOperator", "OutputOperator"})
+"""The types of the nodes that stand for a graph's inputs and outputs."""
+
+
 @dataclass(frozen=True)
 class Node:
     """One operator of a graph.
@@ -128,7 +132,9 @@ class Node:
     `inputs` and `outputs` are tensor indices: operands, constants, scratch; -1 stands for an
     optional one that is left out. `attributes` are the
     ONNX ones, `options` the compiler's own, by the names that `options.py` gives. `task_counts` are
-    for one core; two cores; three cores. An NPU node without tasks only renames memory.
+    for one core; two cores; three cores. `has_options` says that the compiler's own attributes are
+    there and known, so that those which are not among `options` have ONNX's defaults. An NPU node
+    without tasks only renames memory.
     """
 
     index: int
@@ -140,6 +146,7 @@ class Node:
     attributes: Mapping[str, Any]
     options: Mapping[str, Any]
     task_counts: tuple[int, ...]
+    has_options: bool = False
 
 
 @dataclass(frozen=True)

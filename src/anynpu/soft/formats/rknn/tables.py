@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from ....errors import ModelError
-from .attributes import read_document, read_options
+from .attributes import has_options, read_document, read_options
 from .flatbuffer import TableReader
 from .model import (
+    EDGES,
     Device,
     ElementType,
     Graph,
@@ -29,6 +30,7 @@ from .slots import Slots
 
 _TASK = struct.Struct("<8IQ")
 _COMMAND_BYTES = 8
+_RK3576_LISTS = 3
 _LONGEST_SHAPE = 4096
 _MOST_ELEMENTS = 1 << 40
 
@@ -126,7 +128,8 @@ def _read_tensor(index: int, table: TableReader, slots: Slots, placement: Placem
             f"damaged .rknn file: offset {where}: tensor {tensor.name!r} at {tensor.offset} in a "
             f"section of {len(placement.sections[tensor.section])} bytes"
         )
-    if not all(0 < scale < math.inf for scale in tensor.scale):
+    # A constant of zeros alone has a scale of zero.
+    if not all(0 < s < math.inf or (s == 0 and not kind.is_internal) for s in tensor.scale):
         raise ModelError(f"damaged .rknn file: offset {where}: scale of {tensor.name!r}")
     return tensor
 
@@ -134,18 +137,21 @@ def _read_tensor(index: int, table: TableReader, slots: Slots, placement: Placem
 def _read_node(index: int, table: TableReader, slots: Slots, tensors: int) -> Node:
     at = slots.node
     where = table.file_offset()
+    op_type = table.text(at.op_type)
+    union, options = table.u8(at.options_kind), table.table(at.options)
+    # At the graph's edges there is something else in that place.
+    document = memoryview(b"") if op_type in EDGES else table.bytes(at.attributes)
     return Node(
         index=index,
-        op_type=table.text(at.op_type),
+        op_type=op_type,
         name=table.text(at.name),
         device=known(Device, _DEVICES, table.u8(at.device), where),
         inputs=_indices(table.integers(at.inputs), tensors, "tensors", where, lowest=-1),
         outputs=_indices(table.integers(at.outputs), tensors, "tensors", where, lowest=-1),
-        attributes=MappingProxyType(dict(read_document(table.bytes(at.attributes), where))),
-        options=MappingProxyType(
-            dict(read_options(table.u8(at.options_kind), table.table(at.options)))
-        ),
+        attributes=MappingProxyType(dict(read_document(document, where))),
+        options=MappingProxyType(dict(read_options(union, options))),
         task_counts=table.integers(at.task_counts),
+        has_options=has_options(union, options),
     )
 
 
@@ -185,13 +191,21 @@ def _read_relocations(table: TableReader, slot: int, commands: memoryview) -> di
 
 
 def _task_bounds(bounds: Sequence[int], tasks: int, where: int) -> tuple[int, int, int]:
-    """Where the lists for one, two and three cores end."""
-    one, two = (bounds[3], bounds[4]) if len(bounds) > 4 and bounds[3] else (tasks, tasks)
-    if not 0 <= one <= two <= tasks:
+    """Where the lists for one, two and three cores end.
+
+    RK3588 has the ends behind three zeros. RK3576 has the starts of the lists for its first core,
+    for its second core and for both; only the first is kept.
+    """
+    if len(bounds) == _RK3576_LISTS:
+        one = two = three = bounds[1] or tasks
+    else:
+        one, two = (bounds[3], bounds[4]) if len(bounds) > 4 and bounds[3] else (tasks, tasks)
+        three = tasks
+    if not 0 <= one <= two <= three <= tasks:
         raise ModelError(
             f"damaged .rknn file: offset {where}: lists of {one} and {two} in {tasks} tasks"
         )
-    return one, two, tasks
+    return one, two, three
 
 
 def _whole(

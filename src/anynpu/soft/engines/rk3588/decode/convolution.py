@@ -50,8 +50,6 @@ def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
     is_transposed = task[CnaConv1.DECONV]
     inserted = (task[CnaConv3.DECONV_Y_STRIDE], task[CnaConv3.DECONV_X_STRIDE])
     stride = (task[CnaConv3.CONV_Y_STRIDE], task[CnaConv3.CONV_X_STRIDE])
-    if 0 in stride:
-        raise task.error(CnaConv3, "a stride of 0")
     channels = source.channels if is_depthwise else weights.layout.kernels
     height, width = task[CoreSize0.DATAOUT_HEIGHT] + 1, task[CoreSize0.DATAOUT_WIDTH] + 1
     layout = weights.layout
@@ -142,6 +140,7 @@ def _weights(
     if not (height and width):
         raise task.error(CnaWeightSize2, "the kernels have no area")
     groups = context.generation.groups
+    with_zero_points = _with_zero_points(task, context) if is_depthwise else 0
     if is_depthwise:
         size_field = CnaWeightSize0.WEIGHT_BYTES
         kernels, kernel_group = 1, 1
@@ -153,7 +152,8 @@ def _weights(
         channel_group = groups.channels[element.size]
     if not task.state.enable_mask & _CORE_ENABLED:
         kernel_group, channel_group = kernels, 1
-    channels, rest = divmod(task[size_field], height * width * element.size)
+    size = task[size_field] // 2 if with_zero_points else task[size_field]
+    channels, rest = divmod(size, height * width * element.size)
     if rest or not channels or not kernels:
         raise task.error(size_field, f"not whole channels of {height}x{width} {element.name}")
     layout = WeightLayout(
@@ -165,6 +165,17 @@ def _weights(
         kernel_group,
         channel_group,
         is_depthwise,
-        is_depthwise and context.generation.has_weight_zero_points,
+        with_zero_points,
+        0 if is_depthwise else context.generation.weight_row_bytes(task),
     )
     return context.weights(task.address(CnaWeightAddress), layout)
+
+
+def _with_zero_points(task: TaskRegisters, context: Context) -> int:
+    """How many depthwise weights their zero points follow, which doubles the bytes, or 0."""
+    if not context.generation.weights_with_zero_points:
+        return 0
+    total, own = task[CnaWeightSize0.WEIGHT_BYTES], task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL]
+    if total not in (own, 2 * own):
+        raise task.error(CnaWeightSize0.WEIGHT_BYTES, f"a kernel has {own} bytes")
+    return context.generation.weights_with_zero_points if total == 2 * own else 0

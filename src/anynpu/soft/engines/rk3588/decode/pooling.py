@@ -89,6 +89,10 @@ def _reciprocals(task: TaskRegisters, element: Element) -> tuple[float, float]:
     height = task[PpuReciprocalHeight.RECIP_KERNEL_HEIGHT]
     width = task[PpuReciprocalWidth.RECIP_KERNEL_WIDTH]
     if element.is_float:
-        # float16 numbers, scaled by 2^16.
-        return half(height) / 65536, half(width) / 65536
+        return _reciprocal(height), _reciprocal(width)
     return height / 65536, width / 65536
+
+
+def _reciprocal(word: int) -> float:
+    """A float16, scaled by 2^16; 1 is what would be infinity elsewhere."""
+    return min(half(word), 65536.0) / 65536

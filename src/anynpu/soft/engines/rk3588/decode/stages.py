@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,10 +54,10 @@ from ..tasks import (
 from ..view import TaskRegisters, bfloat, half
 from ..weights import Operand, OperandBlock
 from .context import Context
-from .operand import decode_operand
+from .operand import COLUMNS, decode_columns, decode_operand
 
 RDMA_ENABLED, PPU_ENABLED = 1 << 4, 1 << 5
-_SUBTRACT = 4
+_MAXIMUM, _SUBTRACT = 0, 4
 _Parts = dict[str, Operand]
 
 
@@ -79,6 +79,7 @@ _BS = _StageRegisters(
 _BN = _StageRegisters(
     DpuBn, DpuBnAlu, DpuBnMul, DpuBnRelux, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG, True
 )
+_BN_THAT_ADDS_FIRST = replace(_BN, multiply_first=False)
 
 
 def decode_dpu(
@@ -90,12 +91,14 @@ def decode_dpu(
 ) -> Dpu:
     """The stages for values of a shape (C, H, W); `parts` is BS's operand block."""
     bn_parts = _bn_operands(task, context, shape[0], is_float)
+    bn = _BN_THAT_ADDS_FIRST if context.generation.bn_adds_first else _BN
+    maximum = _maximum(task, context, shape[0], is_float)
     reduction = task[DpuHeight.MINMAX_CTL]
     return Dpu(
         is_float,
         _stage(task, _BS, is_float, parts),
-        _stage(task, _BN, is_float, bn_parts),
-        _elementwise(task, context, shape, is_float),
+        None if maximum else _stage(task, bn, is_float, bn_parts),
+        maximum or _elementwise(task, context, shape, is_float),
         ("max" if reduction & 2 else "min") if reduction & 1 else None,
         _output(task, is_float),
     )
@@ -130,6 +133,26 @@ def _bn_operands(task: TaskRegisters, context: Context, channels: int, is_float:
     return context.operands(task.address(RdmaBnAddress), block)
 
 
+def _maximum(
+    task: TaskRegisters, context: Context, channels: int, is_float: bool
+) -> Elementwise | None:
+    """The greater of a value and BN's operand: what the third stage has an operation for."""
+    if task[DpuBn.BYPASS] or task[DpuBn.ALU_BYPASS] or task[DpuBn.ALU_ALGO] != _MAXIMUM:
+        return None
+    if not (task[DpuBn.MUL_BYPASS] and task[DpuBn.RELU_BYPASS] and task[DpuEw.BYPASS]):
+        raise task.error(DpuBn.ALU_ALGO, "a maximum is only known alone")
+    operand: float | Features = _number(task, DpuBnAlu, is_float)
+    if task[DpuBn.ALU_SRC]:
+        if task[RdmaBn.DATA_USE] != 1:
+            raise task.error(RdmaBn.DATA_USE, "a maximum takes one number a channel")
+        element = Element.FLOAT32 if is_float else Element.INT32
+        atom = context.generation.atom_of(element)
+        operand = context.check_features(
+            Features(task.address(RdmaBnAddress), element, channels, 1, 1, atom, atom, atom)
+        )
+    return Elementwise(None, Operation.MAX, operand, None, 0, False, None)
+
+
 def _stage(
     task: TaskRegisters, registers: _StageRegisters, is_float: bool, parts: _Parts
 ) -> Stage | None:
@@ -158,6 +181,8 @@ def _addend(
     config = registers.config
     if task[config.ALU_BYPASS]:
         return None
+    if task[config.ALU_ALGO] == _MAXIMUM:
+        raise task.error(config.ALU_ALGO, "a maximum is not known here")
     if not task[config.ALU_SRC]:
         return _number(task, registers.alu, is_float)
     if "add" not in parts:
@@ -225,6 +250,8 @@ def _operand(
 ) -> float | Features:
     if task[DpuEw.OP_SRC]:
         return decode_operand(task, context, shape, is_float)
+    if context.generation.has_column_operands and task[DpuEw.DATA_MODE] == COLUMNS:
+        return decode_columns(task, context, shape, is_float)
     return _number(task, DpuEwOperand, is_float)
 
 
@@ -254,7 +281,8 @@ def _output(task: TaskRegisters, is_float: bool) -> Output:
         if element.is_float:
             raise task.error(DpuDataFormat.OUT_PRECISION, "integers are not known to become it")
         return Output(element, scale, shift, offset, 1.0)
-    factor = 2.0 ** -task.signed(DpuOutShift.MINUS_EXP) * _chained_factor(task)
+    exponent = task.signed(DpuOutShift.MINUS_EXP) + shift
+    factor = scale * 2.0**-exponent * _chained_factor(task)
     raw = Element(task[DpuDataFormat.IN_PRECISION]) is Element.INT16
     if element is Element.INT16 and raw:
         # "Raw 16 bits" in and out, around arithmetic in float16.

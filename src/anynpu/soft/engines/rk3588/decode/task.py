@@ -66,6 +66,8 @@ def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:
     parts = bs_operands(task, context, shape[0], is_float)
     offset = decode_weight_offset(task, is_float, parts)
     dpu = decode_dpu(task, context, shape, is_float, parts)
+    if dpu.reduction:
+        dpu = context.generation.reduced(task, dpu, shape)
     return ConvolutionTask(
         task.state.index,
         task.state.node,
@@ -76,10 +78,14 @@ def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:
 
 
 def _channel_writer(
-    task: TaskRegisters, context: Context, shape: tuple[int, int, int], element: Element
+    task: TaskRegisters,
+    context: Context,
+    shape: tuple[int, int, int],
+    element: Element,
+    source: Element | None = None,
 ) -> Writer:
     lanes = context.generation.atom_of(element) // element.size
-    return decode_writer(task, context, (-(-shape[0] // lanes), *shape[1:]), element)
+    return decode_writer(task, context, (-(-shape[0] // lanes), *shape[1:]), element, source)
 
 
 def _from_memory(task: TaskRegisters, context: Context) -> Task:
@@ -91,8 +97,8 @@ def _from_memory(task: TaskRegisters, context: Context) -> Task:
         return CopyTask(
             index, node, source, repeats, decode_writer(task, context, shape, source.element)
         )
-    channels = min(task[DpuChannel.CHANNEL] + 1, source.channels)
-    if _only_moves(task, source.element):
+    channels = _written_channels(task, source)
+    if _only_moves(task, source.element) and not _pads(task, source, channels):
         if not _transposes(task):
             source = replace(source, channels=channels)
         shape = (source.surfaces, source.height, source.width)
@@ -103,10 +109,8 @@ def _from_memory(task: TaskRegisters, context: Context) -> Task:
     is_float = source.element.is_float
     parts = bs_operands(task, context, channels, is_float)
     dpu = decode_dpu(task, context, source.shape, is_float, parts)
-    element = dpu.output.element
-    return ElementwiseTask(
-        index, node, source, dpu, _channel_writer(task, context, source.shape, element)
-    )
+    writer = _channel_writer(task, context, source.shape, dpu.output.element, source.element)
+    return ElementwiseTask(index, node, source, dpu, writer)
 
 
 def _source(task: TaskRegisters, context: Context) -> Features:
@@ -116,7 +120,7 @@ def _source(task: TaskRegisters, context: Context) -> Features:
         # "Raw 16 bits" in and out, around arithmetic in float16.
         element = Element.FLOAT16
     height, width = task[RdmaHeight.HEIGHT] + 1, task[RdmaWidth.WIDTH] + 1
-    notch = task.signed(RdmaSourceDma.LINE_NOTCH_ADDR)
+    notch = context.generation.source_line_notch(task)
     atom = context.generation.atom_of(element)
     surface = (height * width + (height - 1) * notch) * atom + task.stride(RdmaSurfaceNotch)
     is_combined = task[RdmaFeatureMode.COMB_USE] & 1
@@ -148,6 +152,25 @@ def _repeats(task: TaskRegisters) -> tuple[int, int]:
 
 def _transposes(task: TaskRegisters) -> bool:
     return bool(task[DpuFeatureMode.TP_EN] or task[DpuBsOw.TP_ORG_EN])
+
+
+def _written_channels(task: TaskRegisters, source: Features) -> int:
+    """The channels that are written; the lanes behind them are padded.
+
+    Transposers and packers take whole atoms.
+    """
+    channels = min(task[DpuChannel.CHANNEL] + 1, source.channels)
+    if _transposes(task) or task[DpuFeatureMode.NONALIGN]:
+        return channels
+    own = min(task[DpuChannel.ORIG_CHANNEL] + 1, channels)
+    is_padding = -(-own // source.lanes) == source.surfaces
+    return own if is_padding else channels
+
+
+def _pads(task: TaskRegisters, source: Features, channels: int) -> bool:
+    """Whether lanes without a channel get something else than the source has there."""
+    is_packed = task[DpuFeatureMode.NONALIGN]
+    return not (_transposes(task) or is_packed) and channels % source.lanes != 0
 
 
 def _only_moves(task: TaskRegisters, element: Element) -> bool:

@@ -10,7 +10,6 @@ from ..registers.dpu import (
     DpuDestination,
     DpuFeatureMode,
     DpuHeight,
-    DpuNotch,
     DpuOffsetPend,
     DpuSurfaceAdd,
     DpuSurfaceStride,
@@ -22,6 +21,7 @@ from ..tasks import (
     AtomTransposer,
     BlockWriter,
     DenseWriter,
+    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
@@ -36,22 +36,47 @@ _ATOM_BYTES = {2: 1, 3: 2, 4: 4, 5: 8}
 
 
 def decode_writer(
-    task: TaskRegisters, context: Context, shape: tuple[int, int, int], element: Element
+    task: TaskRegisters,
+    context: Context,
+    shape: tuple[int, int, int],
+    element: Element,
+    source: Element | None = None,
 ) -> Writer:
-    """The writer for (surfaces, height, width) atoms of an element."""
+    """The writer for (surfaces, height, width) atoms of an element.
+
+    `source` is the element that was read, None for a convolution.
+    """
     surfaces, height, width = shape
     atom = context.generation.atom_of(element)
     if task[DpuHeight.MINMAX_CTL] & 1:
-        dense = DenseWriter(_destination(task))
-        area = (1, height, width, element.size)
-        context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
-        return dense
+        return _reduced(task, context, (height, width), element)
     return context.check_writer(
         _transposer(task, context)
-        or _packed(task, element)
+        or context.generation.packer(task, shape, _destination(task))
+        or context.generation.row_writer(task, _destination(task), shape)
+        or _packed(task, context.generation.atom, element, source or element)
         or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),
     )
+
+
+def _reduced(
+    task: TaskRegisters, context: Context, size: tuple[int, int], element: Element
+) -> Writer:
+    """The writer of one value a pixel, side by side or with a row in each lane."""
+    if context.generation.reduces_to_lanes and not task[DpuFeatureMode.NONALIGN]:
+        atom = context.generation.atom_of(element)
+        surfaces, row = -(-size[0] // (atom // element.size)), size[1] * atom
+        stride, padding = task.stride(DpuSurfaceStride), task[DpuOffsetPend.OFFSET_PEND]
+        address = _destination(task)
+        blocks = BlockWriter(address, 1, size[1], row, stride, surfaces, 0, atom, padding)
+        context.check_writer(blocks, (surfaces, 1, size[1], atom))
+        return LaneWriter(blocks)
+    unit = context.generation.atom_of(element) // element.size
+    dense = DenseWriter(_destination(task), unit if context.generation.has_pixel_operands else 1)
+    area = (1, 1, -(-size[0] * size[1] // dense.unit) * dense.unit, element.size)
+    context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
+    return dense
 
 
 def _destination(task: TaskRegisters) -> Address:
@@ -60,37 +85,51 @@ def _destination(task: TaskRegisters) -> Address:
     return task.address(DpuDestination)
 
 
-def _line(task: TaskRegisters, width: int, atom: int) -> int:
-    return (width + task[DpuNotch.NOTCH_ADDR_0]) * atom
+def _line(task: TaskRegisters, context: Context, width: int, atom: int) -> int:
+    return (width + context.generation.target_line_notch(task)) * atom
 
 
 def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     width = task[DpuWriteSize1.WIDTH_WDMA] + 1
     surface = task.stride(DpuSurfaceStride)
-    line = _line(task, width, context.generation.atom)
+    line = _line(task, context, width, context.generation.atom)
     if task[DpuFeatureMode.TP_EN]:
         return AtomTransposer(_destination(task), line, surface)
     if not task[DpuBsOw.TP_ORG_EN]:
         return None
+    element_size = context.generation.transposed_bytes(task)
     return PixelTransposer(
         _destination(task),
-        context.generation.wide_transposer if task[DpuWriteSize0.TP_PRECISION] else 1,
+        element_size,
         task[DpuWriteSize1.HEIGHT_WDMA] + 1,
         width,
         line,
         surface,
         task.stride(DpuSurfaceAdd),
+        _pixels(task, context, element_size),
     )
 
 
-def _packed(task: TaskRegisters, element: Element) -> PackedWriter | None:
+def _pixels(task: TaskRegisters, context: Context, element_size: int) -> int:
+    """How many pixels become as many atoms."""
+    if element_size == ATOM:
+        return task[DpuBsOw.SIZE_E_0] + 1
+    is_block = element_size == 1 and context.generation.transposes_byte_blocks
+    return ATOM if is_block else ATOM // 2
+
+
+def _packed(
+    task: TaskRegisters, atom: int, element: Element, source: Element
+) -> PackedWriter | None:
     if not task[DpuFeatureMode.NONALIGN]:
         return None
-    valid = min(ATOM, (task[DpuChannel.CHANNEL] + 1) * element.size)
+    valid = min(atom, (task[DpuChannel.CHANNEL] + 1) * element.size)
     return PackedWriter(
         _destination(task),
         _ATOM_BYTES.get(task[DpuFeatureMode.RGP_TYPE], valid),
-        task[DpuFeatureMode.SURF_LEN] * ATOM,
+        task[DpuFeatureMode.SURF_LEN] * atom,
+        max(1, element.size // source.size),
+        atom,
     )
 
 
@@ -106,8 +145,11 @@ def _blocks(
     padding = task[DpuOffsetPend.OFFSET_PEND]
     rows = task[DpuWriteSize0.CHANNEL_WDMA] + 1
     channels = task[DpuChannel.CHANNEL] + 1
-    if height > 1 and rows == height * channels and rows > channels:
-        pixel = (1 + task[DpuNotch.NOTCH_ADDR_0]) * atom
+    # Pixels are written as a column each; RV1106 says so with the writer's size alone.
+    in_columns = (task[DpuWriteSize1.HEIGHT_WDMA], task[DpuWriteSize1.WIDTH_WDMA]) == (width - 1, 0)
+    counts_rows = rows == height * channels and rows > channels
+    if height > 1 and (counts_rows or (in_columns and width > 1)):
+        pixel = _line(task, context, 1, atom)
         return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
     group = task[DpuBsOw.SIZE_E_0] + 1
     if not context.generation.writes_surface_groups:
@@ -119,7 +161,7 @@ def _blocks(
     written = (task[DpuWriteSize1.HEIGHT_WDMA] + 1, task[DpuWriteSize1.WIDTH_WDMA] + 1)
     if written[0] * written[1] != height * width:
         written = (height, width)
-    line = _line(task, written[1], atom)
+    line = _line(task, context, written[1], atom)
     return BlockWriter(
         _destination(task), *written, line, surface, max(group, 1), add, atom, padding
     )

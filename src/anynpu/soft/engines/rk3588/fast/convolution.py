@@ -95,7 +95,9 @@ def _is_known(convolution: Convolution) -> bool:
     source = convolution.source
     if source.element is not Element.INT8 or not weights.is_constant:
         return False
-    if convolution.conversion or any(convolution.inserted):
+    if convolution.conversion or any(convolution.inserted) or 0 in convolution.stride:
+        return False
+    if weights.layout.with_zero_points and not weights.layout.is_depthwise:
         return False
     if isinstance(convolution.weight_offset, StoredOperand):
         return False

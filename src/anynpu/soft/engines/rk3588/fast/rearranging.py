@@ -29,12 +29,10 @@ from .places import overlap
 from .steps import KernelStep, Plan, Scratch
 
 _AXES = 5
+_PIXELS = 8
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _WORK = {"copy": 40, "transpose": 500}
 """What a unit costs, in products of a dense convolution."""
-
-ATOM_WRITERS = BlockWriter | PhaseWriter | AtomTransposer | PixelTransposer | PackedWriter
-"""Writers that take atoms, and are known here."""
 
 
 class _Way(ctypes.Structure):
@@ -58,7 +56,6 @@ class _Transposition(ctypes.Structure):
 
     _fields_ = [
         ("source", _Way),
-        ("surfaces", _INTEGER),
         ("pixels", _INTEGER),
         ("target", _Way),
         ("lane", _INTEGER),
@@ -76,13 +73,23 @@ def library() -> ctypes.CDLL | None:
 def plan_rearrangement(task: CopyTask) -> Plan | None:
     """A plan for any writer, for atoms that aren't repeated."""
     source = task.source
-    if library() is None or not isinstance(task.writer, ATOM_WRITERS):
+    if library() is None or not is_known_writer(task.writer):
         return None
     if source.odd is not None or task.repeats != (1, 1):
         return None
     if isinstance(task.writer, PixelTransposer) and source.atom != ATOM:
         return None
     return _Rearrangement(source, task.writer)
+
+
+def is_known_writer(writer: Writer) -> bool:
+    """Whether `write_atoms` knows a writer."""
+    match writer:
+        case PixelTransposer():
+            return writer.pixels == _PIXELS
+        case PackedWriter():
+            return writer.together == 1 and writer.atom == ATOM
+    return isinstance(writer, BlockWriter | PhaseWriter | AtomTransposer)
 
 
 class _Rearrangement(Plan):
@@ -146,7 +153,12 @@ def _transpose(
     # Blocks are what is addressed: without rows and lanes of bytes, or without lanes of atoms.
     first = target[:, 0, 0] if size == 1 else target[..., 0, :]
     arguments = _Transposition(
-        _way(atoms), surfaces, height * width, _way(first), writer.lane_stride, writer.line, size
+        _way(atoms),
+        surfaces * height * width,
+        _way(first),
+        writer.lane_stride,
+        writer.line,
+        size,
     )
     return _step("transpose", arguments, prod(first.shape[:-1]), (atoms, target))
 

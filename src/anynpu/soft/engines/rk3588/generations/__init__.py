@@ -6,11 +6,17 @@ from ....formats.rknn.model import Generation as FileGeneration
 from .base import Generation
 from .lite import Lite
 from .micro import Micro
+from .rk3562 import Rk3562
+from .rk3576 import Rk3576
+from .rv1126b import Rv1126b
 
 GENERATIONS: dict[FileGeneration, Generation] = {
     FileGeneration.V2: Generation(),
     FileGeneration.LITE: Lite(),
     FileGeneration.MICRO: Micro(),
+    FileGeneration.F2: Rk3576(),
+    FileGeneration.T4: Rk3562(),
+    FileGeneration.F3: Rv1126b(),
 }
 
 __all__ = ["GENERATIONS", "Generation"]

@@ -5,11 +5,11 @@ A generation turns its registers into RK3588's notation; decoding is written onc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 
 from .....errors import ModelError
-from ..elements import Element
+from ..elements import Address, Element
 from ..machine import TaskState
 from ..registers.cna import (
     CnaConv1,
@@ -21,9 +21,14 @@ from ..registers.cna import (
     CnaDma1,
     CnaDma2,
 )
-from ..registers.fields import Register
-from ..tasks import InputConversion
+from ..registers.dpu import DpuNotch, DpuWriteSize0
+from ..registers.fields import NAMES, Register
+from ..registers.rdma import RdmaSourceDma
+from ..tasks import Dpu, InputConversion, RowWriter, SurfacePacker
 from ..view import TaskRegisters
+
+Constants = Callable[[int, int], bytes]
+"""What an address register points to, in the file's constants: a number of bytes."""
 
 _CONVERSIONS = (CnaConvert1, CnaConvert2, CnaConvert3, CnaConvert4)
 
@@ -38,7 +43,7 @@ class Groups:
 
 
 class Generation:
-    """RK3588, and RK3576 as far as its files decode."""
+    """RK3588."""
 
     atom = 16
     """Bytes of a pixel in one channel block."""
@@ -51,8 +56,8 @@ class Generation:
 
     groups = Groups(kernels={1: 32, 2: 16}, channels={1: 32, 2: 32}, depthwise={1: 64, 2: 32})
 
-    has_weight_zero_points = False
-    """Whether depthwise weights are pairs of weight and zero point."""
+    weights_with_zero_points = 0
+    """How many depthwise weights their zero points follow, where they have any."""
 
     valid_channels_in_last_group = True
     """Whether the count of valid channels is that of the last 64 channels, or of all."""
@@ -64,14 +69,23 @@ class Generation:
         """Bytes of a pixel in one channel block."""
         return self.wide_atom if element.size == 4 else self.atom
 
-    has_scalar_operands = False
-    """Whether data mode 2 of the element-wise operand is known: one number for all."""
+    has_pixel_operands = False
+    """Whether data mode 2 of the element-wise operand is known: a number for each pixel."""
+
+    has_column_operands = True
+    """Whether data mode 2 of an operand in registers is known: a number for each column."""
 
     works_without_core = False
     """Whether a task may start the CNA and the DPU alone."""
 
-    wide_transposer = 2
-    """Bytes of what a transposer moves that isn't one for bytes."""
+    bn_adds_first = False
+    """Whether the second stage adds before it multiplies, as the first one does."""
+
+    reduces_to_lanes = False
+    """Whether a reduction that isn't packed writes each row of pixels to a lane of its own."""
+
+    transposes_byte_blocks = False
+    """Whether a transposer of bytes fills blocks of sixteen atoms, rather than two rows."""
 
     own: frozenset[int] = frozenset()
     """Registers that only this generation has; `translate` uses them up."""
@@ -79,9 +93,39 @@ class Generation:
     own_inert: frozenset[int] = frozenset()
     """Registers that only this generation has, without an effect on results."""
 
-    def translate(self, state: TaskState) -> dict[int, int]:
+    moved_addresses: Mapping[int, int] = {}
+    """Address registers that have another number than RK3588's, and that one."""
+
+    @property
+    def known(self) -> Collection[int]:
+        """The registers that a task may write and that matter."""
+        return {*NAMES, *self.own}
+
+    def located(self, state: TaskState) -> TaskState:
+        """The task with its addresses at RK3588's registers."""
+        moved = self.moved_addresses
+        if not moved:
+            return state
+        relocations = {moved.get(at, at): found for at, found in state.relocations.items()}
+        return replace(state, relocations=relocations)
+
+    def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         """A task's registers in RK3588's notation."""
         return state.words
+
+    def weight_row_bytes(self, task: TaskRegisters) -> int:
+        """Bytes of a row of a dense kernel where its pixels lie side by side, else 0."""
+        return 0
+
+    def packer(
+        self, task: TaskRegisters, shape: tuple[int, int, int], address: Address
+    ) -> SurfacePacker | None:
+        """What packs atoms of a shape (surfaces, height, width) in a way of its own."""
+        return None
+
+    def reduced(self, task: TaskRegisters, dpu: Dpu, shape: tuple[int, int, int]) -> Dpu:
+        """The DPU of a convolution whose results (C, H, W) are reduced."""
+        return dpu
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
         """Bytes between rows, and between surfaces, of a convolution's input."""
@@ -89,6 +133,24 @@ class Generation:
         if task[CnaConv1.GROUP_LINE_OFF]:
             return line * self.atom, (surface + width) * self.atom
         return line * 4, (surface + line) * self.atom
+
+    def source_line_notch(self, task: TaskRegisters) -> int:
+        """Pixels between rows of what the DPU reads."""
+        return task.signed(RdmaSourceDma.LINE_NOTCH_ADDR)
+
+    def target_line_notch(self, task: TaskRegisters) -> int:
+        """Pixels between rows of what the DPU writes."""
+        return task[DpuNotch.NOTCH_ADDR_0]
+
+    def transposed_bytes(self, task: TaskRegisters) -> int:
+        """Bytes of what a writer that turns lanes into pixels moves; 16 for atoms as they are."""
+        return 2 if task[DpuWriteSize0.TP_PRECISION] else 1
+
+    def row_writer(
+        self, task: TaskRegisters, address: Address, shape: tuple[int, int, int]
+    ) -> RowWriter | None:
+        """What packs or unpacks rows of (surfaces, height, width) atoms, where a task does so."""
+        return None
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         """Bytes between rows of a packed picture."""
@@ -118,3 +180,8 @@ def unknown(register: type[Register], value: int) -> ModelError:
     return ModelError(
         f"register {register.title} ({register.number:#06x}) = {value:#x} is not known"
     )
+
+
+def unknown_number(number: int, value: int) -> ModelError:
+    """The same for a register of a generation's own."""
+    return ModelError(f"register {number:#06x} = {value:#x} is not known")

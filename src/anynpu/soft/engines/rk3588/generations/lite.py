@@ -13,6 +13,7 @@ from ..registers.core import CoreClip, CoreMisc, CoreSize0, CoreSize1
 from ..registers.dpu import (
     DpuBn,
     DpuBs,
+    DpuBsOwOperand,
     DpuChannel,
     DpuDataFormat,
     DpuEw,
@@ -28,12 +29,16 @@ from ..registers.rdma import (
     RdmaBn,
     RdmaBs,
     RdmaEw,
+    RdmaEwAddress,
     RdmaEwSurfaceNotch,
     RdmaEwSurfaceStride,
+    RdmaFeatureMode,
     RdmaHeight,
+    RdmaSource,
+    RdmaSurfaceNotch,
 )
 from ..view import TaskRegisters
-from .base import Generation, Groups, unknown
+from .base import Constants, Generation, Groups, unknown
 
 _CORE_MISC, _CORE_SIZE0, _CORE_SIZE1, _CORE_CLIP = 0x300C, 0x3010, 0x3014, 0x3018
 """The CORE block's registers lie four bytes lower."""
@@ -43,6 +48,7 @@ _PAD_VALUE = bits(16, 31)
 _CORE_DEPTHWISE = bits(1)
 _EW_ALGORITHM = bits(3, 4)
 _DISABLED = bits(0)
+_COMBINES = bits(18)
 _POOLING_PRECISION = bits(0, 1)
 
 
@@ -76,15 +82,17 @@ class Lite(Generation):
     )
     atom = 8
     operand_group = 4
+    has_column_operands = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 16}, depthwise={1: 32, 2: 16})
     valid_channels_in_last_group = False
     writes_surface_groups = False
 
-    def translate(self, state: TaskState) -> dict[int, int]:
+    def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         words = dict(state.words)
         if CnaConv1.number in words:
             _translate_convolution(words)
         if DpuDataFormat.number in words:
+            _translate_combination(state, words)
             _translate_dpu(words)
         if PpuDataFormat.number in words:
             precision = _POOLING_PRECISION.of(words[PpuDataFormat.number])
@@ -98,6 +106,22 @@ class Lite(Generation):
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
         # The register counts whole atoms; what lies in memory is packed.
         return width * channels * element.size
+
+
+def _translate_combination(state: TaskState, words: dict[int, int]) -> None:
+    """Two DMAs that read one stream, where they have the same surfaces: as good as one."""
+    mode = words.get(RdmaFeatureMode.number, 0)
+    if not _COMBINES.of(mode):
+        return
+    sources = [state.relocations.get(register.number) for register in (RdmaSource, RdmaEwAddress)]
+    area = (DpuHeight.HEIGHT.of(words.get(DpuHeight.number, 0)) + 1) * (
+        DpuWidth.WIDTH.of(words.get(DpuWidth.number, 0)) + 1
+    )
+    surface = area * Lite.atom + words.get(RdmaSurfaceNotch.number, 0)
+    is_same = sources[0] == sources[1] and surface == words.get(RdmaEwSurfaceStride.number, 0)
+    if not is_same or not DpuEw.BYPASS.of(words.get(DpuEw.number, 0)):
+        raise unknown(RdmaFeatureMode, mode)
+    words[RdmaFeatureMode.number] = mode & ~_COMBINES.put(1)
 
 
 def _translate_convolution(words: dict[int, int]) -> None:
@@ -116,10 +140,11 @@ def _translate_convolution(words: dict[int, int]) -> None:
 def _translate_dpu(words: dict[int, int]) -> None:
     mode = words.get(DpuFeatureMode.number, 0)
     transposes = DpuFeatureMode.TP_EN.of(mode)
-    if mode & ~DpuFeatureMode.TP_EN.put(1) not in _MODES:
+    packs = mode & (DpuFeatureMode.NONALIGN.put(1) | DpuFeatureMode.SURF_LEN.put(0xFFFF))
+    if mode & ~DpuFeatureMode.TP_EN.put(1) & ~packs not in _MODES:
         raise unknown(DpuFeatureMode, mode)
-    words[DpuFeatureMode.number] = DpuFeatureMode.OUTPUT_MODE.put(2) | DpuFeatureMode.TP_EN.put(
-        transposes
+    words[DpuFeatureMode.number] = (
+        DpuFeatureMode.OUTPUT_MODE.put(2) | DpuFeatureMode.TP_EN.put(transposes) | packs
     )
     height, width = words.get(DpuHeight.number, 0), words.get(DpuWidth.number, 0)
     channel = words.get(DpuChannel.number, 0)
@@ -134,6 +159,9 @@ def _translate_dpu(words: dict[int, int]) -> None:
     config = words.get(DpuEw.number, 0)
     algorithm = DpuEw.ALU_ALGO.put(_EW_ALGORITHM.of(config))
     words[DpuEw.number] = config & ~(_EW_ALGORITHM.put(3) | DpuEw.ALU_ALGO.put(15)) | algorithm
+    weight_offset = words.get(DpuBsOwOperand.number, 0)
+    if sign_extend(weight_offset, 16) == sign_extend(weight_offset, 32):
+        words[DpuBsOwOperand.number] = weight_offset & 0xFFFF
     for stage in (DpuBs, DpuBn):
         word = words.get(stage.number, 0)
         words[stage.number] = word & ~_ALGORITHM.put(3) | stage.ALU_ALGO.put(_ALGORITHM.of(word))
@@ -161,7 +189,7 @@ def _channels(words: dict[int, int], channel: int) -> int:
 
 def _translate_operand(words: dict[int, int], height: int, width: int) -> None:
     config = words.get(RdmaEw.number, 0)
-    is_wide = DpuDataFormat.PROC_PRECISION.of(words[DpuDataFormat.number]) & 2
+    is_wide = DpuDataFormat.PROC_PRECISION.of(words[DpuDataFormat.number]) & 3
     words[RdmaEw.number] = (
         RdmaEw.DATA_MODE.put(RdmaEw.DATA_MODE.of(config))
         | RdmaEw.DATA_SIZE.put(2 if is_wide else 1)

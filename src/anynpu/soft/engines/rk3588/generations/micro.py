@@ -6,7 +6,7 @@ memory is used, and one shift serves all signs. Depthwise weights come with thei
 
 from __future__ import annotations
 
-from ..elements import Element
+from ..elements import Address, Element
 from ..machine import TaskState
 from ..registers.cna import (
     CnaConv1,
@@ -18,27 +18,41 @@ from ..registers.cna import (
     CnaDma1,
     CnaDma2,
 )
-from ..registers.dpu import DpuDataFormat
+from ..registers.dpu import DpuBsOw, DpuDataFormat
 from ..registers.fields import bits, sign_extend
-from ..tasks import InputConversion
+from ..tasks import InputConversion, RowWriter
 from ..view import TaskRegisters
-from .base import Generation, Groups
+from .base import Constants, Generation, Groups
 from .micro_convolution import translate_bare_convolution, translate_convolution
 from .micro_stages import (
     BN_CLAMP,
     BS_CLAMP,
     EW_CLAMP,
     INPUT_OFFSET,
+    TRANSPOSES_ATOMS,
     translate_bn,
     translate_bs,
     translate_elementwise,
     translate_precisions,
 )
-from .micro_writer import translate_writer
+from .micro_writer import row_writer, translate_writer
 
 _CORE_ENABLED = 1 << 2
+_LOWEST_BITS = bits(28, 31)
 _SECOND = bits(0, 15)
 _FIRST = bits(16, 31)
+
+
+def _translate_conversion(words: dict[int, int]) -> None:
+    """The lowest bit of each zero point is there once more.
+
+    What bytes of pictures go through is of no account: here they come quantised.
+    """
+    word = words.get(CnaConvert0.number, 0)
+    offset, shift = words.get(CnaConvert3.number, 0), CnaConvert0.CVT_TRUNCATE_0.of(word)
+    repeated = 15 * (sign_extend(offset, 32) >> shift & 1)
+    if not CnaConvert0.DATA_SIGN.of(word) or _LOWEST_BITS.of(word) == repeated:
+        words[CnaConvert0.number] = word & ~_LOWEST_BITS.put(15)
 
 
 class Micro(Generation):
@@ -64,16 +78,17 @@ class Micro(Generation):
         }
     )
     operand_group = 4
+    has_column_operands = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
-    has_weight_zero_points = True
-    wide_transposer = 16
-    has_scalar_operands = True
+    weights_with_zero_points = 1
+    has_pixel_operands = True
     works_without_core = True
 
-    def translate(self, state: TaskState) -> dict[int, int]:
+    def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         words = dict(state.words)
         if CnaConv1.number in words:
             translate_convolution(words)
+            _translate_conversion(words)
             if not state.enable_mask & _CORE_ENABLED:
                 translate_bare_convolution(words)
         if DpuDataFormat.number in words:
@@ -85,7 +100,17 @@ class Micro(Generation):
         return words
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
-        return task[CnaDma1.LINE_STRIDE] * 4, task[CnaDma2.SURF_STRIDE] * self.atom
+        unit = self.atom if task[CnaConv1.GROUP_LINE_OFF] else 4
+        return task[CnaDma1.LINE_STRIDE] * unit, task[CnaDma2.SURF_STRIDE] * self.atom
+
+    def transposed_bytes(self, task: TaskRegisters) -> int:
+        moves_atoms = task.state.words.get(DpuBsOw.number, 0) & TRANSPOSES_ATOMS
+        return self.atom if moves_atoms else super().transposed_bytes(task)
+
+    def row_writer(
+        self, task: TaskRegisters, address: Address, shape: tuple[int, int, int]
+    ) -> RowWriter | None:
+        return row_writer(task, address, shape, self.atom)
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         # Two scales a register, then offsets that are shifted as well. Unsigned data are pictures

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..elements import Element
 from ..registers.cna import (
     CnaConv1,
+    CnaConv3,
     CnaDataSize1,
     CnaPad0,
     CnaPad1,
@@ -34,13 +35,17 @@ def translate_convolution(words: dict[int, int]) -> None:
     words[CnaPad1.number] = sign_extend(words.get(CnaPad1.number, 0), 16) & 0xFFFFFFFF
     mode, misc = words[CnaConv1.number], words.get(CoreMisc.number, 0)
     is_depthwise = CnaConv1.CONV_MODE.of(mode) == 3 or _CORE_DEPTHWISE.of(misc)
-    words[CnaConv1.number] = mode & ~CnaConv1.CONV_MODE.put(15) | (3 if is_depthwise else 0)
+    strides = words.get(CnaConv3.number, 0)
+    inserts = CnaConv3.DECONV_X_STRIDE.of(strides) or CnaConv3.DECONV_Y_STRIDE.of(strides)
+    words[CnaConv1.number] = (
+        mode & ~CnaConv1.CONV_MODE.put(15)
+        | CnaConv1.CONV_MODE.put(3 if is_depthwise else 0)
+        | CnaConv1.DECONV.put(bool(inserts))
+    )
     words[CoreMisc.number] = CoreMisc.DW_EN.put(bool(is_depthwise))
     if CoreClip.number in words:
         # No difference was seen between files that set it and others.
         words[CoreClip.number] &= ~_CLIP_ROUND
-    if is_depthwise:
-        words[CnaWeightSize0.number] = words.get(CnaWeightSize1.number, 0)
 
 
 def translate_bare_convolution(words: dict[int, int]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from .....errors import ModelError
 from ..elements import Element
+from ..registers.core import CoreMisc
 from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
@@ -19,6 +20,7 @@ from ..registers.dpu import (
     DpuBsRelux,
     DpuDataFormat,
     DpuEw,
+    DpuEwRelux,
 )
 from ..registers.fields import bits, sign_extend
 from ..registers.rdma import RdmaBs, RdmaFeatureMode
@@ -31,22 +33,39 @@ INPUT_OFFSET = 0x4018
 """What BS adds where nothing is fetched from memory."""
 
 _SHIFT = 0x4054
-_SHIFT_FIELD = bits(24, 29)
-_BS_MULTIPLIES = bits(9)
-_BS_KNOWN = frozenset({0x100012, 0x100212, 0x101C92, 0x20040, 0x20140, 0x120180, 0x121D80})
-_BN_PASS, _BN_ADD_MULTIPLY = 0x12, 0x20000
-_OPERANDS = DpuBsOw.OW_SRC.put(1) | DpuBsOw.OD_BYPASS.put(1)
-_WRITERS_KNOWN = frozenset({0, 0x124, 0x100000, 0x10000000, 0x30000000, 0x30000124, 0x70000124})
-"""DPU_BS_OW_CFG of writers that fill channel blocks."""
+_SHIFT_NEGATIVE = bits(24, 29)
+_SHIFT_POSITIVE = bits(9, 14)
+"""Of DPU_BS_CFG: by how many bits products that aren't negative are shifted."""
 
-_TRANSPOSES_BYTES, _TRANSPOSES_ATOMS = 0x2007FC, 0x80007FC
-"""The same of writers that turn lanes into pixels, and that reorder pixels."""
+_BS_KNOWN = frozenset(
+    {0x52, 0x100012, 0x100092, 0x20040, 0x20140, 0x100080, 0x120100, 0x120180, 0x100180}
+)
+"""DPU_BS_CFG without the shift."""
+
+_OPERANDS_IN_MEMORY, _WITHOUT_PRODUCT = 1 << 0, 1 << 1
+_OPERANDS = _OPERANDS_IN_MEMORY | _WITHOUT_PRODUCT
+_SIZE_E = (bits(2, 4), bits(5, 7), bits(8, 10))
+_PACKS = 1 << 20
+_INERT_WRITER_BITS = 7 << 28
+_TRANSPOSES_LANES, TRANSPOSES_ATOMS = 1 << 21, 1 << 27
+"""DPU_BS_OW_CFG of writers that turn lanes into pixels, and that reorder pixels."""
+
+_BN_KNOWN_BITS = (
+    DpuBn.ALU_BYPASS.put(1)
+    | DpuBn.MUL_BYPASS.put(1)
+    | DpuBn.MUL_PRELU.put(1)
+    | DpuBn.ALU_SRC.put(1)
+    | DpuBn.ALU_ALGO.put(15)
+)
+_CORE_OFFSET = 0x1074
+"""What the CORE adds to all weights, where they come without zero points."""
 
 _WEIGHT_OFFSET = bits(0, 15)
 _HAS_WEIGHT_OFFSET = bits(31)
 _KNOWN_FEATURE_MODE = 0x3FFFF
 _EW_LOOK_UP, _EW_DIVIDE = 0x4140, 0x810421C8
 _EW_OPERATIONS = {
+    0x8000C0C0: DpuEw.ALU_ALGO.put(Operation.MAX.value),
     0x0004C0C0: DpuEw.ALU_ALGO.put(Operation.SUBTRACT.value),
     0x8002C0C0: DpuEw.ALU_ALGO.put(Operation.ADD.value),
     0x81004094: DpuEw.OP_TYPE.put(1),
@@ -65,45 +84,57 @@ def translate_bs(words: dict[int, int], enable_mask: int) -> None:
     """The first stage, and with it what is added to weights."""
     config = words.get(DpuBs.number, 0)
     is_active = not DpuBs.BYPASS.of(config)
-    if is_active and config not in _BS_KNOWN:
+    positive = _SHIFT_POSITIVE.of(config)
+    if is_active and config & ~_SHIFT_POSITIVE.put(_SHIFT_POSITIVE.mask) not in _BS_KNOWN:
         raise unknown(DpuBs, config)
     use = RdmaBs.DATA_USE.of(words.get(RdmaBs.number, 0)) if enable_mask & _RDMA_ENABLED else 0
     offset, shifts = words.pop(INPUT_OFFSET, 0), words.pop(_SHIFT, 0)
     factor = DpuBsMul.MUL_OPERAND.of(words.get(DpuBsMul.number, 0))
-    multiplies = use & 4 or _BS_MULTIPLIES.of(config) or (_is_float(words) and factor)
+    has_product = not words.get(DpuBsOw.number, 0) & _WITHOUT_PRODUCT
+    multiplies = use & 4 or has_product or (_is_float(words) and factor)
     words[DpuBs.number] = (
         DpuBs.BYPASS.put(not is_active)
         | DpuBs.ALU_BYPASS.put(not (use & 1 or offset))
+        | DpuBs.ALU_ALGO.put(Operation.ADD.value)
         | DpuBs.ALU_SRC.put(use & 1)
         | DpuBs.MUL_BYPASS.put(not multiplies)
         | _clamp(words, BS_CLAMP, DpuBs, DpuBsRelux)
     )
     words[DpuBsAlu.number] = offset
-    shift = _SHIFT_FIELD.of(shifts)
+    negative_shift = _SHIFT_NEGATIVE.of(shifts)
     words[DpuBsMul.number] = (
         DpuBsMul.MUL_SRC.put(use >> 2)
-        | DpuBsMul.MUL_SHIFT_VALUE.put(shift)
+        | DpuBsMul.MUL_SHIFT_VALUE.put(positive)
         | DpuBsMul.MUL_OPERAND.put(factor)
     )
-    negative = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG
-    formats = words[DpuDataFormat.number]
-    words[DpuDataFormat.number] = formats & ~negative.put(negative.mask) | negative.put(shift)
+    field = DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG
+    formats = words[DpuDataFormat.number] & ~field.put(field.mask)
+    words[DpuDataFormat.number] = formats | field.put(negative_shift)
     _translate_weight_offset(words, use, shifts)
 
 
 def _translate_weight_offset(words: dict[int, int], use: int, shifts: int) -> None:
     from_memory = bool(use & 2)
     number = _WEIGHT_OFFSET.of(shifts) if _HAS_WEIGHT_OFFSET.of(shifts) else 0
+    if number in (0, words.get(_CORE_OFFSET)) and CoreMisc.number in words:
+        number = words.pop(_CORE_OFFSET, 0)
     words[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
-    kind = words.get(DpuBsOw.number, 0) & ~_OPERANDS
-    if kind not in {*_WRITERS_KNOWN, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS}:
-        raise unknown(DpuBsOw, words.get(DpuBsOw.number, 0))
     words[DpuBsOw.number] = (
         DpuBsOw.OW_SRC.put(from_memory)
         | DpuBsOw.OD_BYPASS.put(not (from_memory or number))
-        | DpuBsOw.SIZE_E_0.put(DpuBsOw.SIZE_E_0.of(kind))
-        | DpuBsOw.TP_ORG_EN.put(kind in (_TRANSPOSES_BYTES, _TRANSPOSES_ATOMS))
+        | _translated_writer(words.get(DpuBsOw.number, 0))
     )
+
+
+def _translated_writer(config: int) -> int:
+    """How atoms are written, in RK3588's bits of the same register."""
+    sizes = {field.of(config) for field in _SIZE_E}
+    kind = config & ~(_OPERANDS | _INERT_WRITER_BITS | _PACKS)
+    for field in _SIZE_E:
+        kind &= ~field.put(field.mask)
+    if len(sizes) > 1 or kind not in (0, _TRANSPOSES_LANES, TRANSPOSES_ATOMS):
+        raise unknown(DpuBsOw, config)
+    return DpuBsOw.SIZE_E_0.put(sizes.pop()) | DpuBsOw.TP_ORG_EN.put(kind != 0)
 
 
 def _is_float(words: dict[int, int]) -> bool:
@@ -130,14 +161,16 @@ def translate_bn(words: dict[int, int]) -> None:
     limits = _clamp(words, BN_CLAMP, DpuBn, DpuBnRelux)
     if DpuBn.BYPASS.of(config):
         words[DpuBn.number] = DpuBn.BYPASS.put(1)
-    elif config == _BN_PASS:
-        words[DpuBn.number] = config | limits
-    elif config == _BN_ADD_MULTIPLY:
-        # (x + a) * m is x * m + a * m.
-        words[DpuBnAlu.number] = _multiplied_addend(words)
-        words[DpuBn.number] = limits
-    else:
+        return
+    if config & ~_BN_KNOWN_BITS:
         raise unknown(DpuBn, config)
+    adds, multiplies = not DpuBn.ALU_BYPASS.of(config), not DpuBn.MUL_BYPASS.of(config)
+    if adds and multiplies:
+        # Adding comes first here: (x + a) * m is x * m + a * m.
+        if config != DpuBn.ALU_ALGO.put(Operation.ADD.value):
+            raise unknown(DpuBn, config)
+        words[DpuBnAlu.number] = _multiplied_addend(words)
+    words[DpuBn.number] = config | limits
 
 
 def _multiplied_addend(words: dict[int, int]) -> int:
@@ -155,8 +188,8 @@ def _multiplied_addend(words: dict[int, int]) -> int:
 def _clamp(
     words: dict[int, int],
     numbers: tuple[int, int],
-    stage: type[DpuBs] | type[DpuBn],
-    limit: type[DpuBsRelux] | type[DpuBnRelux],
+    stage: type[DpuBs] | type[DpuBn] | type[DpuEw],
+    limit: type[DpuBsRelux] | type[DpuBnRelux] | type[DpuEwRelux],
 ) -> int:
     """The ReLU bits of a stage's configuration for the least and the greatest value it gives."""
     lowest = sign_extend(words.pop(numbers[0], 1 << 31), 32)
@@ -172,20 +205,19 @@ def _clamp(
 def translate_elementwise(words: dict[int, int]) -> None:
     """The third stage."""
     config = words.get(DpuEw.number, 0)
-    limits = (words.pop(EW_CLAMP[0], 1 << 31), words.pop(EW_CLAMP[1], _HIGHEST))
-    inactive = DpuEw.RELU_BYPASS.put(1)
+    limits = _clamp(words, EW_CLAMP, DpuEw, DpuEwRelux)
     from_memory = DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
     if DpuEw.BYPASS.of(config):
         translated = DpuEw.BYPASS.put(1)
     elif config & ~_EW_WITHOUT_OPERATOR == _EW_LOOK_UP:
-        translated = inactive | DpuEw.OP_BYPASS.put(1) | DpuEw.OP_CVT_BYPASS.put(1)
+        translated = limits | DpuEw.OP_BYPASS.put(1) | DpuEw.OP_CVT_BYPASS.put(1)
     elif config in _EW_OPERATIONS:
         if config == _EW_DIVIDE:
             _treat_as_float16(words)
-        translated = inactive | from_memory | _EW_OPERATIONS[config]
+        translated = limits | from_memory | _EW_OPERATIONS[config]
     else:
         raise unknown(DpuEw, config)
-    if limits != (1 << 31, _HIGHEST):
+    if translated & DpuEw.BYPASS.put(1) and limits != DpuEw.RELU_BYPASS.put(1):
         raise ModelError(f"the registers {EW_CLAMP[0]:#06x}... clamp, which is not known")
     words[DpuEw.number] = translated
 

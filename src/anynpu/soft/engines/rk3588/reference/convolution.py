@@ -125,10 +125,15 @@ def _spread(values: NDArray[np.float32], convolution: Convolution) -> NDArray[np
 def _window(padded: NDArray[Any], convolution: Convolution, row: int, column: int) -> NDArray[Any]:
     """What one weight of the kernels sees: (C, H, W) of the output's size."""
     (step_y, step_x), (apart_y, apart_x) = convolution.stride, convolution.dilation
-    top, left = row * apart_y, column * apart_x
-    bottom = top + (convolution.height - 1) * step_y + 1
-    right = left + (convolution.width - 1) * step_x + 1
-    return padded[:, top:bottom:step_y, left:right:step_x]
+    first = padded[:, row * apart_y :, column * apart_x :]
+    channel, line, pixel = first.strides
+    seen: NDArray[Any] = np.lib.stride_tricks.as_strided(
+        first,
+        (len(first), convolution.height, convolution.width),
+        (channel, line * step_y, pixel * step_x),
+        writeable=False,
+    )
+    return seen
 
 
 def _depthwise(

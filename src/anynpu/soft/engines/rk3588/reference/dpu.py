@@ -21,6 +21,8 @@ from ..weights import Operand, StoredOperand, unpack_operands
 from .features import as_numbers, read_features
 
 _MINUS, _PLUS = 0, 1
+LANES = 8
+"""Channels of which a reduction may leave out the last ones."""
 
 
 def process(memory: Memory, dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
@@ -34,10 +36,18 @@ def process(memory: Memory, dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
     if dpu.elementwise:
         values = _elementwise(memory, dpu.elementwise, values, dpu.is_float)
     if dpu.reduction:
-        choose = greater if dpu.reduction == "max" else lesser
-        reduced = reduce(choose, values)[None]
-        return round_to(reduced, Element.FLOAT16 if dpu.is_float else Element.INT8)
+        return _reduce(dpu, values)
     return convert(dpu.output, values, dpu.is_float)
+
+
+def _reduce(dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
+    if dpu.reduced_lanes:
+        values = values[np.arange(values.shape[0]) % LANES < dpu.reduced_lanes]
+    if dpu.reduces_pixels:
+        values = values.reshape(-1, 1, 1)
+    choose = greater if dpu.reduction == "max" else lesser
+    reduced = reduce(choose, values)[None]
+    return round_to(reduced, dpu.output.element)
 
 
 def _stage(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
@@ -153,8 +163,8 @@ _BINARY: dict[Operation, Callable[..., NDArray[Any]]] = {
     Operation.MAX: greater,
     Operation.MIN: lesser,
     Operation.ADD: np.add,
-    Operation.SUBTRACT: np.subtract,
     Operation.DIVIDE: np.divide,
+    Operation.SUBTRACT: np.subtract,
     Operation.MULTIPLY: np.multiply,
 }
 

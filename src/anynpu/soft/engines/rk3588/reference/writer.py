@@ -13,9 +13,12 @@ from ..tasks import (
     AtomTransposer,
     BlockWriter,
     DenseWriter,
+    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    RowWriter,
+    SurfacePacker,
     Writer,
 )
 from .features import pack_atoms
@@ -24,10 +27,14 @@ from .features import pack_atoms
 def write_channels(memory: Memory, writer: Writer, values: NDArray[Any]) -> None:
     """Write (C, H, W) of the output's dtype."""
     if isinstance(writer, DenseWriter):
-        target = memory.view(Strided(writer.address, (values.nbytes,), (1,)), writeable=True)
-        target[...] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        numbers = np.pad(values.reshape(-1), (0, -values.size % writer.unit), "edge")
+        target = memory.view(Strided(writer.address, (numbers.nbytes,), (1,)), writeable=True)
+        target[...] = numbers.view(np.uint8)
         return
-    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else ATOM
+    if isinstance(writer, LaneWriter):
+        writer = writer.blocks
+        values = values.reshape(values.shape[1], 1, values.shape[2])
+    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter | PackedWriter) else ATOM
     padding = writer.padding if isinstance(writer, BlockWriter | PhaseWriter) else 0
     write_atoms(memory, writer, pack_atoms(values, atom // values.itemsize, padding))
 
@@ -48,22 +55,48 @@ def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> Non
         case PixelTransposer():
             targets[0][...] = _transposed(writer, atoms, targets[0].shape)
         case PackedWriter():
-            kept = atoms[..., : writer.atom_bytes].reshape(-1)
+            kept = _packed(writer, atoms)
             targets[0][...] = kept[: len(targets[0])]
+        case SurfacePacker():
+            targets[0][...] = _packed_surfaces(writer, atoms)[: len(targets[0])]
+        case RowWriter():
+            rows = atoms.reshape(-1)[: writer.rows * writer.row].reshape(writer.rows, writer.row)
+            targets[0][...] = rows[:, : writer.kept]
         case _:
             targets[0][...] = atoms
+
+
+def _packed_surfaces(writer: SurfacePacker, atoms: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    surfaces, height, width, atom = atoms.shape
+    whole = atoms.reshape(surfaces, height * width * atom)
+    packed = whole[:, : (height * width - 1) * atom + writer.last_bytes].reshape(-1)
+    size = min(writer.group_bytes, packed.size)
+    groups = np.zeros((writer.groups, -(-size // ATOM) * ATOM), np.uint8)
+    groups[:, :size] = packed[: writer.groups * size].reshape(writer.groups, size)
+    return groups.reshape(-1)
+
+
+def _packed(writer: PackedWriter, atoms: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    parts = atoms[..., : writer.atom_bytes]
+    groups = [
+        parts[first : first + writer.together].transpose(1, 2, 0, 3).reshape(-1)
+        for first in range(0, len(parts), writer.together)
+    ]
+    return np.concatenate(groups)
 
 
 def _transposed(
     writer: PixelTransposer, atoms: NDArray[np.uint8], shape: tuple[int, ...]
 ) -> NDArray[np.uint8]:
-    surfaces, height, width, _ = atoms.shape
     if writer.element_size == 1:
         pixels = _filled_up(atoms.reshape(1, -1, ATOM), ATOM)
         squares: NDArray[np.uint8] = pixels.reshape(-1, ATOM, ATOM).transpose(0, 2, 1)
+        if writer.pixels == ATOM:
+            squares = squares.reshape(1, -1, ATOM * ATOM)
+            squares = _filled_up(squares, writer.height * writer.width)
         return squares.reshape(shape)
-    lanes = ATOM // 2
-    pixels = _filled_up(atoms.reshape(surfaces, height * width, ATOM), lanes)
+    lanes = writer.pixels
+    pixels = _filled_up(atoms.reshape(1, -1, ATOM), lanes)
     if writer.element_size == 2:
         halves = np.ascontiguousarray(pixels).view(np.uint16).reshape(-1, lanes, lanes)
         blocks = np.ascontiguousarray(halves.transpose(0, 2, 1)).view(np.uint8)

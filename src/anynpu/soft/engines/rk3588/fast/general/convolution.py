@@ -20,7 +20,7 @@ from ...reference.convolution import convert_input
 from ...tasks import Convolution, ConvolutionTask, Features
 from ...weights import StoredOperand, Weights, widen
 from ..bounds import FLOAT_SUMS, largest_input
-from ..rearranging import ATOM_WRITERS
+from ..rearranging import is_known_writer
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
@@ -58,7 +58,7 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     shape = convolution.channels, convolution.height, convolution.width
     if not _is_known(convolution) or not is_supported(task.dpu, shape):
         return None
-    if task.dpu.reduction or not isinstance(task.writer, ATOM_WRITERS):
+    if task.dpu.reduction or not is_known_writer(task.writer):
         return None
     if convolution.source.element.is_float != task.dpu.is_float:
         return None
@@ -75,7 +75,9 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
 
 def _is_known(convolution: Convolution) -> bool:
     layout, source = convolution.weights.layout, convolution.source
-    if source.element.is_float != layout.element.is_float or layout.has_zero_points:
+    if source.element.is_float != layout.element.is_float:
+        return False
+    if layout.with_zero_points or layout.row_bytes:
         return False
     if source.element.is_float:
         if convolution.conversion or convolution.weight_offset is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...elements import Element
 from ...memory import Memory, Strided
 from ...tasks import DenseWriter, Dpu, ElementwiseTask, Features
-from ..rearranging import ATOM_WRITERS
+from ..rearranging import is_known_writer
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
@@ -31,7 +31,7 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
         return None
     if dpu.reduction:
         return _plan_reduction(task)
-    if not isinstance(task.writer, ATOM_WRITERS):
+    if not is_known_writer(task.writer):
         return None
     target = Target(
         task.writer, source.shape, dpu.output.element.size, stored_operands(dpu),
@@ -44,10 +44,18 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
     source, writer = task.source, task.writer
     if not isinstance(writer, DenseWriter) or not task.dpu.is_float:
         return None
-    size = source.height * source.width * Element.FLOAT16.size
+    dpu = task.dpu
+    if dpu.reduced_lanes or dpu.reduces_pixels or dpu.output.element is not Element.FLOAT16:
+        return None
+    size = _filled(source, writer) * Element.FLOAT16.size
     written = Strided(writer.address, (size,), (1,))
     reads: list[Features | Strided] = [source, *read_operands(task.dpu), *stored_operands(task.dpu)]
     return None if any(overlaps(read, written) for read in reads) else _Reduction(task, writer)
+
+
+def _filled(source: Features, writer: DenseWriter) -> int:
+    """Elements that a reduction writes."""
+    return -(-source.height * source.width // writer.unit) * writer.unit
 
 
 class _Elementwise(Plan):
@@ -80,13 +88,15 @@ class _Reduction(Plan):
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
+        pixels = source.height * source.width
         arguments = kernels.Reduction(
             self._dpu.bind(memory),
             features_of(source, memory),
             self._sign,
             memory.pointer(self._writer.address),
+            pixels,
+            _filled(source, self._writer),
         )
-        pixels = source.height * source.width
         work = float(source.channels) * pixels * WORK_OF_A_RESULT
         return [
             KernelStep(

@@ -206,6 +206,8 @@ class Reduction(ctypes.Structure):
         ("features", Features),
         ("sign", _INTEGER),
         ("target", _POINTER),
+        ("pixels", _INTEGER),
+        ("filled", _INTEGER),
     ]
 
 

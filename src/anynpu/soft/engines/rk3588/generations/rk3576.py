@@ -1,0 +1,165 @@
+"""RK3576 ("RKNPU f2").
+
+The same pipeline as RK3588's with other register numbers. Scalar operands of the arithmetic stages
+come from memory: each stage has a small tensor of them besides the per-channel operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from ..elements import Address
+from ..machine import TaskState
+from ..registers.cna import (
+    CnaConvert0,
+    CnaFeatureAddress,
+    CnaWeightSize0,
+    CnaWeightSize1,
+    CnaWeightSize2,
+)
+from ..registers.dpu import DpuChannel, DpuDestination, DpuFeatureMode, DpuHeight, DpuWidth
+from ..registers.fields import sign_extend
+from ..tasks import Dpu, InputConversion, SurfacePacker
+from ..view import TaskRegisters
+from .base import Constants, Generation, unknown_number
+from .rk3576_convolution import (
+    CONVOLUTION_CONSTANTS,
+    CONVOLUTION_INERT,
+    CONVOLUTION_REGISTERS,
+    FEATURES,
+    input_conversion,
+    kept_bytes,
+    translate_convolution,
+)
+from .rk3576_operands import Operands
+from .rk3576_pooling import POOLING_INERT, POOLING_REGISTERS, translate_pooling
+from .rk3576_stages import (
+    LINE_NOTCH,
+    STAGES_CONSTANTS,
+    STAGES_REGISTERS,
+    stage_operands,
+    translate_stages,
+)
+from .rk3576_table import TABLE_INERT, TABLE_REGISTERS, translate_table
+from .rk3576_writer import (
+    WRITER_CONSTANTS,
+    WRITER_INERT,
+    WRITER_REGISTERS,
+    surface_packer,
+    target_notch,
+    translate_writer,
+)
+
+_CNA, _DPU, _PPU = 1 << 0, 1 << 3, 1 << 5
+_REDUCED_LANES, _LANES = 4, 8
+
+
+class Rk3576(Generation):
+    """RK3576."""
+
+    weights_with_zero_points = 2
+    bn_adds_first = True
+    transposes_byte_blocks = True
+    reduces_to_lanes = True
+    own = (
+        CONVOLUTION_REGISTERS
+        | STAGES_REGISTERS
+        | WRITER_REGISTERS
+        | TABLE_REGISTERS
+        | POOLING_REGISTERS
+    )
+    constants: Mapping[int, frozenset[int]] = {
+        **CONVOLUTION_CONSTANTS,
+        **STAGES_CONSTANTS,
+        **WRITER_CONSTANTS,
+    }
+    """Registers that nobody has described; only the values that files have are taken."""
+
+    own_inert = CONVOLUTION_INERT | WRITER_INERT | TABLE_INERT | POOLING_INERT
+    moved_addresses: Mapping[int, int] = {
+        FEATURES: CnaFeatureAddress.number,
+        0x4018: DpuDestination.number,
+    }
+
+    @property
+    def known(self) -> Collection[int]:
+        return self.own | self.constants.keys()
+
+    def own_notation(self, state: TaskState) -> TaskState:
+        """A task of a chip with these registers, but for some fields, in RK3576's notation."""
+        return state
+
+    def operands(self, state: TaskState, constants: Constants) -> tuple[Operands, Operands]:
+        """What the two arithmetic stages add and multiply by."""
+        return stage_operands(state.words, state.enable_mask, constants)
+
+    def translate_table(self, words: Mapping[int, int], translated: dict[int, int]) -> None:
+        """The look-up tables' registers."""
+        translate_table(words, translated)
+
+    def located(self, state: TaskState) -> TaskState:
+        # Rows that the task before has fetched stay in the buffer; here all are read from memory.
+        at_own = dict(state.relocations)
+        features = at_own.get(FEATURES)
+        if features is not None and state.enable_mask & _CNA:
+            kept = kept_bytes(state.words)
+            at_own[FEATURES] = replace(features, addend=features.addend - kept)
+        return super().located(replace(state, relocations=at_own))
+
+    def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
+        for number in self.constants.keys() & state.words.keys():
+            if state.words[number] not in self.constants[number]:
+                raise unknown_number(number, state.words[number])
+        words = self.own_notation(state).words
+        translated: dict[int, int] = {}
+        if state.enable_mask & _CNA:
+            translate_convolution(words, translated)
+        if state.enable_mask & _DPU:
+            operands = self.operands(state, constants)
+            translate_stages(words, translated, state.enable_mask, operands)
+            self.translate_table(words, translated)
+            translate_writer(words, translated)
+        if state.enable_mask & _PPU:
+            translate_pooling(words, translated)
+        return translated
+
+    def weight_row_bytes(self, task: TaskRegisters) -> int:
+        stored = task[CnaWeightSize0.WEIGHT_BYTES]
+        if stored == task[CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL]:
+            return 0
+        height = task[CnaWeightSize2.WEIGHT_HEIGHT]
+        if not height or stored % height:
+            raise task.error(CnaWeightSize0, f"not whole rows of {height}")
+        return stored // height
+
+    def source_line_notch(self, task: TaskRegisters) -> int:
+        # It has a register of its own, and more bits than RK3588's, as the writer's has.
+        return sign_extend(task.state.words.get(LINE_NOTCH, 0), 32)
+
+    def target_line_notch(self, task: TaskRegisters) -> int:
+        return target_notch(task.state.words)
+
+    def packer(
+        self, task: TaskRegisters, shape: tuple[int, int, int], address: Address
+    ) -> SurfacePacker | None:
+        if not task[DpuFeatureMode.NONALIGN]:
+            return None
+        return surface_packer(self.own_notation(task.state).words, shape, address)
+
+    def reduced(self, task: TaskRegisters, dpu: Dpu, shape: tuple[int, int, int]) -> Dpu:
+        # The compiler leaves four kernels of every eight empty for this: their zeros would be the
+        # greatest of negative values, so they can't count.
+        channels, height, width = shape
+        pixels = (task[DpuHeight.HEIGHT] + 1) * (task[DpuWidth.WIDTH] + 1)
+        if task[DpuFeatureMode.NONALIGN]:
+            if pixels != 1 or task[DpuChannel.CHANNEL] + 1 != channels * height * width:
+                raise task.error(DpuChannel, "not the channels of all pixels")
+            return replace(dpu, reduced_lanes=_REDUCED_LANES, reduces_pixels=True)
+        if task[DpuFeatureMode.SURF_LEN] != width or channels != 2 * _LANES:
+            raise task.error(DpuFeatureMode.SURF_LEN, f"not rows of {width} pixels")
+        return replace(dpu, reduced_lanes=_REDUCED_LANES)
+
+    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
+        # Unsigned data are pictures as bytes, which come here quantised.
+        return input_conversion(task.state.words) if task[CnaConvert0.DATA_SIGN] else None

@@ -1,0 +1,153 @@
+"""RK3576's writer in RK3588's notation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..elements import Address
+from ..layout import ATOM
+from ..registers.dpu import (
+    DpuBsOw,
+    DpuChannel,
+    DpuDestination,
+    DpuFeatureMode,
+    DpuHeight,
+    DpuOffsetPend,
+    DpuSurfaceAdd,
+    DpuSurfaceStride,
+    DpuWidth,
+    DpuWriteSize0,
+    DpuWriteSize1,
+)
+from ..registers.fields import bits
+from ..tasks import SurfacePacker
+from .base import unknown, unknown_number
+
+_MODE, _PADDING, _DESTINATION, _SURFACE = 0x400C, 0x4014, 0x4018, 0x401C
+_WIDTH, _HEIGHT, _NOTCH, _CHANNEL = 0x4020, 0x4024, 0x4028, 0x402C
+_WRITE_CHANNEL, _WRITE_SIZE, _GROUPS = 0x4030, 0x4034, 0x4050
+_GROUP_COUNTS, _GROUP_NOTCH, _LENGTH, _ORDER = 0x4080, 0x40B8, 0x40C8, 0x40CC
+
+WRITER_REGISTERS = frozenset(
+    {
+        _MODE,
+        _PADDING,
+        _DESTINATION,
+        _SURFACE,
+        _WIDTH,
+        _HEIGHT,
+        _NOTCH,
+        _CHANNEL,
+        _WRITE_CHANNEL,
+        _WRITE_SIZE,
+        _GROUPS,
+        _GROUP_NOTCH,
+        _LENGTH,
+        _ORDER,
+    }
+)
+WRITER_INERT = frozenset({0x4008, 0x4100, 0x5008})
+WRITER_CONSTANTS: Mapping[int, frozenset[int]] = {
+    0x40C0: frozenset({0x4440000, 0x4440100}),
+    0x40D0: frozenset({0x40FFFF, 0x48FFFF}),
+}
+"""Registers of which files only have these values."""
+
+_MODES = frozenset({0x5, 0x40000004, 0x4000000C})
+"""From memory, from a dense and from a depthwise convolution."""
+
+_PACK_MODES = frozenset({0x2000005, 0x42000004})
+_LAST_BYTES = bits(26, 29)
+_GROUP_COUNT = bits(16, 31)
+_GROUP_SIZE, _KIND = bits(0, 3), bits(20, 22)
+_BLOCKS, _REDUCES, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS, _TRANSPOSES_HALVES = 0, 1, 2, 3, 6
+_REDUCTION = bits(16, 21)
+_MAXIMUM = 0x25
+_ORDERS = frozenset({0, 0x10})
+_REDUCES_TO_LANES = 4
+_REDUCES_PACKED = frozenset({0})
+
+
+def translate_writer(words: Mapping[int, int], translated: dict[int, int]) -> None:
+    """Sizes, strides, and in which order atoms are written."""
+    mode, kind = words.get(_MODE, 0), _KIND.of(words.get(_GROUPS, 0))
+    packs = mode & ~_LAST_BYTES.put(15) in _PACK_MODES
+    if mode not in _MODES and not packs:
+        raise unknown(DpuFeatureMode, mode)
+    order = words.get(_ORDER, 0)
+    if _REDUCTION.of(words.get(_HEIGHT, 0)):
+        known = _REDUCES_PACKED if packs else {_REDUCES_TO_LANES}
+        if _LAST_BYTES.of(mode):
+            raise unknown(DpuFeatureMode, mode)
+    else:
+        known = {order} if packs else _ORDERS
+    if order not in known:
+        raise unknown_number(_ORDER, order)
+    translated[DpuFeatureMode.number] = (
+        DpuFeatureMode.OUTPUT_MODE.put(2)
+        | DpuFeatureMode.NONALIGN.put(packs)
+        | DpuFeatureMode.SURF_LEN.put(words.get(_LENGTH, 0))
+        | DpuFeatureMode.TP_EN.put(kind == _TRANSPOSES_ATOMS)
+    )
+    translated[DpuOffsetPend.number] = words.get(_PADDING, 0) & 0xFFFF
+    translated[DpuDestination.number] = words.get(_DESTINATION, 0)
+    translated[DpuSurfaceStride.number] = words.get(_SURFACE, 0) << 4
+    translated[DpuWidth.number] = words.get(_WIDTH, 0)
+    translated[DpuHeight.number] = _height(words.get(_HEIGHT, 0))
+    channels = DpuChannel.CHANNEL.of(words.get(_CHANNEL, 0))
+    translated[DpuChannel.number] = DpuChannel.CHANNEL.put(channels) | DpuChannel.ORIG_CHANNEL.put(
+        channels
+    )
+    channel = words.get(_WRITE_CHANNEL, 0) >> 16
+    translated[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(channel)
+    translated[DpuWriteSize1.number] = words.get(_WRITE_SIZE, 0)
+    translated[DpuSurfaceAdd.number] = _group_stride(words, translated) << 4 & 0xFFFFFFFF
+    _translate_order(words, translated, kind)
+
+
+def target_notch(words: Mapping[int, int]) -> int:
+    """Pixels between rows; between those of un-pooling's copies it is the same."""
+    return words.get(_NOTCH, 0) & 0xFFFF
+
+
+def surface_packer(
+    words: Mapping[int, int], shape: tuple[int, int, int], address: Address
+) -> SurfacePacker:
+    """What writes surfaces side by side, and groups of them where there are any."""
+    surfaces, height, width = shape
+    last = _LAST_BYTES.of(words.get(_MODE, 0)) or ATOM
+    count = surfaces * ((height * width - 1) * ATOM + last)
+    groups = _GROUP_COUNT.of(words.get(_GROUP_COUNTS, 0))
+    size = words.get(_ORDER, 0) if groups else count
+    if groups * size > count:
+        raise unknown_number(_ORDER, size)
+    return SurfacePacker(address, last, max(groups, 1), size, words.get(_LENGTH, 0) * ATOM)
+
+
+def _height(word: int) -> int:
+    reduction = _REDUCTION.of(word)
+    if reduction and reduction != _MAXIMUM:
+        raise unknown_number(_HEIGHT, word)
+    return DpuHeight.HEIGHT.put(word) | DpuHeight.MINMAX_CTL.put(3 if reduction else 0)
+
+
+def _group_stride(words: Mapping[int, int], translated: Mapping[int, int]) -> int:
+    """Atoms between groups of surfaces; the register counts from where one ends."""
+    size = translated[DpuWriteSize1.number]
+    height = DpuWriteSize1.HEIGHT_WDMA.of(size) + 1
+    width = DpuWriteSize1.WIDTH_WDMA.of(size) + 1
+    notch = target_notch(words)
+    return words.get(_GROUP_NOTCH, 0) + height * width + (height - 1) * notch
+
+
+def _translate_order(words: Mapping[int, int], translated: dict[int, int], kind: int) -> None:
+    groups = words.get(_GROUPS, 0)
+    order = translated.get(DpuBsOw.number, DpuBsOw.OD_BYPASS.put(1))
+    order |= DpuBsOw.SIZE_E_0.put(_GROUP_SIZE.of(groups))
+    if kind in (_TRANSPOSES_BYTES, _TRANSPOSES_HALVES):
+        order |= DpuBsOw.TP_ORG_EN.put(1)
+    elif kind not in (_BLOCKS, _TRANSPOSES_ATOMS, _REDUCES):
+        raise unknown(DpuBsOw, groups)
+    if kind == _TRANSPOSES_HALVES:
+        translated[DpuWriteSize0.number] |= DpuWriteSize0.TP_PRECISION.put(1)
+    translated[DpuBsOw.number] = order

@@ -1,0 +1,17 @@
+"""RV1126B ("RKNPU f3"): RK3576's registers, and offsets that are multiplied already."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..tasks import InputConversion
+from ..view import TaskRegisters
+from .rk3576 import Rk3576
+
+
+class Rv1126b(Rk3576):
+    """RV1126B."""
+
+    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
+        how = super().input_conversion(task)
+        return how and replace(how, add_first=False)

@@ -1,0 +1,350 @@
+"""RK3576's and RK3562's registers in RK3588's notation, and what only these chips do."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from anynpu.errors import ModelError
+from anynpu.soft.engines.rk3588.elements import Address, Element
+from anynpu.soft.engines.rk3588.generations import GENERATIONS
+from anynpu.soft.engines.rk3588.machine import TaskState
+from anynpu.soft.engines.rk3588.memory import INTERNAL, Memory
+from anynpu.soft.engines.rk3588.reference.writer import write_atoms, write_channels
+from anynpu.soft.engines.rk3588.registers.cna import (
+    CnaConv1,
+    CnaDataSize0,
+    CnaFeatureAddress,
+    CnaPad0,
+    CnaPad1,
+    CnaWeightSize2,
+)
+from anynpu.soft.engines.rk3588.registers.core import CoreSize0
+from anynpu.soft.engines.rk3588.registers.dpu import (
+    DpuBnAlu,
+    DpuBnMul,
+    DpuBs,
+    DpuBsAlu,
+    DpuBsMul,
+    DpuBsOw,
+    DpuBsOwOperand,
+    DpuBsRelux,
+    DpuDataFormat,
+    DpuDestination,
+    DpuEw,
+    DpuEwOperand,
+    DpuSurfaceAdd,
+    DpuWriteSize0,
+)
+from anynpu.soft.engines.rk3588.registers.fields import Field
+from anynpu.soft.engines.rk3588.registers.rdma import RdmaBs, RdmaEwSurfaceNotch
+from anynpu.soft.engines.rk3588.tasks import BlockWriter, LaneWriter, Operation, SurfacePacker
+from anynpu.soft.engines.rk3588.weights import WeightLayout, unpack_weights
+from anynpu.soft.formats.rknn.model import Generation, Relocation
+
+from .commands import no_constants
+
+RK3576, RK3562 = GENERATIONS[Generation.F2], GENERATIONS[Generation.T4]
+_TABLE = np.zeros(513, np.int16)
+_CONVOLUTION, _FROM_MEMORY = 0x1D, 0x18
+
+
+def state(
+    words: Mapping[int, int], mask: int, relocations: Mapping[int, Relocation] | None = None
+) -> TaskState:
+    return TaskState(0, 0, mask, dict(words), dict(relocations or {}), (_TABLE, _TABLE), False)
+
+
+def value(words: Mapping[int, int], field: Field) -> int:
+    return field.of(words[field.register.number])
+
+
+BYPASSED = {0x4038: 0x53, 0x4050: 0x20000, 0x4060: 0x903, 0x407C: 0x10041C1, 0x400C: 5}
+"""A task from memory to memory, all stages off."""
+
+POINTWISE = {
+    **BYPASSED,
+    0x400C: 0x40000004,
+    0x1014: 0x9,
+    0x1024: 31,
+    0x1020: 16,
+    0x102C: 7 << 16 | 5,
+    0x1078: 7 << 16 | 5,
+    0x107C: 15,
+    0x1090: 32,
+    0x1094: 48,
+    0x3018: 1,
+    0x301C: 5 << 16 | 7,
+}
+"""A convolution of 16 channels of 6 x 8 pixels with 32 kernels."""
+
+
+def test_sizes_are_one_more_than_registers_say() -> None:
+    words = RK3576.translate(state(POINTWISE, _CONVOLUTION), no_constants)
+    assert (value(words, CnaDataSize0.DATAIN_HEIGHT), value(words, CnaDataSize0.DATAIN_WIDTH)) == (
+        6,
+        8,
+    )
+    assert value(words, CnaWeightSize2.WEIGHT_KERNELS) == 32
+    assert value(words, CnaWeightSize2.WEIGHT_HEIGHT) == 1
+
+
+def test_padding_has_a_byte_for_each_side() -> None:
+    words = RK3576.translate(
+        state({**POINTWISE, 0x1080: 0x04030201, 0x1084: 0xFFFFFF85}, _CONVOLUTION), no_constants
+    )
+    assert (value(words, CnaPad0.PAD_TOP), value(words, CnaPad0.PAD_LEFT)) == (1, 2)
+    assert words[CnaPad1.number] == 0xFFFFFF85
+
+
+def test_inserted_zeros_make_a_convolution_transposed() -> None:
+    words = RK3576.translate(state({**POINTWISE, 0x1014: 0x909}, _CONVOLUTION), no_constants)
+    assert value(words, CnaConv1.DECONV) == 1
+
+
+def test_a_row_of_pixels_may_be_a_window_of_rows() -> None:
+    """A 1x1 convolution of 5 rows of 32 pixels says that it works on 160."""
+    words = RK3576.translate(
+        state({**POINTWISE, 0x102C: 159 << 16, 0x1078: 31 << 16 | 4, 0x301C: 159}, _CONVOLUTION),
+        no_constants,
+    )
+    assert (value(words, CnaDataSize0.DATAIN_HEIGHT), value(words, CnaDataSize0.DATAIN_WIDTH)) == (
+        5,
+        32,
+    )
+    assert value(words, CoreSize0.DATAOUT_HEIGHT) == 4
+
+
+def test_rows_in_the_buffer_are_read_from_before_the_address() -> None:
+    changes = {0x102C: 7 << 16 | 5, 0x1078: 7 << 16 | 3, 0x1018: 0xC0000505}
+    relocations = {0x1088: Relocation("x", 1024), 0x4018: Relocation("y", 0)}
+    found = RK3576.located(state({**POINTWISE, **changes}, _CONVOLUTION, relocations))
+    # Two rows of 8 pixels of 16 bytes.
+    assert found.relocations[CnaFeatureAddress.number] == Relocation("x", 1024 - 256)
+    assert found.relocations[DpuDestination.number] == Relocation("y", 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({0x100C: 1 << 24}, "0x100c"),
+        ({0x1078: 7 << 16 | 3}, "0x1078"),  # rows are left out that the buffer doesn't keep
+        ({0x1078: 5 << 16 | 5}, "0x1078"),
+        ({0x1068: 1}, "0x1068"),
+        ({0x3018: 4}, "CORE_MISC"),
+        ({0x4038: 0x120180}, "0x4038"),
+        ({0x4038: 0x100012, 0x4050: 0x20000, 0x4048: 5}, "0x4048"),
+        ({0x4060: 0x1900}, "0x4060"),
+        ({0x407C: 0x42C1C0}, "0x407c"),
+        ({0x407C: 0x10421C8}, "0x407c"),  # a division of whole numbers
+        ({0x4050: 0x400000}, "DPU_BS_OW_CFG"),
+        ({0x40C0: 1}, "0x40c0"),
+        ({0x40CC: 2}, "0x40cc"),
+        ({0x4108: 5}, "DPU_LUT_CFG"),
+        ({0x501C: 1 << 11, 0x4038: 0x100012}, "0x501c"),
+        ({0x5044: 0x401}, "RDMA_FEATURE_MODE"),
+    ],
+)
+def test_what_is_refused(changes: dict[int, int], named: str) -> None:
+    with pytest.raises(ModelError, match=named):
+        RK3576.translate(state({**POINTWISE, **changes}, _CONVOLUTION), no_constants)
+
+
+def test_numbers_for_all_channels_come_from_a_tensor() -> None:
+    """32 bytes of the addend, 16 of the factor, 16 of the shifts."""
+    tensor = struct.pack("<i28x h14x 2B14x", -7, 0x4000, 3, 5)
+
+    def constants(register: int, count: int) -> bytes:
+        assert (register, count) == (0x5024, 64)
+        return tensor
+
+    changes = {0x4038: 0x100012, 0x4050: 0, 0x501C: 1 << 1 | 1 << 3 | 1 << 4}
+    words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), constants)
+    assert words[DpuBsAlu.number] == 0xFFFFFFF9
+    assert value(words, DpuBsMul.MUL_OPERAND) == 0x4000
+    assert value(words, DpuBsMul.MUL_SHIFT_VALUE) == 3
+    assert value(words, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG) == 5
+    assert value(words, RdmaBs.DATA_USE) == 0
+
+
+def test_a_factor_that_nobody_fetches_is_refused() -> None:
+    changes = {0x4038: 0x100012, 0x4050: 0, 0x501C: 0}
+    with pytest.raises(ModelError, match="0x4050"):
+        RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
+
+
+def test_groups_of_surfaces_are_counted_from_their_end() -> None:
+    changes = {0x4034: 5 << 16 | 7, 0x401C: 48, 0x40B8: 48, 0x4050: 0x20001}
+    words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
+    assert words[DpuSurfaceAdd.number] == 2 * 48 * 16
+    assert value(words, DpuBsOw.SIZE_E_0) == 1
+
+
+def test_two_surfaces_of_an_operand_at_a_time() -> None:
+    changes = {0x5034: 0x50000044, 0x500C: 7, 0x5010: 5, 0x5040: 50, 0x506C: 52}
+    words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
+    assert words[RdmaEwSurfaceNotch.number] == 2 * 16, "surfaces are 50 atoms apart"
+    with pytest.raises(ModelError, match="0x506c"):
+        RK3576.translate(state({**BYPASSED, **changes, 0x506C: 51}, _FROM_MEMORY), no_constants)
+
+
+_FLOAT = {0x4010: DpuDataFormat.PROC_PRECISION.put(Element.FLOAT16.value)}
+_LIMITS = {0x4048: 0xC0800000, 0x404C: 0x40000000, 0x4058: 0xBF800000, 0x405C: 0x40000000}
+"""-4 to 2, then -1 to 2."""
+
+
+def test_a_lower_limit_is_subtracted_and_added_again() -> None:
+    changes = {0x4038: 0x52, **_LIMITS}
+    words = RK3576.translate(state({**BYPASSED, **_FLOAT, **changes}, _FROM_MEMORY), no_constants)
+    assert words[DpuBsAlu.number] == 0x3F800000
+    assert not value(words, DpuBs.ALU_BYPASS)
+    assert not value(words, DpuBs.RELU_BYPASS)
+    assert value(words, DpuBs.RELUX_EN)
+    assert words[DpuBsRelux.number] == 0x40400000
+    assert not value(words, DpuEw.BYPASS)
+    assert value(words, DpuEw.ALU_ALGO) == Operation.ADD.value
+    assert words[DpuEwOperand.number] == 0xBF800000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {0x4010: 0},
+        {0x4038: 0x100012, 0x501C: 1 << 8, 0x5020: 0},
+        {0x4048: 0x3F000000},
+        {0x404C: 0x3F000000},
+        {0x4060: 0x902},
+        {0x407C: 0x1004140},
+    ],
+)
+def test_lower_limits_that_are_refused(changes: dict[int, int]) -> None:
+    words = {**BYPASSED, **_FLOAT, 0x4038: 0x52, **_LIMITS, **changes}
+    with pytest.raises(ModelError, match="0x4058"):
+        RK3576.translate(state(words, _FROM_MEMORY), no_constants)
+
+
+def test_integers_take_a_number_in_the_third_stage() -> None:
+    words = {**BYPASSED, 0x407C: 0x241C0, 0x4090: 0xFFFFFFF0}
+    translated = RK3576.translate(state(words, _FROM_MEMORY), no_constants)
+    assert translated[DpuEwOperand.number] == 0xFFFFFFF0
+    assert value(translated, DpuEw.ALU_ALGO) == Operation.ADD.value
+    assert not value(translated, DpuEw.OP_SRC)
+    with pytest.raises(ModelError, match="0x407c"):
+        RK3576.translate(state({**words, **_FLOAT}, _FROM_MEMORY), no_constants)
+
+
+def test_rk3562_refuses_a_limit_after_a_sum_in_float() -> None:
+    words = {**BYPASSED, 0x400C: 0x1E5, 0x4060: 0x20010, 0x4064: 0xBF800000, 0x4078: 0x40000000}
+    with pytest.raises(ModelError, match="0x4064 = 0xbf800000"):
+        RK3562.translate(state({**words, **_FLOAT}, _FROM_MEMORY), no_constants)
+
+
+def test_rk3562_has_scalar_operands_in_registers() -> None:
+    words = RK3562.translate(
+        state(
+            {
+                **BYPASSED,
+                0x400C: 0x1E5,
+                0x4038: 0x100312,
+                0x4040: 9,
+                0x4044: 0x40000000,
+                0x4050: 0,
+                0x4054: 5 << 16,
+                0x4060: 0x20000,
+                0x4064: 0xFFFFFFFD,
+                0x4068: 0x44EE0800,
+                0x4010: 0x2000,
+            },
+            _FROM_MEMORY,
+        ),
+        no_constants,
+    )
+    assert words[DpuBsAlu.number] == 9
+    assert value(words, DpuBsMul.MUL_OPERAND) == 0x4000
+    assert value(words, DpuBsMul.MUL_SHIFT_VALUE) == 3
+    assert value(words, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG) == 5
+    assert words[DpuBnAlu.number] == 0xFFFFFFFD
+    assert value(words, DpuBnMul.MUL_OPERAND) == 0x44EE
+    assert value(words, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG) == 8
+
+
+def test_rk3562_multiplies_by_zero_where_it_says_so() -> None:
+    changes = {0x400C: 0x1E5, 0x4038: 0x52, 0x4060: 0x13}
+    for mode, bypass in ((0, 0), (2, 1)):
+        words = RK3562.translate(
+            state({**BYPASSED, **changes, 0x4050: mode}, _FROM_MEMORY), no_constants
+        )
+        assert value(words, DpuBs.MUL_BYPASS) == bypass
+
+
+def test_rk3562_offsets_weights_by_a_number() -> None:
+    words = RK3562.translate(
+        state(
+            {
+                **BYPASSED,
+                0x400C: 0x1E5,
+                0x4038: 0x120080,
+                0x4050: 2,
+                0x4054: 0x8000FFF6,
+                0x4060: 0x13,
+            },
+            _FROM_MEMORY,
+        ),
+        no_constants,
+    )
+    assert DpuBsOwOperand.OW_OP.signed(words[DpuBsOwOperand.number]) == -10
+    assert value(words, DpuBsOw.OD_BYPASS) == 0
+
+
+def test_weights_with_zero_points_two_by_two() -> None:
+    layout = WeightLayout(Element.INT8, 1, 4, 1, 1, 1, 64, True, with_zero_points=2)
+    data = np.array([1, 2, 10, -128, 3, 4, -10, 0], np.int8).view(np.uint8)
+    assert unpack_weights(data, layout).reshape(-1).tolist() == [11, 130, -7, 4]
+    assert layout.bytes == 8
+
+
+def test_kernels_in_packed_rows() -> None:
+    kernels, height, width, channels = 20, 2, 3, 4
+    layout = WeightLayout(
+        Element.INT8, kernels, channels, height, width, 16, 32, False, row_bytes=16
+    )
+    wanted = np.random.default_rng(0).integers(-99, 99, (kernels, channels, height, width))
+    stored = []
+    for first in (0, 16):
+        block = wanted[first : first + 16]
+        rows = np.zeros((height, len(block), 16), np.int8)
+        pixels = block.transpose(2, 0, 3, 1).reshape(height, len(block), -1)
+        rows[..., : pixels.shape[2]] = pixels
+        stored.append(rows.reshape(-1))
+    data = np.concatenate(stored).view(np.uint8)
+    assert data.size == layout.bytes
+    np.testing.assert_array_equal(unpack_weights(data, layout), wanted)
+
+
+def test_surfaces_are_packed_into_groups() -> None:
+    memory = Memory(np.full(64, 255, np.uint8), {})
+    atoms = np.arange(4 * 16, dtype=np.uint8).reshape(2, 1, 2, 16)
+    # Two surfaces of 16 + 5 bytes, in groups of 20: one byte each is left over.
+    write_atoms(memory, SurfacePacker(Address(INTERNAL, 0), 5, 2, 20, 64), atoms)
+    stream = [*range(21), *range(32, 53)]
+    written = memory.bytes(Address(INTERNAL, 0), 64).tolist()
+    assert written == [*stream[:20], *[0] * 12, *stream[20:40], *[0] * 12]
+
+
+def test_a_reduction_writes_rows_to_lanes() -> None:
+    memory = Memory(np.full(32, 255, np.uint8), {})
+    blocks = BlockWriter(Address(INTERNAL, 0), 1, 2, 32, 32, 1, 0, 16, 0xFBFB)
+    write_channels(memory, LaneWriter(blocks), np.array([[[1, 2], [3, 4], [5, 6]]], np.float16))
+    lanes = memory.bytes(Address(INTERNAL, 0), 32).view(np.float16).reshape(2, 8)
+    assert lanes[:, :3].tolist() == [[1, 3, 5], [2, 4, 6]]
+    assert set(lanes[:, 3:].view(np.uint16).reshape(-1).tolist()) == {0xFBFB}
+
+
+def test_the_written_channels_are_above_the_other_bits() -> None:
+    words = RK3576.translate(
+        state({**BYPASSED, 0x4030: 127 << 16 | 0xF00}, _FROM_MEMORY), no_constants
+    )
+    assert value(words, DpuWriteSize0.CHANNEL_WDMA) == 127
