@@ -66,18 +66,19 @@ static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t 
             memcpy(to + i * to_step, from + i * from_step, size);
 }
 
-/* Units of `size` bytes from one way to the other, from number `first` on. */
+/* Units of `size` bytes from one way to the other, from a number on in each. */
 struct copy {
     struct way from;
     struct way to;
     int64_t size;
-    int64_t first;
+    int64_t from_first;
+    int64_t to_first;
 };
 
 EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, void *scratch) {
     const struct copy *a = arguments;
-    struct place source = start_at(&a->from, a->first + first);
-    struct place target = start_at(&a->to, a->first + first);
+    struct place source = start_at(&a->from, a->from_first + first);
+    struct place target = start_at(&a->to, a->to_first + first);
     while (first < end) {
         const int64_t n = least(end - first, least(a->from.counts[AXES - 1] - source.at[AXES - 1],
                                                    a->to.counts[AXES - 1] - target.at[AXES - 1]));
@@ -90,11 +91,12 @@ EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, v
     (void)scratch;
 }
 
-/* Blocks of eight pixels, or of sixteen with lanes of bytes, lanes turned into pixels, with zeros
- * for what is missing. Units are blocks: atoms `lane` apart, those of bytes in two rows `line` apart. */
+/* Blocks of as many atoms, lanes turned into pixels, with zeros for what is missing. Units are blocks:
+ * atoms `lane` apart, every eight of them `line`. */
 struct transposition {
-    struct way from; /* one stream, surface after surface */
+    struct way from;
     int64_t pixels;
+    int64_t atoms; /* of a block, at most sixteen */
     struct way to; /* to each block's first atom */
     int64_t lane;
     int64_t line;
@@ -117,7 +119,8 @@ static void turn(uint8_t in[16][ATOM], uint8_t out[16][ATOM], int64_t size) {
 
 EXPORT void anynpu_npu_transpose(const void *arguments, int64_t first, int64_t end, void *scratch) {
     const struct transposition *a = arguments;
-    const int64_t atoms = a->size == 1 ? 16 : 8;
+    const int64_t atoms = a->atoms;
+    /* Behind the last pixel nothing is read. */
     struct place source = start_at(&a->from, first * atoms);
     struct place target = start_at(&a->to, first);
     for (int64_t b = first; b < end; b++, advance(&target, 1)) {

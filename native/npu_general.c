@@ -74,6 +74,7 @@ struct weights {
     int64_t kernel_group;
     int64_t channel_group;
     const float *offsets; /* added to each kernel's weights, in whole groups; or NULL */
+    int64_t row; /* if not 0, elements of a kernel's row: pixels side by side, and padding */
 };
 
 /* A number a channel: an array of whole groups, or in memory, where a group of them takes `stride`
@@ -1119,14 +1120,18 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
         const int64_t place = from / channels, c = from % channels;
         const int64_t block = c / w->channel_group, lane = c % w->channel_group;
         const int64_t width = least(w->channel_group, w->channels - block * w->channel_group);
-        int64_t count = least(least(to - from, channels - c), least(width - lane, RUN));
+        int64_t count = least(least(to - from, channels - c), RUN);
+        count = w->row ? count : least(count, width - lane);
         for (int64_t j = 0; j < GROUP; j++) {
             const int64_t kernel = g * GROUP + j, set = kernel / w->kernel_group;
             const int64_t height = least(w->kernel_group, w->kernels - set * w->kernel_group);
             const int64_t before = set * w->kernel_group * w->channels * places +
                                    block * w->channel_group * places * height;
             const int64_t inside = (place * height + kernel % w->kernel_group) * width + lane;
-            kernels[j] = kernel < w->kernels ? w->base + (before + inside) * size : zeros;
+            const int64_t row = set * w->kernel_group * k->height * w->row +
+                                (place / k->width * height + kernel % w->kernel_group) * w->row;
+            const int64_t at = w->row ? row + place % k->width * w->channels + c : before + inside;
+            kernels[j] = kernel < w->kernels ? w->base + at * size : zeros;
         }
         pack_run(kernels, count, w->element, panel);
         for (int64_t i = 0; w->offsets && i < count * GROUP; i++)

@@ -23,13 +23,19 @@ from ..tasks import (
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    SurfacePacker,
     Writer,
 )
 from .places import overlap
 from .steps import KernelStep, Plan, Scratch
 
 _AXES = 5
-_PIXELS = 8
+_ROW = 8
+"""Atoms of a block of bytes that lie in one row."""
+
+_AXES_OF_ROWS = 4
+"""Of what such a transposer writes: groups, rows, atoms, bytes."""
+
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _WORK = {"copy": 40, "transpose": 500}
 """What a unit costs, in products of a dense convolution."""
@@ -46,9 +52,15 @@ class _Way(ctypes.Structure):
 
 
 class _Copy(ctypes.Structure):
-    """Units of `size` bytes from one way to the other."""
+    """Units of `size` bytes from one way to the other, from a number on in each."""
 
-    _fields_ = [("source", _Way), ("target", _Way), ("size", _INTEGER), ("first", _INTEGER)]
+    _fields_ = [
+        ("source", _Way),
+        ("target", _Way),
+        ("size", _INTEGER),
+        ("source_first", _INTEGER),
+        ("target_first", _INTEGER),
+    ]
 
 
 class _Transposition(ctypes.Structure):
@@ -57,6 +69,7 @@ class _Transposition(ctypes.Structure):
     _fields_ = [
         ("source", _Way),
         ("pixels", _INTEGER),
+        ("atoms", _INTEGER),
         ("target", _Way),
         ("lane", _INTEGER),
         ("line", _INTEGER),
@@ -79,17 +92,19 @@ def plan_rearrangement(task: CopyTask) -> Plan | None:
         return None
     if isinstance(task.writer, PixelTransposer) and source.atom != ATOM:
         return None
+    if isinstance(task.writer, SurfacePacker) and source.line != source.width * source.atom:
+        return None
     return _Rearrangement(source, task.writer)
 
 
 def is_known_writer(writer: Writer) -> bool:
-    """Whether `write_atoms` knows a writer."""
-    match writer:
-        case PixelTransposer():
-            return writer.pixels == _PIXELS
-        case PackedWriter():
-            return writer.together == 1 and writer.atom == ATOM
-    return isinstance(writer, BlockWriter | PhaseWriter | AtomTransposer)
+    """Whether `write_atoms` takes a writer."""
+    if isinstance(writer, PixelTransposer):
+        if writer.element_size == ATOM:
+            return writer.pixels <= ATOM
+        return writer.element_size == 1 or writer.pixels == _ROW
+    known = BlockWriter | PhaseWriter | AtomTransposer | PackedWriter | SurfacePacker
+    return isinstance(writer, known)
 
 
 class _Rearrangement(Plan):
@@ -105,7 +120,7 @@ class _Rearrangement(Plan):
         if self._is_direct:
             return write_atoms(atoms, self._writer, memory)
         kept = scratch.shared[: self.shared_bytes].reshape(atoms.shape)
-        return [_copy(atoms, kept), *write_atoms(kept, self._writer, memory)]
+        return [copy_units(atoms, kept), *write_atoms(kept, self._writer, memory)]
 
 
 def write_atoms(atoms: NDArray[np.uint8], writer: Writer, memory: Memory) -> Sequence[KernelStep]:
@@ -117,48 +132,97 @@ def write_atoms(atoms: NDArray[np.uint8], writer: Writer, memory: Memory) -> Seq
         case BlockWriter():
             places = range(0, surfaces, len(targets[0]))
             pairs = zip(places, targets, strict=True)
-            return [_copy(atoms[place : place + len(target)], target) for place, target in pairs]
+            return [
+                copy_units(atoms[place : place + len(target)], target) for place, target in pairs
+            ]
         case PhaseWriter():
-            return [_copy(atoms, targets[0])]
+            return [copy_units(atoms, targets[0])]
         case AtomTransposer():
-            return [_copy(atoms.transpose(2, 0, 1, 3), targets[0])]
+            return [copy_units(atoms.transpose(2, 0, 1, 3), targets[0])]
         case PixelTransposer():
             return [_transpose(atoms, writer, targets[0])]
         case PackedWriter():
-            return _pack(atoms, writer.atom_bytes, targets[0])
+            return _pack(atoms, writer, targets[0])
+        case SurfacePacker():
+            return _pack_surfaces(atoms, writer, targets[0])
         case _:
             raise AssertionError("a dense writer takes no atoms")
 
 
-def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> KernelStep:
-    """Atoms in their order; the shapes differ where pixels are broken into other rows."""
+def copy_units(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> KernelStep:
+    """Units (..., bytes) in their order; pixels may be broken into other rows."""
     count, size = prod(source.shape[:-1]), source.shape[-1]
-    return _step("copy", _Copy(_way(source), _way(target), size, 0), count, (source, target))
+    return _step("copy", _Copy(_way(source), _way(target), size, 0, 0), count, (source, target))
 
 
-def _pack(atoms: NDArray[np.uint8], size: int, target: NDArray[np.uint8]) -> Sequence[KernelStep]:
-    """The first `size` bytes of every atom side by side, the last of them perhaps not all."""
-    count, rest = divmod(target.size, size)
-    units = np.lib.stride_tricks.as_strided(target, (count + 1, size), (size, 1))
-    ways = _way(atoms[..., :size]), _way(units)
-    parts = [(_Copy(*ways, size, 0), count), (_Copy(*ways, rest, count), 1 if rest else 0)]
-    return [_step("copy", part, number, (atoms, target)) for part, number in parts if number]
+def _pack(
+    atoms: NDArray[np.uint8], writer: PackedWriter, target: NDArray[np.uint8]
+) -> Sequence[KernelStep]:
+    """The first bytes of every atom side by side, the last of them perhaps not all."""
+    size, together = writer.atom_bytes, writer.together
+    surfaces, height, width, _ = atoms.shape
+    whole = surfaces // together * together
+    parts = [
+        atoms[:whole].reshape(-1, together, height, width, atoms.shape[-1]),
+        atoms[None, whole:],
+    ]
+    steps: list[KernelStep] = []
+    place = 0
+    for part in parts:
+        units = part.transpose(0, 2, 3, 1, 4)[..., :size]
+        count = prod(units.shape[:-1])
+        full, rest = divmod(min(target.size - place, count * size), size)
+        into = np.lib.stride_tricks.as_strided(target[place:], (full + 1, size), (size, 1))
+        for bytes_, first, number in ((size, 0, full), (rest, full, 1 if rest else 0)):
+            if number:
+                copy = _Copy(_way(units), _way(into), bytes_, first, first)
+                steps.append(_step("copy", copy, number, (atoms, target)))
+        place += full * size + rest
+    return steps
+
+
+def _pack_surfaces(
+    atoms: NDArray[np.uint8], writer: SurfacePacker, target: NDArray[np.uint8]
+) -> Sequence[KernelStep]:
+    """Surfaces without gaps between rows as one stream of bytes, broken into groups."""
+    surfaces, height, width, atom = atoms.shape
+    surface = (height * width - 1) * atom + writer.last_bytes
+    stream = np.lib.stride_tricks.as_strided(
+        atoms, (surfaces, surface, 1), (atoms.strides[0], 1, 1)
+    )
+    size = min(writer.group_bytes, surfaces * surface)
+    padded = -(-size // ATOM) * ATOM
+    whole, rest = divmod(target.size, padded)
+    groups = target[: whole * padded].reshape(whole, padded, 1)
+    last = target[whole * padded :].reshape(1, rest, 1)
+    zero = np.broadcast_to(np.zeros((1, 1, 1), np.uint8), (whole + 1, padded, 1))
+    steps = []
+    for into, first in ((groups, 0), (last, whole * size)):
+        kept = into[:, :size]
+        if kept.size:
+            ways = _way(stream), _way(kept)
+            copy = _Copy(*ways, 1, first, 0)
+            steps.append(_step("copy", copy, kept.size, (atoms, target)))
+        if into[:, size:].size:
+            steps.append(copy_units(zero[: len(into), : into.shape[1] - size], into[:, size:]))
+    return steps
 
 
 def _transpose(
     atoms: NDArray[np.uint8], writer: PixelTransposer, target: NDArray[np.uint8]
 ) -> KernelStep:
     surfaces, height, width, _ = atoms.shape
-    size = writer.element_size
+    in_rows = target.ndim == _AXES_OF_ROWS
     # Blocks are what is addressed: without rows and lanes of bytes, or without lanes of atoms.
-    first = target[:, 0, 0] if size == 1 else target[..., 0, :]
+    first = target[:, 0, 0] if in_rows else target[..., 0, :]
     arguments = _Transposition(
         _way(atoms),
         surfaces * height * width,
+        ATOM if in_rows else writer.pixels,
         _way(first),
         writer.lane_stride,
-        writer.line,
-        size,
+        writer.line if in_rows else writer.lane_stride * _ROW,
+        writer.element_size,
     )
     return _step("transpose", arguments, prod(first.shape[:-1]), (atoms, target))
 

@@ -77,7 +77,7 @@ def _is_known(convolution: Convolution) -> bool:
     layout, source = convolution.weights.layout, convolution.source
     if source.element.is_float != layout.element.is_float:
         return False
-    if layout.with_zero_points or layout.row_bytes:
+    if layout.with_zero_points:
         return False
     if source.element.is_float:
         if convolution.conversion or convolution.weight_offset is not None:
@@ -166,6 +166,7 @@ def _weights(
     return kernels.Weights(
         base, layout.element.value, layout.kernels, layout.channels, layout.kernel_group,
         layout.channel_group, None if offsets is None else address_of(offsets),
+        layout.row_bytes // layout.element.size,
     )  # fmt: skip
 
 

@@ -66,6 +66,7 @@ class Weights(ctypes.Structure):
         ("kernel_group", _INTEGER),
         ("channel_group", _INTEGER),
         ("offsets", _POINTER),
+        ("row", _INTEGER),
     ]
 
 

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from ......native.memory import address_of
 from ...layout import ATOM, feature_views, target_views
 from ...memory import Memory, Strided
-from ...tasks import BlockWriter, Dpu, Features, PhaseWriter, Writer
+from ...tasks import BlockWriter, Dpu, Features, PackedWriter, PhaseWriter, Writer
 from ...weights import StoredOperand
 from ..places import extents, in_place
 from ..rearranging import write_atoms
 from ..steps import KernelStep
 from . import kernels
+
+_SIZED = BlockWriter | PhaseWriter | PackedWriter
 
 
 class Target:
@@ -40,7 +42,7 @@ class Target:
     ) -> None:
         channels, height, width = shape
         self._writer, self._shape = writer, shape
-        self._atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else ATOM
+        self._atom = writer.atom if isinstance(writer, _SIZED) else ATOM
         self._lanes = self._atom // size
         self.atoms = (-(-channels // self._lanes), height, width, self._atom)
         late = [*reads, *(read for read in in_step if not self._is_in_place(read))]
