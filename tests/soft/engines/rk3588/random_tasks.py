@@ -220,9 +220,11 @@ def weights(
     kernels, channels, height, width = shape
     is_depthwise = kernels == 1 and draw(st.booleans())
     groups = draw(st.sampled_from([(16, 32), (8, 8), (5, 24), (32, 3)]))
+    packed = -(-width * channels * element.size // 16) * 16
+    row_bytes = 0 if is_depthwise else draw(st.sampled_from([0, 0, packed]))
     layout = WeightLayout(
         element, kernels, channels, height, width, 1 if is_depthwise else groups[0], groups[1],
-        is_depthwise,
+        is_depthwise, row_bytes=row_bytes,
     )  # fmt: skip
     place = Address(INTERNAL, WEIGHTS)
     if draw(st.booleans()):
