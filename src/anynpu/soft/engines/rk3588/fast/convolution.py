@@ -36,9 +36,6 @@ _LARGEST_TILE = 4 * _BLOCK
 _BAND_BYTES = 1 << 17
 """The same for the rows of a depthwise convolution."""
 
-_MOST_BYTES = 1 << 26
-"""Space that a task may ask for."""
-
 _FEW_PIXELS = 512
 _PARTS = 8
 """Few pixels with many kernels: threads share the kernels instead of the pixels."""
@@ -72,22 +69,20 @@ def _plan_dense(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Pla
     dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
     if sums.max() >= INTEGER_SUMS or dpu is None:
         return None
-    return _if_small(_Dense(task, writer, dpu, weights))
+    return _Dense(task, writer, dpu, weights)
 
 
 def _plan_depthwise(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Plan | None:
+    source = task.convolution.source
+    if isinstance(source, Image) or source.atom != writer.atom:
+        return None
     matrix = _depthwise_matrix(task.convolution)
     magnitudes = np.abs(matrix).sum(0, dtype=np.float64)[: task.convolution.channels]
     sums = magnitudes * largest_input(task.convolution)
     dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
     if sums.max() >= FLOAT_SUMS or dpu is None or _overwrites_input(task):
         return None
-    return _if_small(_Depthwise(task, writer, dpu, matrix))
-
-
-def _if_small(plan: Plan) -> Plan | None:
-    """The plan, if it needs no more space than tasks of the NPU's size do."""
-    return plan if max(plan.own_bytes, plan.shared_bytes) <= _MOST_BYTES else None
+    return _Depthwise(task, writer, dpu, matrix)
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -95,7 +90,7 @@ def _is_known(convolution: Convolution) -> bool:
     source = convolution.source
     if source.element is not Element.INT8 or not weights.is_constant:
         return False
-    if convolution.conversion or any(convolution.inserted) or 0 in convolution.stride:
+    if convolution.conversion or any(convolution.inserted):
         return False
     if weights.layout.with_zero_points and not weights.layout.is_depthwise:
         return False

@@ -13,6 +13,8 @@ from .places import overlap
 from .steps import KernelStep, Plan, Scratch
 
 _SIGNS = {PoolingMethod.MAX: 1, PoolingMethod.MIN: -1}
+_LEAST = {PoolingMethod.MAX: -128.0, PoolingMethod.MIN: -127.0}
+"""What padding has to be at most, with its sign, so that it never is a window's result."""
 
 
 def plan_pooling(task: PoolingTask) -> Plan | None:
@@ -20,6 +22,8 @@ def plan_pooling(task: PoolingTask) -> Plan | None:
     source = task.source
     shape = (source.surfaces, task.height, task.width, source.atom)
     if source.element is not Element.INT8 or task.method not in _SIGNS:
+        return None
+    if task.padding_value * _SIGNS[task.method] > _LEAST[task.method]:
         return None
     return None if overlap(source, task.writer, shape) else _Pooling(task)
 

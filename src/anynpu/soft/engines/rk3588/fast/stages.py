@@ -49,9 +49,6 @@ def stage_arguments(dpu: Dpu, channels: int, lanes: int, largest: Magnitude) -> 
 
     None where the kernels don't know them, or they may not stay exact.
     """
-    operand = dpu.elementwise.operand if dpu.elementwise else None
-    if isinstance(operand, Features) and operand.channels != channels:
-        return None
     reach = exact_reach(dpu, largest) if is_supported(dpu, lanes) else None
     return None if reach is None else DpuArguments(dpu, channels, lanes, reach, largest)
 
