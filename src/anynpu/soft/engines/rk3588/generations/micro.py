@@ -113,8 +113,9 @@ class Micro(Generation):
         return row_writer(task, address, shape, self.atom)
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
-        # Two scales a register, then offsets that are shifted as well. Unsigned data are pictures
-        # as bytes, which come here quantised.
+        # Two scales a register, then offsets that are shifted as well. They are the zero point times
+        # the scale, rounded to a whole number (9 x 0.931 gives 8), so they are added after it.
+        # Unsigned data are pictures as bytes, which come here quantised.
         if not task[CnaConvert0.DATA_SIGN]:
             return None
         pairs = [task.word(register) for register in (CnaConvert1, CnaConvert2)]
