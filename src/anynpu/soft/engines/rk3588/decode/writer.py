@@ -48,6 +48,9 @@ def decode_writer(
     """
     surfaces, height, width = shape
     atom = context.generation.atom_of(element)
+    if _destination(task).offset % context.generation.atom:
+        # Seen where a compiler packs lines closer than it reads them.
+        raise task.error(DpuDestination, "writing from within an atom on is not known")
     if task[DpuHeight.MINMAX_CTL] & 1:
         unit = atom // element.size if context.generation.has_pixel_operands else 1
         dense = DenseWriter(_destination(task), unit)
