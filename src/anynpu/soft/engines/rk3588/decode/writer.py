@@ -48,6 +48,9 @@ def decode_writer(
     """
     surfaces, height, width = shape
     atom = context.generation.atom_of(element)
+    if _destination(task).offset % context.generation.atom:
+        # Seen where a compiler packs lines closer than it reads them.
+        raise task.error(DpuDestination, "writing from within an atom on is not known")
     together = max(1, element.size // (source or element).size)
     if task[DpuHeight.MINMAX_CTL] & 1:
         return _reduced(task, context, (height, width), element)
