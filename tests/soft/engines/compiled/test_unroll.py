@@ -67,6 +67,22 @@ def test_each_step_has_the_address_that_it_would_find() -> None:
         assert words.tolist() == BODY
 
 
+def test_rk3562_has_other_registers_and_leaves_out_what_stays() -> None:
+    commands = [
+        *(word(0x5018, 0x10), word(0x5018, 0x10), word(0x4018, 0)),
+        *(word(0x4044, STEP << 16), word(0x5018, 0)),
+        *(word(0x4018, 0), word(0x5018, 0)),
+    ]
+    graph, _ = unroll(looped(2, commands))
+    assert addresses(graph, graph.tasks[3])[0] == Relocation("x", 0x10 + STEP)
+    # The task before the last writes something else; the factor is an earlier one's.
+    spans = ((0, 3), (3, 2), (4, 1), (5, 2))
+    tasks = tuple(Task(i, 0, 0x18, 0, *span) for i, span in enumerate(spans * 2))
+    listed = replace(looped(1, commands), tasks=tasks, task_bounds=(len(tasks),) * 3)
+    graph, _ = unroll(listed)
+    assert addresses(graph, graph.tasks[4])[0] == Relocation("x", 0x10 + STEP)
+
+
 def test_a_graph_without_loops_stays_as_it_is() -> None:
     graph = replace(looped(1), relocations=MappingProxyType({0: Relocation("x", 0x10)}))
     assert unroll(graph) == (graph, frozenset())

@@ -26,6 +26,7 @@ INTERNAL_BYTES = 1 << 16
 BUFFERS = {
     "x": Address(INTERNAL, 0),
     "y": Address(INTERNAL, 1 << 14),
+    "y + 8": Address(INTERNAL, (1 << 14) + 8),
     "weights": Address(1, 0),
     "operands": Address(2, 0),
 }

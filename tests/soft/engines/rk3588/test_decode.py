@@ -41,6 +41,7 @@ from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuOutShift,
     DpuSurfaceAdd,
     DpuSurfaceStride,
+    DpuWidth,
     DpuWriteSize1,
 )
 from anynpu.soft.engines.rk3588.registers.fields import Field
@@ -244,6 +245,17 @@ def test_copies_without_a_channel_in_each_lane_are_padded() -> None:
     assert task.source.channels == 18
     assert isinstance(task.writer, BlockWriter)
     assert task.writer.padding == 0xFFFB
+
+
+def test_surfaces_are_not_dropped_silently() -> None:
+    changed = {**COPY, DpuChannel.CHANNEL: 15, DpuWidth.WIDTH: 31}
+    with pytest.raises(ModelError, match="32 channels as fewer are not known"):
+        decode(FROM_MEMORY, [*fields(changed), *ADDRESSES])
+
+
+def test_writers_start_with_an_atom() -> None:
+    with pytest.raises(ModelError, match=r"DPU_DST_BASE_ADDR .*from within an atom"):
+        decode(FROM_MEMORY, [*fields(COPY), (0x5018, "x"), (0x4020, "y + 8")])
 
 
 def test_unknown_bits_of_a_register_are_refused() -> None:

@@ -11,6 +11,7 @@ import pytest
 from anynpu.errors import ModelError
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.generations import GENERATIONS
+from anynpu.soft.engines.rk3588.generations.rk3576_writer import surface_packer
 from anynpu.soft.engines.rk3588.machine import TaskState
 from anynpu.soft.engines.rk3588.memory import INTERNAL, Memory
 from anynpu.soft.engines.rk3588.reference.writer import write_atoms, write_channels
@@ -41,7 +42,13 @@ from anynpu.soft.engines.rk3588.registers.dpu import (
 )
 from anynpu.soft.engines.rk3588.registers.fields import Field
 from anynpu.soft.engines.rk3588.registers.rdma import RdmaBs, RdmaEwSurfaceNotch
-from anynpu.soft.engines.rk3588.tasks import BlockWriter, LaneWriter, Operation, SurfacePacker
+from anynpu.soft.engines.rk3588.tasks import (
+    BlockWriter,
+    LaneWriter,
+    Operation,
+    PackedWriter,
+    SurfacePacker,
+)
 from anynpu.soft.engines.rk3588.weights import WeightLayout, unpack_weights
 from anynpu.soft.formats.rknn.model import Generation, Relocation
 
@@ -332,6 +339,58 @@ def test_surfaces_are_packed_into_groups() -> None:
     stream = [*range(21), *range(32, 53)]
     written = memory.bytes(Address(INTERNAL, 0), 64).tolist()
     assert written == [*stream[:20], *[0] * 12, *stream[20:40], *[0] * 12]
+
+
+def test_what_gets_wider_stays_together_as_it_is_packed() -> None:
+    memory = Memory(np.full(64, 255, np.uint8), {})
+    # Two surfaces of two pixels each: an atom of bytes gave both atoms of a pixel.
+    atoms = np.arange(4 * 16, dtype=np.uint8).reshape(2, 1, 2, 16)
+    write_atoms(memory, SurfacePacker(Address(INTERNAL, 0), 16, 1, 64, 64, 2), atoms)
+    written = memory.bytes(Address(INTERNAL, 0), 64).tolist()
+    assert written == [*range(16), *range(32, 48), *range(16, 32), *range(48, 64)]
+
+
+_PACKS_TWO = {0x400C: 0x2000005, 0x4020: 1, 0x402C: 15, 0x40C8: 2, 0x500C: 3, 0x5014: 7}
+"""Four pixels of eight channels in memory, two of sixteen as written."""
+
+
+def test_pixels_of_half_an_atom_are_put_together() -> None:
+    words = {**_PACKS_TWO, 0x4010: 0}
+    packer = surface_packer(words, (1, 1, 4), Address(INTERNAL, 0), 1)
+    assert packer == PackedWriter(Address(INTERNAL, 0), 8, 32, 1, 16)
+
+
+@pytest.mark.parametrize(
+    ("changes", "shape", "together"),
+    [
+        ({0x5014: 3}, (1, 1, 4), 1),
+        ({0x4010: 1 << 29}, (1, 1, 4), 1),
+        ({}, (2, 1, 4), 1),
+        ({}, (1, 1, 8), 1),
+        ({0x400C: 0x2000005 | 5 << 26}, (1, 1, 4), 1),
+        ({0x400C: 0x2000005 | 5 << 26, 0x4020: 3}, (2, 1, 4), 2),
+        ({0x4020: 3}, (3, 1, 4), 2),
+    ],
+)
+def test_other_sizes_of_packed_pixels_are_refused(
+    changes: dict[int, int], shape: tuple[int, int, int], together: int
+) -> None:
+    with pytest.raises(ModelError, match="is not known"):
+        surface_packer({**_PACKS_TWO, **changes}, shape, Address(INTERNAL, 0), together)
+
+
+@pytest.mark.parametrize(
+    ("config", "element"), [(0x42C1C0, Element.FLOAT32), (0x8042C1C0, Element.INT32)]
+)
+def test_sums_of_32_bits(config: int, element: Element) -> None:
+    precision = DpuDataFormat.PROC_PRECISION.put(element.value)
+    words = {**BYPASSED, 0x407C: config, 0x4010: precision}
+    translated = RK3576.translate(state(words, _FROM_MEMORY), no_constants)
+    assert value(translated, DpuEw.ALU_ALGO) == Operation.ADD.value
+    assert value(translated, DpuEw.OP_SRC)
+    assert value(translated, DpuEw.OP_CVT_BYPASS)
+    with pytest.raises(ModelError, match="0x407c"):
+        RK3576.translate(state({**words, 0x4010: 0}, _FROM_MEMORY), no_constants)
 
 
 def test_a_reduction_writes_rows_to_lanes() -> None:

@@ -113,7 +113,11 @@ def staging_of(graph: Graph, node: Node, atom: int) -> Staging | None:
     if not result.shape:
         # Only the last state is asked for.
         staged.pop(_STAGED_OUTPUT, None)
-    if sequence.name in used and _is_padded_in_place(sequence, atom):
+    if (
+        _STAGED_INPUT not in staged
+        and sequence.name in used
+        and _is_padded_in_place(sequence, atom)
+    ):
         staged[_STAGED_INPUT] = sequence
     if not staged:
         return None

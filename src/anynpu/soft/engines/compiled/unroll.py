@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -25,7 +24,8 @@ _COMMANDS = ""
 
 _COUNTER = "DynamicCMD_StackBuf"
 _WORDS = "RubikConv"
-_DESTINATION, _FACTOR = 0x4020, 0x4048
+_FACTORS = {0x4020: 0x4048, 0x4018: 0x4044}
+"""Where RK3588 and RK3562 have the factor of a task whose destination is in a register."""
 _COMMAND_BYTES = 8
 
 
@@ -81,13 +81,14 @@ def _distances(
     words: np.ndarray, tasks: tuple[Task, ...], graph: Graph
 ) -> Iterator[tuple[int, int]]:
     """The commands that are changed, and by how many bytes their address grows in a step."""
-    for before, task in pairwise(tasks):
+    state: dict[int, int] = {}
+    for task in tasks:
         for word, found in _relocated(task, graph.relocations):
             if found.buffer != _COMMANDS:
                 continue
-            register, value = int(words[word]) & 0xFFFF, int(words[word]) >> 16 & 0xFFFFFFFF
-            factor = _written(words, before, _FACTOR)
-            if register != _DESTINATION or value % _COMMAND_BYTES or factor is None:
+            register, value = _register_and_value(int(words[word]))
+            factor = state.get(_FACTORS.get(register, register))
+            if register not in _FACTORS or value % _COMMAND_BYTES or factor is None:
                 raise ModelError(
                     f"task {task.index} of node {task.node} changes the command at byte {value} "
                     f"through register {register:#x}, which isn't known"
@@ -96,14 +97,14 @@ def _distances(
             first = value // _COMMAND_BYTES
             distance = sign_extend(factor >> 16, 16)
             yield from ((first, distance), (first + 1, distance))
+        for word in words[task.first_command : task.first_command + task.commands]:
+            register, value = _register_and_value(int(word))
+            if register in _FACTORS.values():
+                state[register] = value
 
 
-def _written(words: np.ndarray, task: Task, register: int) -> int | None:
-    """The value that a task writes to a register."""
-    for word in words[task.first_command : task.first_command + task.commands]:
-        if int(word) & 0xFFFF == register:
-            return int(word) >> 16 & 0xFFFFFFFF
-    return None
+def _register_and_value(word: int) -> tuple[int, int]:
+    return word & 0xFFFF, word >> 16 & 0xFFFFFFFF
 
 
 def _relocated(

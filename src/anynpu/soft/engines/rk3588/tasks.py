@@ -295,7 +295,8 @@ class SurfacePacker:
     """Surfaces side by side, the last atom of each cut to `last_bytes`.
 
     The bytes are broken into `groups` of `group_bytes`, each filled up to whole atoms with zeros;
-    `limit` bytes are written at most.
+    `limit` bytes are written at most. Of elements that were narrower as they were read, as many
+    surfaces as one gave stay `together`, pixel by pixel.
     """
 
     address: Address
@@ -303,6 +304,7 @@ class SurfacePacker:
     groups: int
     group_bytes: int
     limit: int
+    together: int = 1
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,8 @@ def _read_micro(body: memoryview, file_size: int) -> CompiledModel:
     by_kind = {
         TensorKind.TASKS: 1,
         TensorKind.COMMANDS: 2,
-        TensorKind.COMPILER_CONSTANT: 3,
+        # Where NPU tasks alone need them; what recurrent networks need lies behind their weights.
+        TensorKind.COMPILER_CONSTANT: 3 if extra else 4,
         TensorKind.WEIGHT: 4,
         TensorKind.OPERAND: 4,
     }

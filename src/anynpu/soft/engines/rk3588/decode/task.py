@@ -18,6 +18,7 @@ from ..registers.dpu import (
     DpuOutOffset,
     DpuOutScale,
     DpuOutShift,
+    DpuWidth,
 )
 from ..registers.rdma import (
     RdmaChannel,
@@ -160,6 +161,9 @@ def _written_channels(task: TaskRegisters, source: Features) -> int:
     Transposers and packers take whole atoms.
     """
     channels = min(task[DpuChannel.CHANNEL] + 1, source.channels)
+    pixels = (task[DpuHeight.HEIGHT] + 1) * (task[DpuWidth.WIDTH] + 1)
+    if pixels > source.height * source.width and channels <= source.channels - source.lanes:
+        raise task.error(DpuChannel, f"{source.channels} channels as fewer are not known")
     if _transposes(task) or task[DpuFeatureMode.NONALIGN]:
         return channels
     own = min(task[DpuChannel.ORIG_CHANNEL] + 1, channels)

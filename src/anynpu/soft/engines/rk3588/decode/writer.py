@@ -48,13 +48,17 @@ def decode_writer(
     """
     surfaces, height, width = shape
     atom = context.generation.atom_of(element)
+    if _destination(task).offset % context.generation.atom:
+        # Seen where a compiler packs lines closer than it reads them.
+        raise task.error(DpuDestination, "writing from within an atom on is not known")
+    together = max(1, element.size // (source or element).size)
     if task[DpuHeight.MINMAX_CTL] & 1:
         return _reduced(task, context, (height, width), element)
     return context.check_writer(
         _transposer(task, context)
-        or context.generation.packer(task, shape, _destination(task))
+        or context.generation.packer(task, shape, _destination(task), together)
         or context.generation.row_writer(task, _destination(task), shape)
-        or _packed(task, context.generation.atom, element, source or element)
+        or _packed(task, context.generation.atom, element, together)
         or _blocks(task, context, shape, element, atom),
         (surfaces, height, width, atom),
     )
@@ -118,9 +122,7 @@ def _pixels(task: TaskRegisters, context: Context, element_size: int) -> int:
     return ATOM if is_block else ATOM // 2
 
 
-def _packed(
-    task: TaskRegisters, atom: int, element: Element, source: Element
-) -> PackedWriter | None:
+def _packed(task: TaskRegisters, atom: int, element: Element, together: int) -> PackedWriter | None:
     if not task[DpuFeatureMode.NONALIGN]:
         return None
     valid = min(atom, (task[DpuChannel.CHANNEL] + 1) * element.size)
@@ -128,7 +130,7 @@ def _packed(
         _destination(task),
         _ATOM_BYTES.get(task[DpuFeatureMode.RGP_TYPE], valid),
         task[DpuFeatureMode.SURF_LEN] * atom,
-        max(1, element.size // source.size),
+        together,
         atom,
     )
 

@@ -24,7 +24,7 @@ from ..registers.cna import (
 from ..registers.dpu import DpuNotch, DpuWriteSize0
 from ..registers.fields import NAMES, Register
 from ..registers.rdma import RdmaSourceDma
-from ..tasks import Dpu, InputConversion, RowWriter, SurfacePacker
+from ..tasks import Dpu, InputConversion, PackedWriter, RowWriter, SurfacePacker
 from ..view import TaskRegisters
 
 Constants = Callable[[int, int], bytes]
@@ -118,9 +118,12 @@ class Generation:
         return 0
 
     def packer(
-        self, task: TaskRegisters, shape: tuple[int, int, int], address: Address
-    ) -> SurfacePacker | None:
-        """What packs atoms of a shape (surfaces, height, width) in a way of its own."""
+        self, task: TaskRegisters, shape: tuple[int, int, int], address: Address, together: int
+    ) -> SurfacePacker | PackedWriter | None:
+        """What packs atoms of a shape (surfaces, height, width) in a way of its own.
+
+        Of each surface that was read `together` are written.
+        """
         return None
 
     def reduced(self, task: TaskRegisters, dpu: Dpu, shape: tuple[int, int, int]) -> Dpu:

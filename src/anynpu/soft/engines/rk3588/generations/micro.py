@@ -20,6 +20,7 @@ from ..registers.cna import (
 )
 from ..registers.dpu import DpuBsOw, DpuDataFormat
 from ..registers.fields import bits, sign_extend
+from ..registers.rdma import RdmaFeatureMode
 from ..tasks import InputConversion, RowWriter
 from ..view import TaskRegisters
 from .base import Constants, Generation, Groups
@@ -35,7 +36,7 @@ from .micro_stages import (
     translate_elementwise,
     translate_precisions,
 )
-from .micro_writer import row_writer, translate_writer
+from .micro_writer import row_writer, translate_joined_surfaces, translate_writer
 
 _CORE_ENABLED = 1 << 2
 _LOWEST_BITS = bits(28, 31)
@@ -97,6 +98,8 @@ class Micro(Generation):
             translate_bn(words)
             translate_elementwise(words)
             translate_writer(words)
+            if RdmaFeatureMode.number in words and not state.enable_mask & _CORE_ENABLED:
+                translate_joined_surfaces(words)
         return words
 
     def feature_strides(self, task: TaskRegisters, width: int) -> tuple[int, int]:
@@ -113,8 +116,9 @@ class Micro(Generation):
         return row_writer(task, address, shape, self.atom)
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
-        # Two scales a register, then offsets that are shifted as well. Unsigned data are pictures
-        # as bytes, which come here quantised.
+        # Two scales a register, then offsets that are shifted as well. They are the zero point
+        # times the scale, rounded to a whole number (9 x 0.931 gives 8), so they are added after
+        # it. Unsigned data are pictures as bytes, which come here quantised.
         if not task[CnaConvert0.DATA_SIGN]:
             return None
         pairs = [task.word(register) for register in (CnaConvert1, CnaConvert2)]

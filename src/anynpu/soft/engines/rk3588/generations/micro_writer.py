@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from ..elements import Address
+from ..elements import Address, Element
+from ..layout import ATOM
 from ..registers.dpu import (
+    DpuChannel,
     DpuFeatureMode,
+    DpuHeight,
     DpuOutScale,
+    DpuSurfaceAdd,
+    DpuSurfaceStride,
     DpuWidth,
+    DpuWriteSize0,
+    DpuWriteSize1,
 )
 from ..registers.fields import bits
+from ..registers.rdma import (
+    RdmaChannel,
+    RdmaFeatureMode,
+    RdmaHeight,
+    RdmaSourceDma,
+    RdmaSurfaceNotch,
+    RdmaWidth,
+)
 from ..tasks import RowWriter
 from ..view import TaskRegisters
 from .base import unknown
@@ -37,6 +52,36 @@ def translate_writer(words: dict[int, int]) -> None:
     # they are only moved or looked up; neither changes what is written.
     words[DpuWidth.number] = words.get(DpuWidth.number, 0) & DpuWidth.WIDTH.mask
     words[DpuOutScale.number] = words.get(DpuOutScale.number, 0) & 0xFFFF
+
+
+def translate_joined_surfaces(words: dict[int, int]) -> None:
+    """Surfaces of one line that are written as one longer line: as the surfaces that they are."""
+    width = RdmaWidth.WIDTH.of(words.get(RdmaWidth.number, 0)) + 1
+    channels = RdmaChannel.CHANNEL.of(words.get(RdmaChannel.number, 0)) + 1
+    element = Element(RdmaFeatureMode.IN_PRECISION.of(words.get(RdmaFeatureMode.number, 0)))
+    lanes = ATOM // element.size
+    count, rest = divmod(channels, lanes)
+    one_line = not any(
+        words.get(register.number, 0)
+        for register in (RdmaHeight, RdmaSourceDma, RdmaSurfaceNotch, DpuHeight)
+    )
+    joined = (
+        DpuChannel.CHANNEL.put(lanes - 1) | DpuChannel.ORIG_CHANNEL.put(lanes - 1),
+        DpuWidth.WIDTH.put(width * count - 1),
+    )
+    written = (words.get(DpuChannel.number, 0), words.get(DpuWidth.number, 0))
+    if count < 2 or rest or not one_line or written != joined:
+        return
+    words[DpuChannel.number] = DpuChannel.CHANNEL.put(channels - 1) | DpuChannel.ORIG_CHANNEL.put(
+        channels - 1
+    )
+    words[DpuWidth.number] = DpuWidth.WIDTH.put(width - 1)
+    words[DpuWriteSize1.number] = DpuWriteSize1.WIDTH_WDMA.put(width - 1)
+    words[DpuWriteSize0.number] = words.get(
+        DpuWriteSize0.number, 0
+    ) | DpuWriteSize0.SIZE_C_WDMA.put(count - 1)
+    for register in (DpuSurfaceStride, DpuSurfaceAdd):
+        words[register.number] = width * ATOM
 
 
 def row_writer(

@@ -20,7 +20,7 @@ from ..registers.cna import (
 )
 from ..registers.dpu import DpuChannel, DpuDestination, DpuFeatureMode, DpuHeight, DpuWidth
 from ..registers.fields import sign_extend
-from ..tasks import Dpu, InputConversion, SurfacePacker
+from ..tasks import Dpu, InputConversion, PackedWriter, SurfacePacker
 from ..view import TaskRegisters
 from .base import Constants, Generation, unknown_number
 from .rk3576_convolution import (
@@ -141,11 +141,11 @@ class Rk3576(Generation):
         return target_notch(task.state.words)
 
     def packer(
-        self, task: TaskRegisters, shape: tuple[int, int, int], address: Address
-    ) -> SurfacePacker | None:
+        self, task: TaskRegisters, shape: tuple[int, int, int], address: Address, together: int
+    ) -> SurfacePacker | PackedWriter | None:
         if not task[DpuFeatureMode.NONALIGN]:
             return None
-        return surface_packer(self.own_notation(task.state).words, shape, address)
+        return surface_packer(self.own_notation(task.state).words, shape, address, together)
 
     def reduced(self, task: TaskRegisters, dpu: Dpu, shape: tuple[int, int, int]) -> Dpu:
         # The compiler leaves four kernels of every eight empty for this: their zeros would be the

@@ -132,7 +132,8 @@ _LimitedStage = (
 
 _EW_BYPASS, _EW_CONVERTS = bits(0), bits(31)
 _EW_LOOK_UP, _EW_ADD_AND_MULTIPLY, _EW_ADD_NUMBER = 0x1004140, 0x2C080, 0x241C0
-_EW_ADD_SINGLE = 0x42C1C0
+_EW_WIDE_ADD = {(0x42C1C0, Element.FLOAT32.value), (0x8042C1C0, Element.INT32.value)}
+"""The sum of two values of 32 bits, and the precision that it is for."""
 _HALF = 0.5
 _EW_OPERATIONS = {
     0xC0C0: DpuEw.ALU_ALGO.put(Operation.MAX.value),
@@ -451,6 +452,8 @@ def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int])
     from_memory = DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
     converts = _EW_CONVERTS.of(config)
     operation = _EW_OPERATIONS.get(config & ~_EW_CONVERTS.put(1))
+    if (config, DpuDataFormat.PROC_PRECISION.of(translated[DpuDataFormat.number])) in _EW_WIDE_ADD:
+        converts, operation = 0, DpuEw.ALU_ALGO.put(Operation.ADD.value)
     if DpuEwOperand.number in translated:
         translated[DpuEw.number] |= unlimited
     elif _EW_BYPASS.of(config):

@@ -9,6 +9,7 @@ from ..layout import ATOM
 from ..registers.dpu import (
     DpuBsOw,
     DpuChannel,
+    DpuDataFormat,
     DpuDestination,
     DpuFeatureMode,
     DpuHeight,
@@ -20,7 +21,8 @@ from ..registers.dpu import (
     DpuWriteSize1,
 )
 from ..registers.fields import bits
-from ..tasks import SurfacePacker
+from ..registers.rdma import RdmaChannel
+from ..tasks import PackedWriter, SurfacePacker
 from .base import unknown, unknown_number
 
 _MODE, _PADDING, _DESTINATION, _SURFACE = 0x400C, 0x4014, 0x4018, 0x401C
@@ -57,7 +59,7 @@ _MODES = frozenset({0x5, 0x40000004, 0x4000000C})
 """From memory, from a dense and from a depthwise convolution."""
 
 _PACK_MODES = frozenset({0x2000005, 0x42000004})
-_LAST_BYTES = bits(26, 29)
+_FROM_MEMORY, _LAST_BYTES = bits(0), bits(26, 29)
 _GROUP_COUNT = bits(16, 31)
 _GROUP_SIZE, _KIND = bits(0, 3), bits(20, 22)
 _BLOCKS, _REDUCES, _TRANSPOSES_BYTES, _TRANSPOSES_ATOMS, _TRANSPOSES_HALVES = 0, 1, 2, 3, 6
@@ -111,8 +113,8 @@ def target_notch(words: Mapping[int, int]) -> int:
 
 
 def surface_packer(
-    words: Mapping[int, int], shape: tuple[int, int, int], address: Address
-) -> SurfacePacker:
+    words: Mapping[int, int], shape: tuple[int, int, int], address: Address, together: int
+) -> SurfacePacker | PackedWriter:
     """What writes surfaces side by side, and groups of them where there are any."""
     surfaces, height, width = shape
     last = _LAST_BYTES.of(words.get(_MODE, 0)) or ATOM
@@ -121,7 +123,35 @@ def surface_packer(
     size = words.get(_ORDER, 0) if groups else count
     if groups * size > count:
         raise unknown_number(_ORDER, size)
-    return SurfacePacker(address, last, max(groups, 1), size, words.get(_LENGTH, 0) * ATOM)
+    if _FROM_MEMORY.of(words.get(_MODE, 0)) and _pixels_written(words) != height * width:
+        return _half_atoms(words, shape, address)
+    if height * width == 1:
+        together = 1
+    if together > 1 and (groups or last != ATOM or surfaces % together):
+        # Of what gets wider as it is written only whole atoms were seen.
+        raise unknown_number(_MODE, words.get(_MODE, 0))
+    limit = words.get(_LENGTH, 0) * ATOM
+    return SurfacePacker(address, last, max(groups, 1), size, limit, together)
+
+
+def _pixels_written(words: Mapping[int, int]) -> int:
+    height = DpuHeight.HEIGHT.of(words.get(_HEIGHT, 0)) + 1
+    return height * (DpuWidth.WIDTH.of(words.get(_WIDTH, 0)) + 1)
+
+
+def _half_atoms(
+    words: Mapping[int, int], shape: tuple[int, int, int], address: Address
+) -> PackedWriter:
+    """What puts pixels of half an atom together to such of a whole one."""
+    surfaces, height, width = shape
+    is_half = surfaces == 1 and 2 * _pixels_written(words) == height * width
+    read = RdmaChannel.CHANNEL.of(words.get(RdmaChannel.number, 0)) + 1
+    written = DpuChannel.CHANNEL.of(words.get(_CHANNEL, 0)) + 1
+    is_byte = not DpuDataFormat.OUT_PRECISION.of(words.get(DpuDataFormat.number, 0))
+    cuts = _LAST_BYTES.of(words.get(_MODE, 0)) or _GROUP_COUNT.of(words.get(_GROUP_COUNTS, 0))
+    if not (is_half and is_byte and 2 * read == written == ATOM) or cuts:
+        raise unknown_number(_CHANNEL, words.get(_CHANNEL, 0))
+    return PackedWriter(address, read, words.get(_LENGTH, 0) * ATOM, 1, ATOM)
 
 
 def _height(word: int) -> int:

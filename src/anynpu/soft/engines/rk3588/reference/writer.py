@@ -68,7 +68,8 @@ def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> Non
 
 def _packed_surfaces(writer: SurfacePacker, atoms: NDArray[np.uint8]) -> NDArray[np.uint8]:
     surfaces, height, width, atom = atoms.shape
-    whole = atoms.reshape(surfaces, height * width * atom)
+    apart = atoms.reshape(-1, writer.together, height * width, atom)
+    whole = apart.transpose(0, 2, 1, 3).reshape(surfaces, height * width * atom)
     packed = whole[:, : (height * width - 1) * atom + writer.last_bytes].reshape(-1)
     size = min(writer.group_bytes, packed.size)
     groups = np.zeros((writer.groups, -(-size // ATOM) * ATOM), np.uint8)
