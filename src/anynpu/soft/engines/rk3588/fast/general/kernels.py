@@ -8,6 +8,7 @@ from typing import Any
 
 from ......native import steps
 from ......native.library import load
+from .. import kernels as int8_kernels
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _SINGLE, _DOUBLE = ctypes.c_float, ctypes.c_double
@@ -140,21 +141,7 @@ class Dpu(ctypes.Structure):
     ]
 
 
-class Writer(ctypes.Structure):
-    """Where atoms go."""
-
-    _fields_ = [
-        ("base", _POINTER),
-        ("line", _INTEGER),
-        ("pixel", _INTEGER),
-        ("surface", _INTEGER),
-        ("group", _INTEGER),
-        ("group_stride", _INTEGER),
-        ("width", _INTEGER),
-        ("channels", _INTEGER),
-        ("lanes", _INTEGER),
-        ("padding", _INTEGER),
-    ]
+Writer = int8_kernels.Writer
 
 
 class Dense(ctypes.Structure):
