@@ -103,8 +103,9 @@ def is_known_writer(writer: Writer) -> bool:
         if writer.element_size == ATOM:
             return writer.pixels <= ATOM
         return writer.element_size == 1 or writer.pixels == _ROW
-    known = BlockWriter | PhaseWriter | AtomTransposer | PackedWriter | SurfacePacker
-    return isinstance(writer, known)
+    if isinstance(writer, SurfacePacker):
+        return writer.together == 1
+    return isinstance(writer, BlockWriter | PhaseWriter | AtomTransposer | PackedWriter)
 
 
 class _Rearrangement(Plan):
