@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ from anynpu.soft.engines.rk3588.tasks import (
     Writer,
 )
 
-from .descriptions import TARGET, Scene, block_writer, dpu, features, is_planned
+from .descriptions import TARGET, Scene, block_writer, dpu, features, is_planned, output
 
 PLACE = Address(INTERNAL, TARGET)
 
@@ -138,3 +140,23 @@ def test_a_copy_onto_itself_reads_before_it_writes() -> None:
     np.testing.assert_array_equal(
         scene.get(shape, offset=16), np.arange(64).astype(np.int8).reshape(shape)
     )
+
+
+def test_surfaces_that_overlap_are_written_in_order() -> None:
+    x = np.random.default_rng(8).integers(-128, 128, (40, 3, 4)).astype(np.int8)
+    scene = Scene()
+    scene.put(x)
+    stages = dpu(output=output(scale=3, shift=1))
+    # The last two pixels of each surface lie where the next one begins.
+    writer = block_writer(3, 4, surface=10 * 16)
+    task = ElementwiseTask(0, 0, features(x.shape), stages, writer)
+    assert not is_planned(task)
+    scene.run(task)
+    alone = Scene()
+    alone.put(x)
+    alone.run(replace(task, writer=block_writer(3, 4)))
+    wanted = alone.get((48, 3, 4)).reshape(48, 12)
+    size = (2 * 10 + 12) * 16
+    found = scene.bytes[TARGET : TARGET + size].view(np.int8).reshape(-1, 16).T
+    np.testing.assert_array_equal(found[:, 10:20], wanted[16:32, :10])
+    np.testing.assert_array_equal(found[:, 20:], wanted[32:48])

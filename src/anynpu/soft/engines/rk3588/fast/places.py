@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..layout import feature_views, target_views
 from ..memory import Strided
-from ..tasks import BlockWriter, Features, Writer
+from ..tasks import BlockWriter, Features, PhaseWriter, Writer
 
 
 def extents(views: Sequence[Strided]) -> list[tuple[int, int, int]]:
@@ -34,3 +34,24 @@ def in_place(features: Features, writer: Writer) -> bool:
         and (features.line, features.surface, features.atom)
         == (writer.line, writer.surface, writer.atom)
     )
+
+
+def writes_twice(writer: Writer, shape: tuple[int, int, int, int]) -> bool:
+    """Whether atoms of a shape (surfaces, height, width, bytes) may be written over one another.
+
+    Which one stays then depends on the order.
+    """
+    if not isinstance(writer, BlockWriter | PhaseWriter):
+        return False
+    return any(_folds(view) for view in target_views(writer, shape))
+
+
+def _folds(view: Strided) -> bool:
+    """Whether places of a view may share bytes: some axis steps less far than those within it."""
+    reach = 1
+    for stride, count in sorted(zip(map(abs, view.strides), view.shape, strict=True)):
+        if count > 1:
+            if stride < reach:
+                return True
+            reach += (count - 1) * stride
+    return False
