@@ -12,10 +12,16 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { SPINS = 2000, MOST_THREADS = 16 };
+enum {
+    SPINS = 2000,
+    MOST_THREADS = 16,
+    PATIENCE = 300000, /* nanoseconds for which the caller waits for others, besides what work takes */
+    REST = 8,          /* steps that it does alone after that */
+};
 
 struct step {
     void (*kernel)(const void *arguments, int64_t first, int64_t end, void *scratch);
@@ -41,6 +47,7 @@ struct run {
     int64_t count;
     atomic_int_fast64_t members;
     atomic_int_fast64_t joined;
+    atomic_int_fast64_t resumes; /* the step with which others may help again */
     struct progress progress[];
 };
 
@@ -52,21 +59,46 @@ static void rest(int64_t spins) {
         sched_yield();
 }
 
-/* Take units of a step until there are none, then wait for those that others have taken. */
-static void take_part(struct run *run, int64_t number, void *scratch) {
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+/* Take units of a step until there are none; how long a grain of them took at most. */
+static int64_t take_units(struct run *run, int64_t number, void *scratch) {
     struct progress *at = &run->progress[number];
+    const struct step *step = run->steps + number;
+    int64_t longest = 0;
     while (atomic_load(&at->taken) < at->units) {
         const int64_t first = atomic_fetch_add(&at->taken, at->grain);
         if (first >= at->units)
             break;
         const int64_t end = first + at->grain < at->units ? first + at->grain : at->units;
-        const struct step *step = run->steps + number;
+        const int64_t start = now();
         if (!__atomic_load_n(run->cancelled, __ATOMIC_RELAXED))
             step->kernel(step->arguments, first, end, scratch);
+        longest = now() - start > longest ? now() - start : longest;
         atomic_fetch_add(&at->done, end - first);
     }
+    return longest;
+}
+
+static void wait_for(const struct progress *at) {
     for (int64_t spins = 0; atomic_load(&at->done) < at->units; spins++)
         rest(spins);
+}
+
+/* The caller's part. Where a helper holds units for much longer than they take, another program has its
+ * processor: then it is quicker to do without it for a while. */
+static void take_part(struct run *run, int64_t number) {
+    struct progress *at = &run->progress[number];
+    const int64_t patience = PATIENCE + 2 * take_units(run, number, run->scratch[0]), start = now();
+    while (atomic_load(&at->done) < at->units && now() - start < patience)
+        rest(0);
+    if (atomic_load(&at->done) < at->units)
+        atomic_store(&run->resumes, number + 1 + REST);
+    wait_for(at);
 }
 
 static void leave(struct run *run) {
@@ -77,8 +109,11 @@ static void leave(struct run *run) {
 static void *help(void *argument) {
     struct run *run = argument;
     void *scratch = run->scratch[atomic_fetch_add(&run->joined, 1)];
-    for (int64_t number = 0; number < run->count; number++)
-        take_part(run, number, scratch);
+    for (int64_t number = 0; number < run->count; number++) {
+        if (number >= atomic_load(&run->resumes))
+            take_units(run, number, scratch);
+        wait_for(&run->progress[number]);
+    }
     leave(run);
     return NULL;
 }
@@ -143,7 +178,7 @@ static void run_together(const struct step *steps, int64_t count, int64_t thread
     for (int64_t i = 1; i < threads; i++)
         invite(run);
     for (int64_t i = 0; i < count; i++)
-        take_part(run, i, run->scratch[0]);
+        take_part(run, i);
     leave(run);
 }
 
