@@ -97,6 +97,10 @@ class Convolution:
     height: int
     width: int
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.channels, self.height, self.width
+
 
 @dataclass(frozen=True)
 class Stage:

@@ -62,7 +62,7 @@ def decode_task(task: TaskRegisters, context: Context) -> Task:
 
 def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:
     convolution = decode_convolution(task, context)
-    shape = (convolution.channels, convolution.height, convolution.width)
+    shape = convolution.shape
     is_float = convolution.source.element.is_float
     parts = bs_operands(task, context, shape[0], is_float)
     offset = decode_weight_offset(task, is_float, parts)

@@ -17,7 +17,7 @@ from . import kernels
 from .arguments import features_of, writer_of
 from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_input
 from .dense_weights import COLUMNS, DenseWeights, dense_weights
-from .places import in_place, overlap
+from .places import in_place, overlap, written
 from .stages import DpuArguments, stage_arguments
 from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
@@ -66,7 +66,7 @@ def _plan_dense(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Pla
     if weights is None:
         return None
     sums = weights.magnitudes * largest_input(task.convolution)
-    dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
+    dpu = stage_arguments(task.dpu, task.convolution.shape, writer.atom, sums)
     if sums.max() >= INTEGER_SUMS or dpu is None:
         return None
     return _Dense(task, writer, dpu, weights)
@@ -79,7 +79,7 @@ def _plan_depthwise(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) ->
     matrix = _depthwise_matrix(task.convolution)
     magnitudes = np.abs(matrix).sum(0, dtype=np.float64)[: task.convolution.channels]
     sums = magnitudes * largest_input(task.convolution)
-    dpu = stage_arguments(task.dpu, task.convolution.channels, writer.atom, sums)
+    dpu = stage_arguments(task.dpu, task.convolution.shape, writer.atom, sums)
     if sums.max() >= FLOAT_SUMS or dpu is None or _overwrites_input(task):
         return None
     return _Depthwise(task, writer, dpu, matrix)
@@ -90,7 +90,7 @@ def _is_known(convolution: Convolution) -> bool:
     source = convolution.source
     if source.element is not Element.INT8 or not weights.is_constant:
         return False
-    if convolution.conversion or any(convolution.inserted):
+    if convolution.conversion or any(convolution.inserted) or 0 in convolution.stride:
         return False
     if weights.layout.with_zero_points and not weights.layout.is_depthwise:
         return False
@@ -104,9 +104,7 @@ def _operand_may_be_read(task: ConvolutionTask) -> bool:
     stage = task.dpu.elementwise
     if stage is None or not isinstance(stage.operand, Features):
         return True
-    return not overlap(stage.operand, task.writer, _shape(task)) or in_place(
-        stage.operand, task.writer
-    )
+    return not overlap(stage.operand, *written(task)) or in_place(stage.operand, task.writer)
 
 
 def _overwrites_input(task: ConvolutionTask) -> bool:
@@ -122,15 +120,8 @@ def _overwrites_input(task: ConvolutionTask) -> bool:
             0,
             1,
         )
-        return overlap(surface, task.writer, _shape(task))
-    return overlap(source, task.writer, _shape(task))
-
-
-def _shape(task: ConvolutionTask) -> tuple[int, int, int, int]:
-    convolution, writer = task.convolution, task.writer
-    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else 16
-    surfaces = -(-convolution.channels // atom)
-    return surfaces, convolution.height, convolution.width, atom
+        return overlap(surface, *written(task))
+    return overlap(source, *written(task))
 
 
 def _depthwise_matrix(convolution: Convolution) -> NDArray[np.float32]:

@@ -9,7 +9,7 @@ from ..layout import feature_views, moved, target_views
 from ..memory import Memory, Strided
 from ..tasks import BlockWriter, CopyTask, PhaseWriter
 from . import kernels
-from .places import overlap
+from .places import overlap, written
 from .steps import KernelStep, Plan, Scratch
 
 _ATOMS = (8, 16)
@@ -19,8 +19,7 @@ _STRIDES = ctypes.c_int64 * 3
 
 def plan_copy(task: CopyTask) -> Plan | None:
     """A plan for channel blocks, plain or un-pooled, that don't overlap."""
-    source, writer, (rows, columns) = task.source, task.writer, task.repeats
-    shape = (source.surfaces * rows, source.height, source.width * columns, source.atom)
+    source, (writer, shape) = task.source, written(task)
     if not isinstance(writer, BlockWriter | PhaseWriter) or overlap(source, writer, shape):
         return None
     targets = target_views(writer, shape)

@@ -15,7 +15,7 @@ from ..reference.dpu import process
 from ..tasks import BlockWriter, Dpu, ElementwiseTask, Features, PhaseWriter
 from . import kernels
 from .arguments import features_of, writer_of
-from .places import in_place, overlap
+from .places import in_place, overlap, written
 from .stages import DpuArguments, stage_arguments
 from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
@@ -32,7 +32,7 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
         return None
     if is_function_of_one_value(task.dpu):
         return _Remap(task, writer)
-    dpu = stage_arguments(task.dpu, source.channels, source.lanes, _INPUT)
+    dpu = stage_arguments(task.dpu, source.shape, source.lanes, _INPUT)
     return None if dpu is None else _Process(task, writer, dpu)
 
 
@@ -50,13 +50,10 @@ def is_function_of_one_value(dpu: Dpu) -> bool:
 def may_run_in_blocks(task: ElementwiseTask) -> bool:
     """Whether no block of atoms is written before it is read."""
     source = task.source
-    shape = (source.surfaces, source.height, source.width, source.atom)
     stage = task.dpu.elementwise
     operand = stage.operand if stage and isinstance(stage.operand, Features) else None
     return all(
-        features is None
-        or not overlap(features, task.writer, shape)
-        or in_place(features, task.writer)
+        features is None or not overlap(features, *written(task)) or in_place(features, task.writer)
         for features in (source, operand)
     )
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..layout import feature_views, target_views
+from ..layout import ATOM, feature_views, target_views
 from ..memory import Strided
-from ..tasks import BlockWriter, Features, PhaseWriter, Writer
+from ..tasks import (
+    BlockWriter,
+    ConvolutionTask,
+    CopyTask,
+    ElementwiseTask,
+    Features,
+    PhaseWriter,
+    PoolingTask,
+    Task,
+    Writer,
+)
 
 
 def extents(views: Sequence[Strided]) -> list[tuple[int, int, int]]:
@@ -36,11 +46,12 @@ def in_place(features: Features, writer: Writer) -> bool:
     )
 
 
-def writes_twice(writer: Writer, shape: tuple[int, int, int, int]) -> bool:
-    """Whether atoms of a shape (surfaces, height, width, bytes) may be written over one another.
+def writes_twice(task: Task) -> bool:
+    """Whether atoms of a task may be written over one another: which one stays is up to the order.
 
-    Which one stays then depends on the order.
+    For writers of blocks; others rearrange.
     """
+    writer, shape = written(task)
     if not isinstance(writer, BlockWriter | PhaseWriter):
         return False
     return any(_folds(view) for view in target_views(writer, shape))
@@ -55,3 +66,25 @@ def _folds(view: Strided) -> bool:
                 return True
             reach += (count - 1) * stride
     return False
+
+
+def written(task: Task) -> tuple[Writer, tuple[int, int, int, int]]:
+    """What writes, and the atoms (surfaces, height, width, bytes) that it gets if it takes any."""
+    match task:
+        case CopyTask():
+            source, (rows, columns) = task.source, task.repeats
+            height, width = source.height, source.width * columns
+            return task.writer, (source.surfaces * rows, height, width, source.atom)
+        case PoolingTask():
+            source = task.source
+            return task.writer, (source.surfaces, task.height, task.width, source.atom)
+        case ConvolutionTask():
+            shape = task.convolution.shape
+        case ElementwiseTask():
+            shape = task.source.shape
+        case _:
+            raise AssertionError("there are no other tasks")
+    writer = task.writer
+    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else ATOM
+    lanes = max(1, atom // task.dpu.output.element.size)
+    return writer, (-(-shape[0] // lanes), *shape[1:], atom)

@@ -9,7 +9,7 @@ from ..memory import Memory
 from ..tasks import PoolingMethod, PoolingTask
 from . import kernels
 from .arguments import features_of, writer_of
-from .places import overlap
+from .places import overlap, written
 from .steps import KernelStep, Plan, Scratch
 
 _SIGNS = {PoolingMethod.MAX: 1, PoolingMethod.MIN: -1}
@@ -20,12 +20,11 @@ _LEAST = {PoolingMethod.MAX: -128.0, PoolingMethod.MIN: -127.0}
 def plan_pooling(task: PoolingTask) -> Plan | None:
     """A plan for int8 that doesn't write into its own input."""
     source = task.source
-    shape = (source.surfaces, task.height, task.width, source.atom)
     if source.element is not Element.INT8 or task.method not in _SIGNS:
         return None
     if task.padding_value * _SIGNS[task.method] > _LEAST[task.method]:
         return None
-    return None if overlap(source, task.writer, shape) else _Pooling(task)
+    return None if overlap(source, *written(task)) else _Pooling(task)
 
 
 class _Pooling(Plan):

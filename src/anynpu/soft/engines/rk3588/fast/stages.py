@@ -44,13 +44,17 @@ _FITS = 2.0**30
 _IDENTITY = Output(Element.INT32, 1, 0, 0, 1.0)
 
 
-def stage_arguments(dpu: Dpu, channels: int, lanes: int, largest: Magnitude) -> DpuArguments | None:
-    """The stages for inputs of a magnitude, a number or (C,).
+def stage_arguments(
+    dpu: Dpu, shape: tuple[int, int, int], lanes: int, largest: Magnitude
+) -> DpuArguments | None:
+    """The stages for (C, H, W) inputs of a magnitude, a number or (C,).
 
     None where the kernels don't know them, or they may not stay exact.
     """
-    reach = exact_reach(dpu, largest) if is_supported(dpu, lanes) else None
-    return None if reach is None else DpuArguments(dpu, channels, lanes, reach, largest)
+    if not is_supported(dpu, shape, lanes):
+        return None
+    reach = exact_reach(dpu, largest)
+    return None if reach is None else DpuArguments(dpu, shape[0], lanes, reach, largest)
 
 
 class DpuArguments:
@@ -231,8 +235,8 @@ def _is_linear(stage: Stage) -> bool:
     )
 
 
-def is_supported(dpu: Dpu, lanes: int) -> bool:
-    """Whether the kernels know all of the stages."""
+def is_supported(dpu: Dpu, shape: tuple[int, int, int], lanes: int) -> bool:
+    """Whether the kernels know all of the stages for (C, H, W)."""
     if dpu.is_float or dpu.reduction or dpu.output.element is not Element.INT8:
         return False
     if lanes not in _LANES or not offset_fits(dpu.output.offset):
@@ -242,13 +246,16 @@ def is_supported(dpu: Dpu, lanes: int) -> bool:
     ]
     if any(isinstance(value, StoredOperand) for value in operands):
         return False
-    return dpu.elementwise is None or _is_supported_elementwise(dpu.elementwise, lanes)
+    return dpu.elementwise is None or _is_supported_elementwise(dpu.elementwise, shape, lanes)
 
 
-def _is_supported_elementwise(stage: Elementwise, lanes: int) -> bool:
+def _is_supported_elementwise(stage: Elementwise, shape: tuple[int, int, int], lanes: int) -> bool:
+    operand = stage.operand
+    if isinstance(operand, Features) and operand.shape not in (shape, (shape[0], 1, 1)):
+        # One a pixel or a column, which the int8 kernels don't know.
+        return False
     if stage.operation is None:
         return True
-    operand = stage.operand
     if not isinstance(operand, Features):
         # Without a limit: a limit below the operand would come last.
         return stage.operation is Operation.MAX and stage.limit is None

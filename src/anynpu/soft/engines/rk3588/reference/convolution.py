@@ -139,7 +139,7 @@ def _window(padded: NDArray[Any], convolution: Convolution, row: int, column: in
 def _depthwise(
     padded: NDArray[Any], weights: NDArray[Any], convolution: Convolution
 ) -> NDArray[Any]:
-    sums = np.zeros((convolution.channels, convolution.height, convolution.width), padded.dtype)
+    sums = np.zeros(convolution.shape, padded.dtype)
     for row in range(weights.shape[1]):
         for column in range(weights.shape[2]):
             window = _window(padded, convolution, row, column)

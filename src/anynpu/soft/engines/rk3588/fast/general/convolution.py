@@ -55,7 +55,7 @@ _WORK_OF_A_PLACE = 8
 def plan_convolution(task: ConvolutionTask) -> Plan | None:
     """A plan, where the kernels know the task."""
     convolution = task.convolution
-    shape = convolution.channels, convolution.height, convolution.width
+    shape = convolution.shape
     if not _is_known(convolution) or not is_supported(task.dpu, shape):
         return None
     if task.dpu.reduction or not is_known_writer(task.writer):
@@ -195,9 +195,7 @@ class _Convolution(Plan):
     def __init__(self, task: ConvolutionTask, target: Target) -> None:
         convolution = self._convolution = task.convolution
         self._target = target
-        self._dpu = DpuArguments(
-            task.dpu, (convolution.channels, convolution.height, convolution.width)
-        )
+        self._dpu = DpuArguments(task.dpu, convolution.shape)
         self._groups = -(-convolution.channels // kernels.GROUP)
         self._is_fused = _has_exact_products(convolution)
         self._channels = _seen_channels(convolution)
