@@ -15,6 +15,8 @@ from anynpu.soft.engines.compiled.layers import computing_nodes
 from anynpu.soft.engines.compiled.program import CompiledProgram
 from anynpu.soft.engines.rk3588 import prepare
 
+from .test_networks import FILES, archive_of
+
 Sample = Callable[[str], Path]
 
 
@@ -58,3 +60,14 @@ def test_several_cores_compute_the_same_bytes(compiled_sample: Sample, name: str
     assert found[0].any()
     np.testing.assert_array_equal(found[1], found[0])
     np.testing.assert_array_equal(found[2], found[0])
+
+
+def test_a_closed_instance_drops_its_memory() -> None:
+    instance = CompiledProgram(archive_of(FILES[0])[0]).instance(0)
+    instance.run()
+    reference = weakref.ref(instance._sources[0]._memory)
+    for _ in range(2):
+        instance.close()
+    instance.cancel()
+    gc.collect()
+    assert reference() is None

@@ -144,46 +144,50 @@ class CompiledInstance(Instance):
     ) -> None:
         self._program: GraphProgram | None = program
         self._batch, self._custom_calls = batch, calls
-        self._cancelled = False
         graph = program.graph
         memory = np.zeros(program.prepared.memory_bytes, np.uint8)
-        self._executor = program.prepared.executor(memory)
-        self._steps = _bind_steps(program, memory, self._executor, calls)
-        self._calls = list(_merged(self._steps, self._executor))
+        executor = program.prepared.executor(memory)
+        self._executor: Executor | None = executor
+        self._steps = _bind_steps(program, memory, executor, calls)
+        self._calls = list(_merged(self._steps, executor))
         self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
         self._targets = [TensorBuffer(memory, graph.tensors[index]) for index in graph.outputs]
         self.inputs = tuple(np.zeros(p.shape, p.carrier) for p in program.variant.inputs)
         self.outputs = tuple(np.zeros(p.shape, p.carrier) for p in program.variant.outputs)
 
     def run(self) -> None:
+        executor = self._executor
+        assert executor is not None, "run after close"
         # A `cancel` that came after the end of the run before is not meant for this one.
-        self._cancelled = False
-        self._executor.allow()
+        executor.allow()
         for sample in range(self._batch):
             self._load(sample)
             for call in self._calls:
                 call()
-                if self._cancelled:
+                if executor.is_cancelled:
                     raise ModelError("the run was cancelled")
             for target, array in zip(self._targets, self.outputs, strict=True):
                 target.read(_sample(array, sample, self._batch))
 
     def cancel(self) -> None:
-        self._cancelled = True
-        self._executor.cancel()
+        executor = self._executor
+        if executor is not None:
+            executor.cancel()
 
     def timed(self) -> tuple[MeasuredLayer, ...]:
         """Run the inputs once more, in a memory of its own, and time each node."""
         program = self._program
         assert program is not None, "timed after close"
         other = CompiledInstance(program, self._batch, self._custom_calls)
+        executor = other._executor
+        assert executor is not None, "it was just made"
         for own, copy in zip(self.inputs, other.inputs, strict=True):
             np.copyto(copy, own)
         spent: dict[int, float] = {}
         for sample in range(self._batch):
             other._load(sample)
             for node, step in other._steps:
-                calls = other._executor.calls((node.index,)) if step is None else [step]
+                calls = executor.calls((node.index,)) if step is None else [step]
                 start = time.perf_counter()
                 for call in calls:
                     call()
@@ -191,7 +195,7 @@ class CompiledInstance(Instance):
         return tuple(_measured(program.graph, node, spent[node.index]) for node, _ in other._steps)
 
     def close(self) -> None:
-        self._program = None
+        self._program = self._executor = None
         self._steps, self._calls, self._sources, self._targets = [], [], [], []
         self._custom_calls = {}
         self.inputs = self.outputs = ()

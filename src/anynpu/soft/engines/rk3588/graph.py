@@ -118,6 +118,11 @@ class Executor:
         for call in self.calls((node,)):
             call()
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether kernels are left out."""
+        return bool(self._cancelled.value)
+
     def cancel(self) -> None:
         """Leave out the kernels that haven't begun, until `allow`."""
         self._cancelled.value = 1
