@@ -26,6 +26,7 @@ struct affine {
     float scale;
     float zero_point;
 };
+_Static_assert(sizeof(struct affine) == 8, "as anynpu/native/kernels.py declares it");
 
 /* How one run of elements becomes another: a conversion, or a copy. */
 typedef void conversion(const struct affine *how, const void *source, void *target, size_t count);
@@ -226,6 +227,7 @@ struct transfer {
     struct affine affine;
     uint64_t array, count; /* the array's address, and its elements */
 };
+_Static_assert(sizeof(struct transfer) == 32, "as anynpu/native/transfers.py declares it");
 
 /* From arrays to memory. */
 EXPORT int32_t anynpu_send(const struct transfer *transfers, void *const *memories, size_t count) {
@@ -408,6 +410,7 @@ struct blocks {
     uint64_t conversion;
     struct affine affine;
 };
+_Static_assert(sizeof(struct blocks) == 56, "as anynpu/native/kernels.py declares it");
 
 static size_t at_most(size_t value, size_t limit) {
     return value < limit ? value : limit;
@@ -496,6 +499,7 @@ struct image {
     uint64_t row;  /* pixels from one row of the NHWC side to the next */
     uint64_t size; /* bytes of an element: 1, 2 or 4 */
 };
+_Static_assert(sizeof(struct image) == 48, "as anynpu/native/kernels.py declares it");
 
 EXPORT int32_t anynpu_to_channels_last(const struct image *how, const uint8_t *source,
                                        uint8_t *target) {

@@ -28,6 +28,7 @@
 struct product {
     int64_t m, k, n, segment, block_n, block_k, threads;
 };
+_Static_assert(sizeof(struct product) == 56, "as anynpu/native/matmul.py declares it");
 
 /* A thread's share: columns of C. */
 struct share {

@@ -12,6 +12,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,12 @@ struct job {
     int64_t ends[MAX_STEPS];
     struct job *next;
 };
+
+/* As anynpu/native/pump.py declares them. */
+_Static_assert(sizeof(struct argument) == 16, "argument");
+_Static_assert(sizeof(struct step) == 16 + MAX_ARGUMENTS * sizeof(struct argument), "step");
+_Static_assert(offsetof(struct job, state) == MAX_SLOTS * 8 + 24, "the submitter's fields");
+_Static_assert(offsetof(struct job, next) == MAX_SLOTS * 8 + 64 + MAX_STEPS * 8, "the pump's");
 
 struct program {
     uint32_t count;      /* of a worker's steps */

@@ -29,6 +29,7 @@ struct step {
     int64_t units;
     int64_t grain; /* units that a thread takes at a time */
 };
+_Static_assert(sizeof(struct step) == 2 * sizeof(void *) + 16, "as anynpu/native/steps.py declares it");
 
 /* How far one step is. */
 struct progress {

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..structures import Structure
 from . import numpy_kernels
 from .library import load
 from .memory import address_of
@@ -39,13 +40,13 @@ _QUANTIZE = {dtype: _NUMBERS[_FLOAT, dtype] for dtype in _QUANTIZED}
 _CONVERT = {pair: _NUMBERS[pair] for pair in ((_HALF, _FLOAT), (_FLOAT, _HALF))}
 
 
-class Affine(ctypes.Structure):
+class Affine(Structure):
     """A quantisation, for a kernel."""
 
     _fields_ = [("scale", ctypes.c_float), ("zero_point", ctypes.c_float)]
 
 
-class Blocks(ctypes.Structure):
+class Blocks(Structure):
     """How a kernel unpacks or packs channel blocks."""
 
     _fields_ = [
@@ -59,7 +60,7 @@ class Blocks(ctypes.Structure):
     ]
 
 
-class Image(ctypes.Structure):
+class Image(Structure):
     """How a kernel turns planes into pixels; `row` is where the next row begins, in pixels."""
 
     _fields_ = [

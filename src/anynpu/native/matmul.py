@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..matmul_layouts import BlockedB
+from ..structures import Structure
 from .library import load
 from .memory import address_of
 
@@ -26,10 +27,13 @@ _PRODUCTS_FOR_A_THREAD = 2**25
 """Work of about a millisecond; with less, other threads of a busy machine decide its time."""
 
 
-class _Product(ctypes.Structure):
+class _Product(Structure):
     """What native/matmul.c declares."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in ("m", "k", "n", "segment", "block_n", "block_k")]
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in ("m", "k", "n", "segment", "block_n", "block_k", "threads")
+    ]
 
 
 @dataclass(frozen=True)

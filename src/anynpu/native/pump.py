@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ..structures import Structure
 from .library import load
 
 MAX_ARGUMENTS = 8
@@ -67,7 +68,7 @@ class Answer(enum.IntEnum):
 _ANSWERS = tuple(Answer)
 
 
-class Job(ctypes.Structure):
+class Job(Structure):
     """What a worker runs a program on; its owner keeps it until it is done.
 
     The first fields are the submitter's: slots, a bit mask of the workers that may run it, the
@@ -242,11 +243,11 @@ def _nanoseconds(seconds: float | None) -> int:
     return FOREVER if seconds is None else int(seconds * 1e9)
 
 
-class _Argument(ctypes.Structure):
+class _Argument(Structure):
     _fields_ = [("is_slot", ctypes.c_uint64), ("value", ctypes.c_uint64)]
 
 
-class _Step(ctypes.Structure):
+class _Step(Structure):
     _fields_ = [
         ("function", ctypes.c_uint64),
         ("count", ctypes.c_uint32),

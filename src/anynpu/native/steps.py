@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from ..structures import Structure
 from .library import load
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 """A kernel: arguments, the first unit of work, the one behind the last, the thread's own space."""
 
 
-class Entry(ctypes.Structure):
+class Entry(Structure):
     """One step: a kernel's address, its arguments', and how threads share its units."""
 
     _fields_ = [

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..structures import Structure
 from . import kernels, numpy_kernels
 
 _POINTERS = ctypes.POINTER(ctypes.c_void_p)
 
 
-class Transfer(ctypes.Structure):
+class Transfer(Structure):
     """One array of a job's: how it is converted, where it is, and how many elements it has."""
 
     _fields_ = [

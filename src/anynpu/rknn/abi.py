@@ -17,7 +17,6 @@ import os
 import sys
 from ctypes import (
     POINTER,
-    Structure,
     c_char,
     c_char_p,
     c_float,
@@ -37,6 +36,7 @@ from typing import Any
 from .. import declarations
 from ..declarations import Enumeration, Symbolic, symbols
 from ..soc import Family
+from ..structures import Structure
 
 API_VERSION = "2.3.2"
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 import enum
 from ctypes import (
     POINTER,
-    Structure,
-    Union,
     c_char,
     c_char_p,
     c_float,
@@ -31,6 +29,7 @@ from typing import Any
 from .. import declarations
 from ..declarations import Enumeration, Named, Symbolic, symbols
 from ..soc import VIP_SOCS
+from ..structures import Structure, Union
 
 # ------------------------------------------------------------------------------------ versions
 

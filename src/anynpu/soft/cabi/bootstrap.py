@@ -6,17 +6,18 @@ import atexit
 import ctypes
 import time
 
+from ...structures import Structure
 from ..libraries import find
 
 _DRAIN_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 
 
-class _Entry(ctypes.Structure):
+class _Entry(Structure):
     _fields_ = [("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
 
 
-class _Table(ctypes.Structure):
+class _Table(Structure):
     """What native/shim.c declares; `count` entries follow."""
 
     _fields_ = [

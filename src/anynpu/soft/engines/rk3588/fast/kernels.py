@@ -9,11 +9,12 @@ from typing import Any
 
 from .....native import steps
 from .....native.library import load
+from .....structures import Structure
 
 _INTEGER, _REAL, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
-class Features(ctypes.Structure):
+class Features(Structure):
     """int8 features in channel blocks; addresses are those of the first atom."""
 
     _fields_ = [
@@ -30,7 +31,7 @@ class Features(ctypes.Structure):
     ]
 
 
-class Window(ctypes.Structure):
+class Window(Structure):
     """What one output pixel sees."""
 
     _fields_ = [
@@ -48,7 +49,7 @@ class Window(ctypes.Structure):
     ]
 
 
-class Stage(ctypes.Structure):
+class Stage(Structure):
     """One arithmetic stage; `add` and `multiply` are arrays of doubles, one a channel."""
 
     _fields_ = [
@@ -63,7 +64,7 @@ class Stage(ctypes.Structure):
     ]
 
 
-class Table(ctypes.Structure):
+class Table(Structure):
     """The look-up tables, as doubles."""
 
     _fields_ = [
@@ -90,7 +91,7 @@ class Follow(IntFlag):
     INDEX = 16
 
 
-class Dpu(ctypes.Structure):
+class Dpu(Structure):
     """All stages between sums and int8."""
 
     _fields_ = [
@@ -119,7 +120,7 @@ class Dpu(ctypes.Structure):
     ]
 
 
-class Writer(ctypes.Structure):
+class Writer(Structure):
     """Where atoms go."""
 
     _fields_ = [
@@ -136,7 +137,7 @@ class Writer(ctypes.Structure):
     ]
 
 
-class Dense(ctypes.Structure):
+class Dense(Structure):
     """A convolution as rows times weights."""
 
     _fields_ = [
@@ -156,7 +157,7 @@ class Dense(ctypes.Structure):
     ]
 
 
-class Depthwise(ctypes.Structure):
+class Depthwise(Structure):
     """A convolution channel by channel; weights are float32 (surfaces, places, lanes)."""
 
     _fields_ = [
@@ -169,19 +170,19 @@ class Depthwise(ctypes.Structure):
     ]
 
 
-class Process(ctypes.Structure):
+class Process(Structure):
     """Features through the stages."""
 
     _fields_ = [("dpu", Dpu), ("writer", Writer), ("features", Features)]
 
 
-class Remap(ctypes.Structure):
+class Remap(Structure):
     """Features through a function of one value, as a table of 256."""
 
     _fields_ = [("writer", Writer), ("features", Features), ("values", _POINTER)]
 
 
-class Pool(ctypes.Structure):
+class Pool(Structure):
     """The greatest value of each window, or with the sign -1 the least."""
 
     _fields_ = [
@@ -192,7 +193,7 @@ class Pool(ctypes.Structure):
     ]
 
 
-class Move(ctypes.Structure):
+class Move(Structure):
     """Atoms to other places; strides of surfaces, rows and pixels."""
 
     _fields_ = [

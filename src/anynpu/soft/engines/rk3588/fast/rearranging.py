@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .....native import steps
 from .....native.library import load
 from .....native.memory import address_of
+from .....structures import Structure
 from ..layout import ATOM, feature_views, target_views
 from ..memory import Memory
 from ..tasks import (
@@ -41,7 +42,7 @@ _WORK = {"copy": 40, "transpose": 500}
 """What a unit costs, in products of a dense convolution."""
 
 
-class _Way(ctypes.Structure):
+class _Way(Structure):
     """A way through memory, the last axis the fastest; strides are bytes."""
 
     _fields_ = [
@@ -51,7 +52,7 @@ class _Way(ctypes.Structure):
     ]
 
 
-class _Copy(ctypes.Structure):
+class _Copy(Structure):
     """Units of `size` bytes from one way to the other, from a number on in each."""
 
     _fields_ = [
@@ -63,7 +64,7 @@ class _Copy(ctypes.Structure):
     ]
 
 
-class _Transposition(ctypes.Structure):
+class _Transposition(Structure):
     """Lanes turned into pixels, or for a size of 16 left as they are."""
 
     _fields_ = [

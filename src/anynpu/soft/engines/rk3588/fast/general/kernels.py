@@ -8,6 +8,7 @@ from typing import Any
 
 from ......native import steps
 from ......native.library import load
+from ......structures import Structure
 from .. import kernels as int8_kernels
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
@@ -17,7 +18,7 @@ GROUP, BLOCK, ROWS, CHUNK = 16, 60, 6, 256
 """Channels and pixels at a time, and rows and columns of a matrix product."""
 
 
-class Features(ctypes.Structure):
+class Features(Structure):
     """Features in channel blocks; addresses are those of the first atom, strides are bytes."""
 
     _fields_ = [
@@ -36,7 +37,7 @@ class Features(ctypes.Structure):
     ]
 
 
-class Window(ctypes.Structure):
+class Window(Structure):
     """What one output pixel sees."""
 
     _fields_ = [
@@ -56,7 +57,7 @@ class Window(ctypes.Structure):
     ]
 
 
-class Weights(ctypes.Structure):
+class Weights(Structure):
     """Kernels as the hardware streams them."""
 
     _fields_ = [
@@ -71,7 +72,7 @@ class Weights(ctypes.Structure):
     ]
 
 
-class Operand(ctypes.Structure):
+class Operand(Structure):
     """A number a channel: an array of whole groups, or in memory."""
 
     _fields_ = [
@@ -84,7 +85,7 @@ class Operand(ctypes.Structure):
     ]
 
 
-class Stage(ctypes.Structure):
+class Stage(Structure):
     """One arithmetic stage."""
 
     _fields_ = [
@@ -100,7 +101,7 @@ class Stage(ctypes.Structure):
     ]
 
 
-class Table(ctypes.Structure):
+class Table(Structure):
     """Both look-up tables, one behind the other."""
 
     _fields_ = [
@@ -112,7 +113,7 @@ class Table(ctypes.Structure):
     ]
 
 
-class Dpu(ctypes.Structure):
+class Dpu(Structure):
     """All stages between sums and what is stored."""
 
     _fields_ = [
@@ -144,7 +145,7 @@ class Dpu(ctypes.Structure):
 Writer = int8_kernels.Writer
 
 
-class Dense(ctypes.Structure):
+class Dense(Structure):
     """A convolution as rows times weights; `rows` where a step of their own gathers them."""
 
     _fields_ = [
@@ -160,7 +161,7 @@ class Dense(ctypes.Structure):
     ]
 
 
-class Depthwise(ctypes.Structure):
+class Depthwise(Structure):
     """A convolution channel by channel, or a pooling."""
 
     _fields_ = [
@@ -175,7 +176,7 @@ class Depthwise(ctypes.Structure):
     ]
 
 
-class Process(ctypes.Structure):
+class Process(Structure):
     """Features through the stages."""
 
     _fields_ = [
@@ -186,7 +187,7 @@ class Process(ctypes.Structure):
     ]
 
 
-class Reduction(ctypes.Structure):
+class Reduction(Structure):
     """The greatest channel of each pixel, or with the sign -1 the least."""
 
     _fields_ = [

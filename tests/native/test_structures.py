@@ -1,0 +1,121 @@
+"""Structures that Python and C share: the C compiler finds every field where ctypes has it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import pkgutil
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import anynpu.native
+import anynpu.soft.engines
+from anynpu.native.compiler import SOURCES
+from anynpu.native.matmul import Weights
+from anynpu.native.pump import Job
+from anynpu.rknn import abi as rknn
+from anynpu.structures import Structure, Union
+from anynpu.viplite import abi as viplite
+
+_SOURCES_OF = {
+    "anynpu.native.kernels": "kernels.c",
+    "anynpu.native.transfers": "kernels.c",
+    "anynpu.native.pump": "pump.c",
+    "anynpu.native.steps": "steps.c",
+    "anynpu.native.matmul": "matmul.c",
+}
+_C_NAMES = {("steps.c", "entry"): "step"}
+_FROM_AND_TO = {  # which are no names in Python
+    ("npu_copies.c", "source"): "from",
+    ("npu_copies.c", "target"): "to",
+    ("npu_copies.c", "source_first"): "from_first",
+    ("npu_copies.c", "target_first"): "to_first",
+    ("npu.c", "source_strides"): "from",
+    ("npu.c", "target_strides"): "to",
+}
+
+
+def declared(package: object) -> Iterator[type[ctypes.Structure]]:
+    """The structures that a package's own modules declare."""
+    for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):  # type: ignore[attr-defined]
+        module = importlib.import_module(info.name)
+        for value in vars(module).values():
+            is_structure = isinstance(value, type) and issubclass(value, ctypes.Structure)
+            if is_structure and value.__module__ == info.name and hasattr(value, "_fields_"):
+                yield value
+
+
+def c_source(structure: type[ctypes.Structure]) -> str:
+    """The C file that a structure is shared with: by its module, else by what that module loads."""
+    name = structure.__module__
+    if name in _SOURCES_OF:
+        return _SOURCES_OF[name]
+    text = Path(importlib.import_module(name).__file__ or "").read_text()
+    loaded = re.search(r'load\(\s*"(\w+)"', text)
+    assert loaded, f"{name} declares {structure.__name__} and loads no C file"
+    return f"{loaded[1]}.c"
+
+
+NATIVE = [*declared(anynpu.native), *declared(anynpu.soft.engines)]
+
+
+def test_all_structures_are_found() -> None:
+    names = {structure.__name__.lstrip("_") for structure in NATIVE}
+    assert {"Job", "Product", "Entry", "Transfer", "Dense", "Copy", "Reduction"} <= names
+    assert len(NATIVE) >= 30
+
+
+@pytest.mark.parametrize("source", sorted({c_source(structure) for structure in NATIVE}))
+def test_sizes_and_offsets_are_those_of_c(source: str, c_compiler: str, tmp_path: Path) -> None:
+    lines = ["#include <stddef.h>", f'#include "{SOURCES / source}"']
+    for structure in (each for each in NATIVE if c_source(each) == source):
+        python = structure.__name__.lstrip("_").lower()
+        name = f"struct {_C_NAMES.get((source, python), python)}"
+        lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(structure)}, "{name}");')
+        for field, _ in structure._fields_:
+            offset = getattr(structure, field).offset
+            field = _FROM_AND_TO.get((source, field), field)
+            text = f"offsetof({name}, {field}) == {offset}"
+            lines.append(f'_Static_assert({text}, "{name} {field}");')
+    file = tmp_path / "structures.c"
+    file.write_text("\n".join(lines) + "\n")
+    command = [c_compiler, "-std=gnu11", "-w", "-fsyntax-only", str(file)]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [*NATIVE, *(v for api in (rknn, viplite) for v in vars(api).values() if isinstance(v, type))],
+)
+def test_only_fields_may_be_set(structure: type) -> None:
+    if not issubclass(structure, ctypes.Structure | ctypes.Union):
+        return
+    assert issubclass(structure, Structure | Union)
+    if structure in (Structure, Union):
+        return
+    with pytest.raises(AttributeError):
+        structure(no_such_field=1)
+    with pytest.raises(AttributeError):
+        structure().no_such_field = 1  # type: ignore[attr-defined]
+
+
+def test_c_is_told_how_many_threads_multiply() -> None:
+    """As many as there are processors, where there is work for them."""
+    import os
+
+    import numpy as np
+
+    few = Weights(np.empty(1), 16, 16).for_rows(1)
+    many = Weights(np.empty(1), 4096, 4096).for_rows(256)
+    assert few.threads == 1
+    assert many.threads == len(os.sched_getaffinity(0))
+
+
+def test_a_job_takes_no_unknown_field() -> None:
+    with pytest.raises(AttributeError, match="is_reportd"):
+        Job(is_reportd=1)
