@@ -194,11 +194,11 @@ def _names(chips: Iterable[str]) -> str:
     return ", ".join(chips)
 
 
-_used: ContextVar[Soc | None] = ContextVar("anynpu_soc", default=None)
+_used: ContextVar[Soc | VipSoc | None] = ContextVar("anynpu_soc", default=None)
 
 
 @contextmanager
-def using(soc: Soc) -> Iterator[None]:
+def using(soc: Soc | VipSoc) -> Iterator[None]:
     """Let the soft NPU be this chip for calls inside the block, in this thread."""
     token = _used.set(soc)
     try:
@@ -209,14 +209,16 @@ def using(soc: Soc) -> Iterator[None]:
 
 def chosen() -> Soc | None:
     """The chip of `using`, else the Rockchip that ``$ANYNPU_SOC`` names; None where it is unset."""
-    if used := _used.get():
+    if isinstance(used := _used.get(), Soc):
         return used
     name = os.environ.get(ENVIRONMENT_VARIABLE)
     return find(name) if name else None
 
 
 def chosen_vip() -> VipSoc | None:
-    """Allwinner's chip that ``$ANYNPU_SOC`` names, None where it is unset or empty."""
+    """The chip of `using`, else Allwinner's that ``$ANYNPU_SOC`` names; None where it is unset."""
+    if isinstance(used := _used.get(), VipSoc):
+        return used
     name = os.environ.get(ENVIRONMENT_VARIABLE)
     return find_vip(name) if name else None
 

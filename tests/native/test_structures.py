@@ -73,12 +73,12 @@ def test_all_structures_are_found() -> None:
 def test_sizes_and_offsets_are_those_of_c(source: str, c_compiler: str, tmp_path: Path) -> None:
     lines = ["#include <stddef.h>", f'#include "{SOURCES / source}"']
     for structure in (each for each in NATIVE if c_source(each) == source):
-        python = structure.__name__.lstrip("_").lower()
-        name = f"struct {_C_NAMES.get((source, python), python)}"
+        own = structure.__name__.lstrip("_").lower()
+        name = f"struct {_C_NAMES.get((source, own), own)}"
         lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(structure)}, "{name}");')
-        for field, _ in structure._fields_:
-            offset = getattr(structure, field).offset
-            field = _FROM_AND_TO.get((source, field), field)
+        for python, _ in structure._fields_:
+            offset = getattr(structure, python).offset
+            field = _FROM_AND_TO.get((source, python), python)
             text = f"offsetof({name}, {field}) == {offset}"
             lines.append(f'_Static_assert({text}, "{name} {field}");')
     file = tmp_path / "structures.c"

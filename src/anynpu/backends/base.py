@@ -93,9 +93,10 @@ class Network(Closeable):
     """A model loaded for several workers.
 
     `inputs` and `outputs` are as the session shows them. `worker_cores` has each worker's core,
-    None where the runtime chooses one.
+    None where the runtime chooses one. `library` is the runtime.
     """
 
+    library: RuntimeLibrary
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     worker_cores: tuple[int | None, ...]

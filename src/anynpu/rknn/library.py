@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from .. import soc as socs
@@ -34,10 +34,24 @@ class RknnLibrary(RuntimeLibrary):
     api = "the RKNN API"
 
     def __init__(
-        self, path: str, bind: Binder, shared: Callable[[], str], *, is_soft: bool
+        self,
+        path: str,
+        bind: Binder,
+        shared: Callable[[], str],
+        *,
+        is_soft: bool,
+        of_chip: Callable[[socs.Soc], RknnLibrary] | None = None,
     ) -> None:
         super().__init__(path, FUNCTIONS, bind, is_soft=is_soft)
         self._shared = shared
+        self._of_chip = of_chip
+
+    def for_chip(self, chip: socs.Soc) -> RknnLibrary:
+        """The library as that of a chip: a board's is what it is, the soft NPU becomes that chip.
+
+        What is created through it may be used through this one.
+        """
+        return self if self._of_chip is None else self._of_chip(chip)
 
     def expose(self) -> None:
         """Let shared libraries that are loaded from now on find the runtime's functions.
@@ -65,20 +79,23 @@ class _RknnSearch(Search[RknnLibrary]):
     def open(self, name: str) -> RknnLibrary:
         shared = ctypes.CDLL(name)
         is_soft = hasattr(shared, SOFT_MARKER)
-        return RknnLibrary(name, from_shared(shared), lambda: name, is_soft=is_soft)
+        of_chip = partial(_soft, Path(name).stem.split(".")[0]) if is_soft else None
+        bind = from_shared(shared)
+        return RknnLibrary(name, bind, lambda: name, is_soft=is_soft, of_chip=of_chip)
 
     def open_soft(self) -> tuple[str, Callable[[], RknnLibrary]]:
-        # With its like for the other vendor, the place above the C ABI that knows the soft NPU.
-        from ..soft.rknn import function_table, shared_library
-
         name = (socs.chosen() or socs.DEFAULT).library
+        return name, partial(_soft, name, None)
 
-        def make() -> RknnLibrary:
-            table = from_table(function_table(name))
-            shared = partial(shared_library, name)
-            return RknnLibrary("the soft NPU", table, shared, is_soft=True)
 
-        return name, make
+@cache
+def _soft(name: str, chip: socs.Soc | None) -> RknnLibrary:
+    """The soft NPU in the place of a runtime, as a chip or as whichever the environment says."""
+    # With its like for the other vendor, the place above the C ABI that knows the soft NPU.
+    from ..soft.rknn import function_table, shared_library
+
+    table, shared = from_table(function_table(name, chip)), partial(shared_library, name)
+    return RknnLibrary("the soft NPU", table, shared, is_soft=True, of_chip=partial(_soft, name))
 
 
 _search = _RknnSearch()

@@ -220,19 +220,17 @@ class Matmul(Closeable):
         value, info = abi.Handle(), self._product.info()
         count = len(self.m)
         attrs = (abi.MatmulIoAttr * count)()
-        with socs.using(chip):
-            if count == 1:
-                call = "rknn_matmul_create"
-                code = runtime.rknn_matmul_create(ctypes.byref(value), ctypes.byref(info), attrs)
-            else:
-                call = "rknn_matmul_create_dynamic_shape"
-                products = self._products.values()
-                shapes = (abi.MatmulShape * count)(
-                    *(abi.MatmulShape(p.m, p.k, p.n) for p in products)
-                )
-                code = runtime.rknn_matmul_create_dynamic_shape(
-                    ctypes.byref(value), ctypes.byref(info), count, shapes, attrs
-                )
+        runtime = runtime.for_chip(chip)
+        if count == 1:
+            call = "rknn_matmul_create"
+            code = runtime.rknn_matmul_create(ctypes.byref(value), ctypes.byref(info), attrs)
+        else:
+            call = "rknn_matmul_create_dynamic_shape"
+            products = self._products.values()
+            shapes = (abi.MatmulShape * count)(*(abi.MatmulShape(p.m, p.k, p.n) for p in products))
+            code = runtime.rknn_matmul_create_dynamic_shape(
+                ctypes.byref(value), ctypes.byref(info), count, shapes, attrs
+            )
         if code:
             problem = self._product.problem() or str(self._product)
             check(call, code, f"{problem}; library: {runtime.path}")

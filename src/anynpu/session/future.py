@@ -9,9 +9,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..backends import Request
+from ..interruptible import Condition
 from ..native.pump import State
-from .scheduler import CancelledTaskError, Results, Scheduler
+from .scheduler import CancelledTaskError, Results, Scheduler, Task
 
 
 class InferenceFuture(concurrent.futures.Future[list[NDArray[Any]]]):
@@ -22,8 +22,10 @@ class InferenceFuture(concurrent.futures.Future[list[NDArray[Any]]]):
 
     def __init__(self, choose: Callable[[Results], Results]) -> None:
         super().__init__()
+        # Its lock can't be left held by what a signal's handler raises in `result`.
+        self._condition = Condition()
         self._choose = choose
-        self._task: tuple[Scheduler, Request] | None = None
+        self._task: tuple[Scheduler, Task] | None = None
         self._is_delivered = False
         self._task_lock = threading.Lock()
 
@@ -31,8 +33,8 @@ class InferenceFuture(concurrent.futures.Future[list[NDArray[Any]]]):
         """Take the task back if it still waits; whether it was."""
         with self._task_lock:
             if self._task is not None:
-                scheduler, request = self._task
-                if not scheduler.cancel(request):
+                scheduler, task = self._task
+                if not scheduler.cancel(task):
                     return False
         return super().cancel()
 
@@ -41,11 +43,11 @@ class InferenceFuture(concurrent.futures.Future[list[NDArray[Any]]]):
         with self._task_lock:
             return self._task is not None and self._task[1].job.state == State.RUNNING
 
-    def attach(self, scheduler: Scheduler, request: Request) -> None:
+    def attach(self, scheduler: Scheduler, task: Task) -> None:
         """Know the task, unless it has been delivered already."""
         with self._task_lock:
             if not self._is_delivered:
-                self._task = (scheduler, request)
+                self._task = (scheduler, task)
 
     def deliver(self, results: Results | None, error: Exception | None) -> None:
         """End with the results, or the exception; on the delivering thread."""

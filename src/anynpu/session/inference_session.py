@@ -21,7 +21,7 @@ from .future import InferenceFuture
 from .node import ModelMetadata, NodeArg, input_arg, output_arg
 from .profile import Profile
 from .run_options import dispatches_batch
-from .scheduler import Results, Scheduler
+from .scheduler import Results, Scheduler, Task
 
 if TYPE_CHECKING:
     import asyncio
@@ -69,7 +69,7 @@ class InferenceSession(Closeable):
             raise
         self._close = weakref.finalize(self, self._scheduler.close)
         self._output_names = [info.name for info in self._network.outputs]
-        self._pipeline: deque[backends.Request] = deque()
+        self._pipeline: deque[Task] = deque()
         self._pipeline_depth: int | None = None
         self._pipeline_lock = threading.Lock()
 
@@ -178,7 +178,6 @@ class InferenceSession(Closeable):
         with self._pipeline_lock:
             if reset or depth != self._pipeline_depth:
                 self._scheduler.abandon(self._pipeline)
-                self._pipeline.clear()
                 self._pipeline_depth = depth
             self._pipeline.append(self._scheduler.start(arrays))
             if len(self._pipeline) <= depth:
@@ -307,10 +306,10 @@ class InferenceSession(Closeable):
         self, output_names: Sequence[str] | None, input_feed: feeds.Feed, *, may_wait: bool
     ) -> InferenceFuture:
         future = InferenceFuture(functools.partial(_pick, wanted=self._wanted(output_names)))
-        request = self._scheduler.submit(
+        task = self._scheduler.submit(
             self._arrays(input_feed), future.deliver, in_order=False, may_wait=may_wait
         )
-        future.attach(self._scheduler, request)
+        future.attach(self._scheduler, task)
         return future
 
     async def _submit_elsewhere(

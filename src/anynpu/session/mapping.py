@@ -8,8 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..backends import Request
-from .scheduler import Results, Scheduler
+from .scheduler import Results, Scheduler, Task
 
 _AHEAD = 4
 """Tasks a worker that are under way: a slow one's result may be awaited while others go on."""
@@ -19,7 +18,7 @@ Tasks = Iterable[Sequence[NDArray[Any]]]
 
 def in_order(scheduler: Scheduler, tasks: Tasks) -> Iterator[Results]:
     """The tasks' results, in their order."""
-    pending: deque[Request] = deque()
+    pending: deque[Task] = deque()
     try:
         for arrays in tasks:
             pending.append(scheduler.start(arrays, may_wait=False))
@@ -33,7 +32,7 @@ def in_order(scheduler: Scheduler, tasks: Tasks) -> Iterator[Results]:
 
 def as_done(scheduler: Scheduler, tasks: Tasks) -> Iterator[Results]:
     """The tasks' results as they are done."""
-    pending: list[Request] = []
+    pending: list[Task] = []
     try:
         for arrays in tasks:
             pending.append(scheduler.start(arrays, may_wait=False))

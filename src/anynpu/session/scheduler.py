@@ -3,6 +3,10 @@
 The pump runs jobs with no Python between them. Here tasks become jobs and jobs results: a task's
 arrays fill a request, the request's job goes to the pump, and what it did becomes arrays or an
 exception, on the thread that waits for it or on the one that delivers.
+
+The handler of a signal may raise between any two instructions of the main thread. Therefore a
+request is among those that have entered before its job goes to the pump, and stays there until the
+pump has given the job back, whoever has been interrupted in the meantime.
 """
 
 from __future__ import annotations
@@ -13,15 +17,18 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
+from .. import process
 from ..backends import Network, Request
 from ..errors import ClosedError, QueueFullError, StateError
+from ..interruptible import Thread
 from ..native.pump import Answer, State, Step, open_pump
 from ..options import Options
+from ..process import Stage
 from .profile import Profile
 
 Results = list[NDArray[Any]]
@@ -31,11 +38,35 @@ Deliver = Callable[[Results | None, Exception | None], None]
 _PATIENCE = 0.2
 """Seconds that C waits before Python looks for a signal, such as Ctrl-C's."""
 _UNSEEN_PER_WORKER = 8
+_FEW_ENTERED = 32
 _ALL_WORKERS = 2**64 - 1
 
 
 class CancelledTaskError(Exception):
     """The task was taken back before it began."""
+
+
+class Task:
+    """A request on its way: who holds this gets its results.
+
+    Where nobody does any more, an exception came between, and the results go nowhere.
+    """
+
+    __slots__ = ("__weakref__", "address", "entry", "job", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request, self.job = request, request.job
+        self.address = ctypes.addressof(request.job)
+        self.entry = (request, weakref.ref(self))
+
+
+class _Reported:
+    """A task that is delivered when it is done."""
+
+    __slots__ = ("deliver", "task")
+
+    def __init__(self, task: Task, deliver: Deliver) -> None:
+        self.task, self.deliver = task, deliver
 
 
 class Scheduler:
@@ -47,6 +78,7 @@ class Scheduler:
     def __init__(self, network: Network, options: Options) -> None:
         self.network = network
         self.workers = len(network.worker_cores)
+        self._is_soft = network.library.is_soft
         self.profile: Profile | None = None
         self._timeout = options.submit_timeout_ms / 1000
         self._pump = open_pump(
@@ -55,14 +87,16 @@ class Scheduler:
         if options.is_round_robin:
             self._pump.set_schedule(_schedule(network.worker_cores, options))
         self._pump.set_pacing(options.enable_pacing)
-        self._steps: list[Sequence[Step]] = []
+        self._steps: dict[int, Sequence[Step]] = {}
         self._programs: dict[int, int] = {}
         self._lock = threading.Lock()
-        self._spare: list[Request] = []
-        self._reported: dict[int, tuple[Request, Deliver]] = {}
-        self._thread: threading.Thread | None = None
-        self._is_closing = False
-        self._closed = threading.Event()
+        self._spare: list[Task] = []
+        self._entered: dict[int, tuple[Request, weakref.ref[Task]]] = {}
+        self._most_entered = _FEW_ENTERED
+        self._reported: dict[int, _Reported] = {}
+        self._thread = Thread(self._deliver_all)
+        self._is_closing = self._is_closed = False
+        self._closing = threading.Lock()
         self._process = os.getpid()
         _alive.add(self)
 
@@ -70,50 +104,60 @@ class Scheduler:
 
     def run(self, arrays: Sequence[NDArray[Any]]) -> Results:
         """Run a task to its end: on this thread, where a worker is idle. Nothing is copied."""
-        request = self._filled(arrays, copy=False)
-        if self._enter(self._pump.run, request) is Answer.ACCEPTED:
-            return self.finish(request)
+        task = self._filled(arrays, copy=False)
         try:
-            return self._outcome(request)
-        finally:
-            self._recycle(request)
+            if self._enter(self._pump.submit if self._keeps_off() else self._pump.run, task):
+                self._await(task)
+            results = self._outcome(task)
+        except BaseException:
+            self._let_go(task)
+            raise
+        self._recycle(task)
+        return results
 
-    def start(self, arrays: Sequence[NDArray[Any]], *, may_wait: bool = True) -> Request:
+    def start(self, arrays: Sequence[NDArray[Any]], *, may_wait: bool = True) -> Task:
         """Begin a task whose arrays are copied; `finish` ends it.
 
         It may have to wait for a place in the queue, unless `may_wait` is False.
         """
-        request = self._filled(arrays, copy=True)
-        request.job.is_urgent = not may_wait
-        self._enter(self._pump.submit, request)
-        return request
+        task = self._filled(arrays, copy=True)
+        task.job.is_urgent = not may_wait
+        try:
+            self._enter(self._pump.submit, task)
+        except BaseException:
+            self._let_go(task)
+            raise
+        return task
 
-    def finish(self, request: Request) -> Results:
+    def finish(self, task: Task) -> Results:
         """Wait for a task, and return its results or raise what it ended with."""
         try:
-            self._await(request)
-            return self._outcome(request)
-        finally:
-            self._recycle(request)
+            self._await(task)
+            results = self._outcome(task)
+        except BaseException:
+            self._let_go(task)
+            raise
+        self._recycle(task)
+        return results
 
-    def is_done(self, request: Request) -> bool:
+    def is_done(self, task: Task) -> bool:
         """Whether `finish` needn't wait."""
-        return self._pump.wait([request.job], 0) == 0
+        return self._pump.wait([task.job], 0) == 0
 
-    def first_done(self, requests: Sequence[Request]) -> int:
+    def first_done(self, tasks: Sequence[Task]) -> int:
         """Wait until one of some tasks is done; its place."""
-        jobs = [request.job for request in requests]
+        jobs = [task.job for task in tasks]
         while (place := self._pump.wait(jobs, _PATIENCE)) < 0:
             pass
         return place
 
-    def abandon(self, requests: Sequence[Request]) -> None:
-        """Give tasks up: those that wait are cancelled, the others' results go nowhere."""
-        for request in requests:
-            self._pump.cancel(request.job)
-        for request in requests:
-            self._await(request)
-            self._recycle(request)
+    def abandon(self, tasks: MutableSequence[Task]) -> None:
+        """Take tasks out of a sequence and give them up.
+
+        Those that wait are cancelled, the others' results go nowhere.
+        """
+        while tasks:
+            self._let_go(tasks.pop())
 
     # ------------------------------------------------------------------------------- for delivery
 
@@ -124,55 +168,60 @@ class Scheduler:
         *,
         in_order: bool,
         may_wait: bool = True,
-    ) -> Request:
+    ) -> Task:
         """Begin a task whose arrays are copied; `deliver` gets what it ends with.
 
         It is called on the delivering thread, after the tasks submitted before with `in_order`
         where this one is too. Raises `QueueFullError` where no place gets free in time, or at all
         without `may_wait`.
         """
-        self._start_thread()
-        request = self._filled(arrays, copy=True)
-        request.job.is_reported, request.job.is_ordered = True, in_order
-        self._reported[ctypes.addressof(request.job)] = (request, deliver)
+        self._thread.start()
+        task = self._filled(arrays, copy=True)
+        task.job.is_reported, task.job.is_ordered = True, in_order
         # Whoever submits while it delivers would wait for itself.
-        request.job.is_urgent = threading.current_thread() is self._thread
+        task.job.is_urgent = self._thread.is_current
+        reported = _Reported(task, deliver)
         try:
-            self._enter(self._pump.submit, request, may_wait=may_wait)
+            self._reported[task.address] = reported
+            self._enter(self._pump.submit, task, may_wait=may_wait)
         except BaseException:
-            self._withdraw(request)
+            self._withdraw(reported)
             raise
-        return request
+        return task
 
-    def cancel(self, request: Request) -> bool:
+    def cancel(self, task: Task) -> bool:
         """Take a submitted task back that still waits; whether it did. It is delivered as such."""
-        return self._pump.cancel(request.job)
+        return self._pump.cancel(task.job)
 
     # ------------------------------------------------------------------------------------ the end
 
     def close(self, *, cancel: bool = False) -> None:
         """Accept nothing more, finish or cancel what is there, deliver it, free the network.
 
-        From a callback it returns before all is delivered. Twice does no harm.
+        From a callback it returns before all is delivered. Twice does no harm, and where it was
+        interrupted it is done then.
         """
         if os.getpid() != self._process:
             return
-        delivers = threading.current_thread() is self._thread
-        with self._lock:
-            is_first = not self._is_closing
-            self._is_closing = True
+        self._is_closing = True
         self._pump.close(cancel=cancel)
-        if not is_first:
-            if not delivers:
-                self._closed.wait()
+        if not self._thread.is_current:
+            with self._closing:
+                self._close()
+        elif self._closing.acquire(blocking=False):
+            try:
+                self._close()
+            finally:
+                self._closing.release()
+
+    def _close(self) -> None:
+        if self._is_closed:
             return
-        try:
-            self._pump.join()
-            if self._thread is not None and not delivers:
-                self._thread.join()
-            self.network.close()
-        finally:
-            self._closed.set()
+        self._pump.join()
+        if self._thread.has_begun and not self._thread.is_current:
+            self._thread.join()
+        self.network.close()
+        self._is_closed = True
 
     def forked(self) -> None:
         """This process is a fork of the one with the workers: nothing can be run here."""
@@ -180,25 +229,44 @@ class Scheduler:
 
     # ------------------------------------------------------------------------------------ requests
 
-    def _filled(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> Request:
+    def _keeps_off(self) -> bool:
+        """Whether this thread leaves the work to others, to hear of signals meanwhile.
+
+        The soft NPU's calls couldn't be made on the main thread anyway.
+        """
+        return self._is_soft and threading.get_ident() == threading.main_thread().ident
+
+    def _filled(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> Task:
         if self._process < 0:
             raise StateError("the session is from before a fork; open one in this process")
         if self._is_closing:
             raise ClosedError("this session is closed")
         try:
-            request = self._spare.pop()
+            task = self._spare.pop()
         except IndexError:
-            request = self.network.new_request()
-        job = request.job
+            task = self._new_task()
+        job = task.job
         job.is_reported = job.is_ordered = job.is_urgent = False
         job.workers = _ALL_WORKERS
         try:
-            request.fill(arrays, copy=copy)
-            job.program = self._program(request.variant)
+            task.request.fill(arrays, copy=copy)
+            job.program = self._program(task.request.variant)
         except BaseException:
-            self._recycle(request)
+            self._recycle(task)
             raise
-        return request
+        return task
+
+    def _new_task(self) -> Task:
+        if len(self._entered) > self._most_entered:
+            self._forget_abandoned()
+            self._most_entered = 2 * len(self._entered) + _FEW_ENTERED
+        return Task(self.network.new_request())
+
+    def _forget_abandoned(self) -> None:
+        """Forget requests whose tasks nobody holds, once the pump has given their jobs back."""
+        for address, (request, task) in list(self._entered.items()):
+            if task() is None and request.job.state not in (State.WAITING, State.RUNNING):
+                self._entered.pop(address, None)
 
     def _program(self, variant: int) -> int:
         if variant not in self._programs:
@@ -206,56 +274,51 @@ class Scheduler:
                 if variant not in self._programs:
                     steps = [self.network.steps(worker, variant) for worker in range(self.workers)]
                     number = self._pump.add_program(steps)
-                    self._steps.insert(number, steps[0])
+                    self._steps[number] = steps[0]
                     self._programs[variant] = number
         return self._programs[variant]
 
-    def _enter(
-        self, enter: Callable[..., Answer], request: Request, *, may_wait: bool = True
-    ) -> Answer:
-        """Pass a request's job to the pump, in portions of patience."""
-        try:
-            answer = enter(request.job, 0)
-            deadline = time.monotonic() + self._timeout if answer is Answer.FULL and may_wait else 0
-            while answer is Answer.FULL and (left := deadline - time.monotonic()) > 0:
-                answer = enter(request.job, min(left, _PATIENCE))
-        except BaseException:  # a signal's handler raised, perhaps after the job went in
-            if request.job.state != State.IDLE and not request.job.is_reported:
-                self.abandon([request])
-            raise
-        if answer in (Answer.ACCEPTED, Answer.FINISHED):
-            return answer
-        if not request.job.is_reported:
-            self._recycle(request)
+    def _enter(self, enter: Callable[..., Answer], task: Task, *, may_wait: bool = True) -> bool:
+        """Pass a task's job to the pump, in portions of patience; whether it is yet to be done."""
+        job = task.job
+        if not job.is_reported:
+            self._entered[task.address] = task.entry
+        answer = enter(job, 0)
+        deadline = time.monotonic() + self._timeout if answer is Answer.FULL and may_wait else 0
+        while answer is Answer.FULL and (left := deadline - time.monotonic()) > 0:
+            answer = enter(job, min(left, _PATIENCE))
         if answer is Answer.CLOSED:
             raise ClosedError("this session is closed")
-        raise QueueFullError(
-            f"the queue of {self.workers} workers was full for {self._timeout:g} s; raise "
-            f"max_queue_size or submit_timeout_ms, or submit less"
-        )
+        if answer is Answer.FULL:
+            raise QueueFullError(
+                f"the queue of {self.workers} workers was full for {self._timeout:g} s; raise "
+                f"max_queue_size or submit_timeout_ms, or submit less"
+            )
+        return answer is Answer.ACCEPTED
 
-    def _withdraw(self, request: Request) -> None:
+    def _withdraw(self, reported: _Reported) -> None:
         """Forget a task that was to be delivered, or deliver it to nobody if it went in."""
-        address = ctypes.addressof(request.job)
-        if request.job.state == State.IDLE:
-            del self._reported[address]
-            self._recycle(request)
+        task = reported.task
+        reported.deliver = _to_nobody
+        # Once it was delivered it is others' task, under an entry of theirs.
+        if self._reported.get(task.address) is reported and task.job.state == State.IDLE:
+            del self._reported[task.address]
+            self._recycle(task)
+
+    def _await(self, task: Task) -> None:
+        jobs = [task.job]
+        while self._pump.wait(jobs, _PATIENCE) < 0:
+            pass
+
+    def _let_go(self, task: Task) -> None:
+        """Give a task up: its request may be used again, at once or when the pump has done it."""
+        if task.job.state == State.IDLE or self._pump.wait([task.job], 0) == 0:
+            self._recycle(task)
         else:
-            self._reported[address] = (request, lambda results, error: None)
-            self._pump.cancel(request.job)
+            self._pump.cancel(task.job)
 
-    def _await(self, request: Request) -> None:
-        jobs = [request.job]
-        try:
-            while self._pump.wait(jobs, _PATIENCE) < 0:
-                pass
-        except BaseException:  # a signal's handler raised: C must be done with our arrays first
-            self._pump.cancel(request.job)
-            self._pump.wait(jobs, None)
-            raise
-
-    def _outcome(self, request: Request) -> Results:
-        job = request.job
+    def _outcome(self, task: Task) -> Results:
+        request, job = task.request, task.job
         while True:
             if job.state == State.CANCELLED:
                 if self._is_closing:
@@ -267,38 +330,29 @@ class Scheduler:
             step, code = steps[job.step], job.result
             if not self.network.repair(request, step, code):
                 raise self.network.error(request, step, code)
-            self._run_again(request)
+            self._run_again(task)
         if self.profile is not None:
             self.profile.add(job, [step.name for step in steps])
         return request.take_results()
 
-    def _run_again(self, request: Request) -> None:
-        job = request.job
+    def _run_again(self, task: Task) -> None:
+        job = task.job
         job.is_reported = job.is_ordered = False
         job.is_urgent = True
-        answer = self._pump.run(job, 0)
+        answer = (self._pump.submit if self._keeps_off() else self._pump.run)(job, 0)
         if answer is Answer.CLOSED:
             raise ClosedError("the session was closed while a task had to be run again")
         if answer is Answer.ACCEPTED:
-            self._await(request)
+            self._await(task)
 
-    def _recycle(self, request: Request) -> None:
-        request.job.state = State.IDLE
-        request.clear()
-        self._spare.append(request)
+    def _recycle(self, task: Task) -> None:
+        """Use a task's request for others; it isn't with the pump."""
+        task.job.state = State.IDLE
+        task.request.clear()
+        self._entered.pop(task.address, None)
+        self._spare.append(task)
 
     # ------------------------------------------------------------------------------------ delivery
-
-    def _start_thread(self) -> None:
-        if self._thread is not None:
-            return
-        with self._lock:
-            if self._thread is None and not self._is_closing:
-                # A daemon, since the end of the program closes the session first.
-                self._thread = threading.Thread(
-                    target=self._deliver_all, name="anynpu callbacks", daemon=True
-                )
-                self._thread.start()
 
     def _deliver_all(self) -> None:
         due = 0
@@ -306,34 +360,39 @@ class Scheduler:
         while address := self._pump.next(None):
             # All that are done, in one turn of the GIL.
             while address:
-                request, _ = self._reported[address]
-                if not request.job.is_ordered:
+                task = self._reported[address].task
+                if not task.job.is_ordered:
                     self._deliver(address)
                 else:
-                    early[request.job.order] = address
+                    early[task.job.order] = address
                 while due in early:
                     self._deliver(early.pop(due))
                     due += 1
                 address = self._pump.next(0)
 
     def _deliver(self, address: int) -> None:
-        request, deliver = self._reported.pop(address)
+        reported = self._reported.pop(address)
+        task = reported.task
         results, error = None, None
         try:
-            results = self._outcome(request)
+            results = self._outcome(task)
         except Exception as failure:
             error = failure
         start = time.monotonic()
         try:
-            deliver(results, error)
+            reported.deliver(results, error)
         except BaseException:
             # Nobody is above this thread to hear of it.
             traceback.print_exc()
         finally:
             if self.profile is not None and error is None:
                 self.profile.add_callback(time.monotonic() - start)
-            self._recycle(request)
+            self._recycle(task)
             self._pump.confirm(1)
+
+
+def _to_nobody(results: Results | None, error: Exception | None) -> None:
+    """Deliver nothing."""
 
 
 def _schedule(cores: Sequence[int | None], options: Options) -> list[int]:
@@ -349,10 +408,15 @@ def _schedule(cores: Sequence[int | None], options: Options) -> list[int]:
 _alive: weakref.WeakSet[Scheduler] = weakref.WeakSet()
 
 
+def _close_all() -> None:
+    for scheduler in list(_alive):
+        scheduler.close()
+
+
 def _after_fork() -> None:
     for scheduler in _alive:
         scheduler.forked()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+process.at_exit(Stage.SESSIONS, _close_all)
+process.in_child(_after_fork)

@@ -22,10 +22,11 @@ class Failure(Exception):
 class Conventions:
     """What the functions of an API answer when they fail for reasons of the soft NPU's own.
 
-    `internal` is for an exception inside, `out_of_memory` for a lack of memory. `log` is where
-    they say why.
+    `internal` is for an exception inside, `out_of_memory` for a lack of memory, `unavailable` while
+    the soft NPU doesn't run. `log` is where they say why.
     """
 
     internal: enum.IntEnum
     out_of_memory: enum.IntEnum
+    unavailable: enum.IntEnum
     log: Log

@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
-import _thread
 import ctypes
-import threading
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ... import soc as socs
 from ...declarations import Function, ctype
+from ...soc import Soc, VipSoc
 from .. import faults
 from ..failure import Conventions, Failure
-
-_REDELIVERY_DELAY = 0.001
+from . import doors
 
 
 def make_table(
     functions: Mapping[str, Function],
     implementations: Mapping[str, Callable[..., Any]],
     conventions: Conventions,
+    chip: Soc | VipSoc | None = None,
 ) -> tuple[dict[str, int], list[Any]]:
-    """(address by name, objects that must live as long as the addresses are used)."""
+    """(address by name, objects that must live as long as the addresses are used).
+
+    Calls are made as of the chip, if one is given.
+    """
+    if chip is not None:
+        implementations = {n: _on_chip(chip, each) for n, each in implementations.items()}
     callbacks = {
         name: functions[name].callback(_guard(functions[name], implementation, conventions))
         for name, implementation in implementations.items()
     }
     addresses = {
-        name: ctypes.cast(callback, ctypes.c_void_p).value or 0
+        name: doors.through(
+            ctypes.cast(callback, ctypes.c_void_p).value or 0,
+            _refusal(functions[name], conventions),
+        )
         for name, callback in callbacks.items()
     }
     return addresses, list(callbacks.values())
+
+
+def _refusal(function: Function, conventions: Conventions) -> int | None:
+    return int(conventions.unavailable) if function.returns_code else no_result(function)
+
+
+def _on_chip(chip: Soc | VipSoc, implementation: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        with socs.using(chip):
+            return implementation(*arguments)
+
+    return call
 
 
 def no_result(function: Function) -> int | None:
@@ -68,9 +88,6 @@ def _guard(
         except MemoryError:
             log.error(f"{function.name}, out of memory")
             return fail(conventions.out_of_memory)
-        except KeyboardInterrupt:
-            # C is between us and the program that Ctrl-C is meant for.
-            threading.Timer(_REDELIVERY_DELAY, _thread.interrupt_main).start()
         except BaseException:
             log.error(f"{function.name}, internal error:\n{traceback.format_exc()}")
         return fail(conventions.internal)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...rknn import header
 from ...rknn.abi import FUNCTIONS, ErrorCode, Function
+from ...soc import Soc
 from ..cabi.exports import Exports
 
 IMPLEMENTED: dict[str, str] = {
@@ -72,7 +73,7 @@ def exports(library: str) -> Exports:
 
 
 @cache
-def _callbacks(library: str) -> tuple[dict[str, int], list[Any]]:
+def _callbacks(library: str, chip: Soc | None) -> tuple[dict[str, int], list[Any]]:
     from ..cabi.callbacks import make_table
     from .failure import CONVENTIONS
 
@@ -80,7 +81,7 @@ def _callbacks(library: str) -> tuple[dict[str, int], list[Any]]:
     implementations = {
         name: getattr(import_module(f".{IMPLEMENTED[name]}", __name__), name) for name in declared
     }
-    return make_table(declared, implementations, CONVENTIONS)
+    return make_table(declared, implementations, CONVENTIONS, chip)
 
 
 def shared_library(library: str = "librknnrt") -> str:
@@ -90,6 +91,9 @@ def shared_library(library: str = "librknnrt") -> str:
     return str(library_folder() / f"{library}.so")
 
 
-def function_table(library: str = "librknnrt") -> dict[str, int]:
-    """The address of each function of a runtime; they stay valid until the process ends."""
-    return _callbacks(library)[0]
+def function_table(library: str = "librknnrt", chip: Soc | None = None) -> dict[str, int]:
+    """The address of each function of a runtime; they stay valid until the process ends.
+
+    With a `chip` they are that chip's, whatever the environment says.
+    """
+    return _callbacks(library, chip)[0]

@@ -10,7 +10,7 @@ from .log import LOG
 
 __all__ = ["CONVENTIONS", "Failure", "check_array"]
 
-CONVENTIONS = Conventions(ErrorCode.FAIL, ErrorCode.MALLOC_FAIL, LOG)
+CONVENTIONS = Conventions(ErrorCode.FAIL, ErrorCode.MALLOC_FAIL, ErrorCode.DEVICE_UNAVAILABLE, LOG)
 
 
 def check_array(pointer: Any, count: int, limit: int, what: str) -> None:

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from ...declarations import Function
+from ...soc import VipSoc
 from ...viplite import abi, header
 from ...viplite.abi import Interface, Status
 from ..cabi.exports import Exports
@@ -94,19 +95,25 @@ def exports(library: str) -> Exports:
     return Exports(text, declared, header.declare, header.parameters, int(Status.FAILURE))
 
 
-def function_table(library: Interface | str = Interface.V2_0) -> dict[str, int]:
-    """The address of each function of a library; they stay valid until the process ends."""
-    return _callbacks(_INTERFACES.get(library, library) if isinstance(library, str) else library)[0]
+def function_table(
+    library: Interface | str = Interface.V2_0, chip: VipSoc | None = None
+) -> dict[str, int]:
+    """The address of each function of a library; they stay valid until the process ends.
+
+    With a `chip` they are that chip's, whatever the environment says.
+    """
+    known = _INTERFACES.get(library, library) if isinstance(library, str) else library
+    return _callbacks(known, chip)[0]
 
 
 @cache
-def _callbacks(library: Interface | str) -> tuple[dict[str, int], list[Any]]:
+def _callbacks(library: Interface | str, chip: VipSoc | None) -> tuple[dict[str, int], list[Any]]:
     from ..cabi.callbacks import make_table
     from .failure import CONVENTIONS
 
     declared = functions(library)
     implementations = {name: _implementation(name, library) for name in declared}
-    return make_table(declared, implementations, CONVENTIONS)
+    return make_table(declared, implementations, CONVENTIONS, chip)
 
 
 def _implementation(name: str, library: Interface | str) -> Callable[..., Any]:

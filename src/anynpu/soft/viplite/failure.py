@@ -10,7 +10,7 @@ from .log import LOG
 
 __all__ = ["CONVENTIONS", "Failure", "invalid", "require"]
 
-CONVENTIONS = Conventions(Status.FAILURE, Status.OUT_OF_MEMORY, LOG)
+CONVENTIONS = Conventions(Status.FAILURE, Status.OUT_OF_MEMORY, Status.FAILURE, LOG)
 
 
 def invalid(message: str) -> Failure:

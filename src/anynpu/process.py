@@ -1,0 +1,70 @@
+"""What ends a process, and what a fork of it leaves behind.
+
+A process ends in stages: sessions first, which finish what was submitted to them, and the device
+that computes it last. In a forked process there are none of the threads that sessions and devices
+need: what was opened before the fork can't be used there, and locks that other threads held would
+stay locked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import enum
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+
+class Stage(enum.IntEnum):
+    """The order in which things end."""
+
+    SESSIONS = 0
+    DEVICE = 1
+
+
+_at_exit: dict[Stage, list[Callable[[], None]]] = {stage: [] for stage in Stage}
+_in_child: list[Callable[[], None]] = []
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_LockT = TypeVar("_LockT", bound=Any)
+
+
+def at_exit(stage: Stage, function: Callable[[], None]) -> None:
+    """Call a function when the interpreter ends, after those of the stages before."""
+    _at_exit[stage].append(function)
+
+
+def in_child(function: Callable[[], None]) -> None:
+    """Call a function in every process that is forked from this one by Python."""
+    _in_child.append(function)
+
+
+def forkable(lock: _LockT) -> _LockT:
+    """The lock (a Lock, an RLock or a Condition), which nobody holds in a forked process."""
+    _locks.add(lock)
+    return lock
+
+
+def lock() -> threading.Lock:
+    """A `threading.Lock` that nobody holds in a forked process."""
+    return forkable(threading.Lock())
+
+
+def _exit() -> None:
+    for stage in Stage:
+        for function in _at_exit[stage]:
+            function()
+
+
+def _forked() -> None:
+    for each in list(_locks):
+        each._at_fork_reinit()
+    for function in _in_child:
+        function()
+
+
+# Registered before anything is opened: what a program registers afterwards still finds all open.
+atexit.register(_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
