@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
-import time
+import os
 
+from ... import soc as socs
 from ...structures import Structure
 from ..libraries import find
-
-_DRAIN_SECONDS = 10.0
-_POLL_SECONDS = 0.005
 
 
 class _Entry(Structure):
@@ -20,26 +17,18 @@ class _Entry(Structure):
 class _Table(Structure):
     """What native/shim.c declares; `count` entries follow."""
 
-    _fields_ = [
-        ("closing", ctypes.c_int32),
-        ("in_flight", ctypes.c_int32),
-        ("count", ctypes.c_uint64),
-    ]
+    _fields_ = [("count", ctypes.c_uint64)]
 
 
-def fill(address: int, library: str) -> None:
-    """Write the addresses of a library's functions into the table at `address`."""
+def fill(address: int, library: str, chip: str | None) -> None:
+    """Write the addresses of a library's functions into the table at `address`.
+
+    They are those of a chip, unless the environment names another one.
+    """
     table = _Table.from_address(address)
     entries = (_Entry * table.count).from_address(address + ctypes.sizeof(_Table))
-    addresses = find(library).package.function_table(library)
+    fixed = chip if chip and not os.environ.get(socs.ENVIRONMENT_VARIABLE) else None
+    soc = socs.find_any(fixed) if fixed else None
+    addresses = find(library).package.function_table(library, soc)
     for entry in entries:
         entry.address = addresses[entry.name.decode()]
-    atexit.register(_close, table)
-
-
-def _close(table: _Table) -> None:
-    """Let no call in any more, and wait for those inside: Python can't be entered while it ends."""
-    table.closing = 1
-    deadline = time.monotonic() + _DRAIN_SECONDS
-    while table.in_flight > 0 and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)

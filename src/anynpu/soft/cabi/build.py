@@ -14,13 +14,14 @@ import sysconfig
 import tempfile
 from collections.abc import Mapping
 from ctypes.util import find_library
+from importlib.util import find_spec
 from pathlib import Path
 
 from ... import native
 from ..._version import __version__
 from ...native.cache import cache_folder
 from ...native.compiler import SOURCES, compile_shared
-from ...soc import DEFAULT, ENVIRONMENT_VARIABLE, Soc, VipSoc
+from ...soc import DEFAULT, Soc, VipSoc
 from ..libraries import Library, of_chip
 from . import exports
 
@@ -28,13 +29,15 @@ CONFIGURATION = "anynpu-soft.conf"
 BOOT_SCRIPT = "anynpu_soft_boot.py"
 """It gets the shim's table as TABLE, and the library's name as LIBRARY."""
 
+_NEEDED = ("anynpu", "numpy", "onnx", "onnxruntime")
+
 _BOOT_TEXT = """\
 # Written by `anynpu soft lib`: gives the soft NPU's functions to the shim in this folder.
-import os, site, sys
+import signal, site, sys
 
 EXPECTED = {cache_tag!r}
 FOLDERS = {folders!r}
-ENVIRONMENT = {environment!r}
+CHIP = {chip!r}
 
 
 def main():
@@ -45,15 +48,13 @@ def main():
             % sys.version_info[:2]
         )
         return
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
     for folder in FOLDERS:
         if folder not in sys.path:
             site.addsitedir(folder)
     try:
         from anynpu.soft.cabi.bootstrap import fill
 
-        fill(TABLE, LIBRARY)
+        fill(TABLE, LIBRARY, CHIP)
     except Exception as error:
         sys.stderr.write(
             "anynpu: the soft NPU can't start: %s: %s; is anynpu[soft] still installed in one of "
@@ -105,11 +106,13 @@ def _make(folder: Path, texts: Mapping[Library, str], configuration: str, boot: 
 
 
 def _place_shim(target: Path, library: str, text: str) -> None:
-    """Copy the shim that came with the installation if it has these exports, or compile it."""
+    """Copy the shim that came with the installation if it is this one, or compile it."""
     for parent in native.__path__:
         built = Path(parent) / "lib" / f"{library}.so"
-        exported = built.with_suffix(".h")
-        if exported.is_file() and exported.read_text() == text:
+        if (
+            _text(built.with_suffix(".h")) == text
+            and _text(built.parent / "shim.c") == _shim_text()
+        ):
             shutil.copyfile(built, target)
             return
     header = target.with_suffix(".h")
@@ -121,14 +124,18 @@ def _place_shim(target: Path, library: str, text: str) -> None:
             f'-DANYNPU_EXPORTS="{header}"',
             f'-DANYNPU_LIBRARY="{library}"',
             f"-Wl,-soname,{target.name}",
+            "-Wl,-z,nodelete",
         ),
     )
     header.unlink()
 
 
 def _shim_text() -> str:
-    source = SOURCES / "shim.c"
-    return source.read_text() if source.is_file() else ""
+    return _text(SOURCES / "shim.c")
+
+
+def _text(file: Path) -> str:
+    return file.read_text() if file.is_file() else ""
 
 
 def _configuration() -> str:
@@ -153,13 +160,17 @@ def _boot_script(soc: Soc | VipSoc | None) -> str:
         cache_tag=sys.implementation.cache_tag,
         version="{}.{}".format(*sys.version_info[:2]),
         folders=_module_folders(),
-        environment={ENVIRONMENT_VARIABLE: soc.name} if soc else {},
+        chip=soc.name if soc else None,
     )
 
 
 def _module_folders() -> list[str]:
     """Where this environment finds anynpu and what it needs, so that another interpreter can."""
     package_parent = str(Path(__file__).resolve().parents[3])
-    candidates = [*site.getsitepackages(), site.getusersitepackages(), package_parent]
+    needed = [spec.origin for name in _NEEDED if (spec := find_spec(name)) and spec.origin]
+    user = site.getusersitepackages()
+    # The user's own folder belongs to no program, but where what we need was installed there.
+    own = [user] if any(Path(user) in Path(origin).parents for origin in needed) else []
+    candidates = [*site.getsitepackages(), *own, package_parent]
     folders = [folder for folder in candidates if folder in sys.path or folder == package_parent]
     return list(dict.fromkeys(folders))
