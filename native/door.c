@@ -263,7 +263,7 @@ static word hurried(word a, word b, word c, word d, word e, word f, word g, word
 }
 
 /* The process ends: what follows takes apart what calls need. */
-static void end(void) {
+static void end_calls(void) {
     static const word nothing[8];
     if (owner != getpid() || !atomic_load(&has_python))
         return;
@@ -279,6 +279,20 @@ static void end(void) {
     if (state)
         python.restore(state);
 }
+
+/* In a process forked from the one that asked for it, what follows would wait for threads that aren't
+ * there. */
+static void end(int status, void *asked) {
+    if (asked && (pid_t)(intptr_t)asked != getpid()) {
+        fflush(NULL);
+        _exit(status);
+    }
+    end_calls();
+}
+
+#ifndef __GLIBC__
+static void end_simply(void) { end_calls(); }
+#endif
 
 /* A forked process has this thread alone, and whatever others held stays so. */
 static void forked(void) {
@@ -313,9 +327,15 @@ EXPORT void anynpu_door_end(void) {
     atomic_store(&has_python, 0);
 }
 
-/* Before what was loaded until now is taken apart, at the process's end, wait for calls inside. */
-EXPORT int32_t anynpu_door_watch_end(void) {
-    return atexit(end);
+/* Before what was loaded until now is taken apart, at the process's end, wait for calls inside. With
+ * `has_threads` it isn't taken apart in processes that are forked from this one. */
+EXPORT int32_t anynpu_door_watch_end(int32_t has_threads) {
+#ifdef __GLIBC__
+    return on_exit(end, has_threads ? (void *)(intptr_t)getpid() : NULL);
+#else
+    (void)has_threads;
+    return atexit(end_simply);
+#endif
 }
 
 /* The address of a function that makes calls of the one given; it returns `refusal` where it may not.

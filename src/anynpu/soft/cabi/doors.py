@@ -49,11 +49,12 @@ def at_hurry(function: Callable[[], None]) -> None:
 def watch_end() -> None:
     """At the process's end wait for the calls inside, before anything loaded by now is taken apart.
 
-    To be called after a library was loaded whose destructors may not run under a call.
+    In a process forked from this one nothing of that is taken apart: it ends at once. To be called
+    after a library was loaded whose destructors may not run under a call, or without its threads.
     """
     library = _library()
     if library is not None:
-        library.anynpu_door_watch_end()
+        library.anynpu_door_watch_end(1)
 
 
 def is_torn() -> bool:
@@ -114,7 +115,7 @@ def _library() -> Any:
     library.anynpu_door_begin(
         ctypes.byref(python), threading.main_thread().ident, _address(_hurry_callback)
     )
-    library.anynpu_door_watch_end()
+    library.anynpu_door_watch_end(0)
     process.at_exit(Stage.DEVICE, lambda: _end(library))
     process.in_child(lambda: _reopen(library))
     return library

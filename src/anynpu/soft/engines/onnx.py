@@ -38,6 +38,7 @@ from .onnx_instance import OnnxInstance, bound_dtype
 from .onnx_layers import lower
 from .onnx_plan import Cut, Plan, Resolved, step_models
 from .onnx_profile import custom_layer, profiled_run
+from .onnx_sessions import open_session
 from .onnx_weights import fill_removed_weights
 
 _MAX_BYTES = 2**31 - 1
@@ -236,8 +237,7 @@ def _open_session(
     model: onnx.ModelProto, options: onnxruntime.SessionOptions
 ) -> onnxruntime.InferenceSession:
     try:
-        return onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        operators = {node.op_type for node in model.graph.node}
+        return open_session(model.SerializeToString(), options, operators)
     except Exception as error:  # ONNX Runtime's errors have no base of their own
         raise ModelError(f"ONNX Runtime can't load the model: {error}") from error

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...errors import ModelError
 from .onnx_boundary import Boundary, Terminal
 from .onnx_plan import Cut, Plan, Resolved, Segment
+from .onnx_sessions import has_run
 from .program import CustomCall, CustomNode, Instance, MissingOperatorError
 
 _SIGN_BIT = 0x80
@@ -154,6 +155,7 @@ class _BoundSession:
     def run(self) -> None:
         try:
             self._session.run_with_iobinding(self._binding, self._options)
+            has_run(self._session)
         except Exception as error:  # ONNX Runtime's errors have no base of their own
             raise ModelError(f"ONNX Runtime: {error}") from error
 

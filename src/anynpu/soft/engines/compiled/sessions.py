@@ -48,15 +48,15 @@ def compute_with_onnxruntime(node: Node, one: OneNode) -> Compute:
     """
     import onnxruntime
 
+    from ..onnx_sessions import open_session
+
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     problem: Exception | None = None
     for opset in _OPSETS:
         try:
-            session = onnxruntime.InferenceSession(
-                _model_bytes(one, opset), options, providers=["CPUExecutionProvider"]
-            )
+            session = open_session(_model_bytes(one, opset), options, [one.op_type])
         except Exception as error:  # ONNX Runtime's errors have no base of their own
             problem = problem or error
             continue
@@ -97,6 +97,8 @@ def _model_bytes(one: OneNode, opset: int) -> bytes:
 
 
 def _running(node: Node, session: Any) -> Compute:
+    from ..onnx_sessions import has_run
+
     names = [entry.name for entry in session.get_inputs()]
 
     def compute(values: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
@@ -104,6 +106,7 @@ def _running(node: Node, session: Any) -> Compute:
             results: Sequence[NDArray[Any]] = session.run(
                 None, dict(zip(names, values, strict=False))
             )
+            has_run(session)
         except Exception as error:  # ONNX Runtime's errors have no base of their own
             raise ModelError(f"CPU node {node.index} {node.name!r}: {error}") from error
         return results
