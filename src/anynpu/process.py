@@ -16,6 +16,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .errors import StateError
+
 
 class Stage(enum.IntEnum):
     """The order in which things end."""
@@ -51,6 +53,29 @@ def lock() -> threading.Lock:
     return forkable(threading.Lock())
 
 
+_FOREIGN = "this was opened before a fork: open it in the process that uses it"
+
+
+class Inherited:
+    """What is of no use in a forked process: there `is_inherited` says so of what was made before.
+
+    Subclasses call `super().__init__()`.
+    """
+
+    is_inherited = False
+
+    def __init__(self) -> None:
+        _inheritable.add(self)
+
+    def check_inherited(self) -> None:
+        """Raise `StateError` where this was made before a fork."""
+        if self.is_inherited:
+            raise StateError(_FOREIGN)
+
+
+_inheritable: weakref.WeakSet[Inherited] = weakref.WeakSet()
+
+
 def _exit() -> None:
     for stage in Stage:
         for function in _at_exit[stage]:
@@ -60,6 +85,9 @@ def _exit() -> None:
 def _forked() -> None:
     for each in list(_locks):
         each._at_fork_reinit()
+    for inherited in list(_inheritable):
+        inherited.is_inherited = True
+    _inheritable.clear()
     for function in _in_child:
         function()
 

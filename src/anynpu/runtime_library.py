@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
+from . import process
 from .declarations import Function
 from .errors import (
     LibraryError,
@@ -142,7 +143,7 @@ class Search(ABC, Generic[_LibraryT]):
     kind: type[_LibraryT]
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = process.forkable(threading.RLock())
         self._loaded: dict[str, _LibraryT] = {}
         self._has_warned = False
 
@@ -156,7 +157,10 @@ class Search(ABC, Generic[_LibraryT]):
 
     @abstractmethod
     def open_soft(self) -> tuple[str, Callable[[], _LibraryT]]:
-        """The soft NPU that the environment asks for: what tells it from others, how to make it."""
+        """The soft NPU that the environment asks for: what tells it from others, how to make it.
+
+        Raises `StateError` where it can't be used in this process.
+        """
 
     def load(self, library: str | os.PathLike[str] | _LibraryT | None) -> _LibraryT:
         """The runtime library to use.

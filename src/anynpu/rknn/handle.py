@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ClosedError
+from ..process import Inherited
 from .library import RknnLibrary
 
 
-class ContextHandle:
+class ContextHandle(Inherited):
     """An `rknn_context` value, and the memories created for it that are still alive.
 
     `close` asks for its end; `rknn_destroy`, or the function named `destroy`, follows at once, or
@@ -20,6 +21,7 @@ class ContextHandle:
     """
 
     def __init__(self, library: RknnLibrary, value: int, destroy: str = "rknn_destroy") -> None:
+        super().__init__()
         self.library = library
         self._destroy = destroy
         self._value = value
@@ -30,7 +32,11 @@ class ContextHandle:
 
     @property
     def value(self) -> int:
-        """The value to pass to C; raises `ClosedError` once `close` was called."""
+        """The value to pass to C; raises `ClosedError` once `close` was called.
+
+        Raises `StateError` in a process that was forked since.
+        """
+        self.check_inherited()
         if self._closing:
             raise ClosedError("this context is closed")
         return self._value
@@ -46,6 +52,8 @@ class ContextHandle:
 
     def destroy_memory(self, pointer: Any) -> None:
         """`rknn_destroy_mem`, once for each memory, and what was waiting for it."""
+        if self.is_inherited:
+            return
         with self._lock:
             address = ctypes.addressof(pointer.contents)
             if address in self._memories:
@@ -54,7 +62,9 @@ class ContextHandle:
             self._destroy_if_due()
 
     def close(self) -> None:
-        """Ask for the end; twice does nothing."""
+        """Ask for the end; twice does nothing, nor in a forked process."""
+        if self.is_inherited:
+            return
         with self._lock:
             self._closing = True
             self._destroy_if_due()

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
+from .. import process
 from ..soc import SOCS, Soc
 
 Cores = frozenset[int]
@@ -155,3 +156,7 @@ class Device(CorePool):
 def device_for(name: str) -> Device:
     """The process's device for a chip's name."""
     return Device(SOCS[name])
+
+
+# A forked process has a device of its own: jobs of other threads hold the cores of this one.
+process.in_child(device_for.cache_clear)

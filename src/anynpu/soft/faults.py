@@ -18,11 +18,11 @@ from __future__ import annotations
 import enum
 import os
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .. import process
 from ..rknn import abi as rknn
 from ..viplite import abi as viplite
 from .failure import Failure
@@ -62,7 +62,7 @@ class _State:
         self.counts: dict[str, int] = {}
 
 
-_lock = threading.Lock()
+_lock = process.lock()
 _state = _State("", ())
 
 

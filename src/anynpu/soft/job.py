@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import threading
 import traceback
+import weakref
 from collections.abc import Callable
 
+from .. import process
+from ..process import Stage
+from .cabi import doors
 from .failure import Conventions, Failure
+
+_PATIENCE = 10.0
+"""Seconds that the end of the program waits for a run that was cancelled."""
 
 
 class Job:
@@ -23,7 +30,8 @@ class Job:
         self._conventions = conventions
         self._failure: Failure | None = None
         self._done = threading.Event()
-        # A daemon: the end of the program doesn't wait for a simulated device.
+        _alive.add(self)
+        # A daemon: the end of the program doesn't wait for a simulated device, it cancels it.
         threading.Thread(target=self._run, args=(work,), daemon=True, name="anynpu run").start()
 
     @property
@@ -49,3 +57,19 @@ class Job:
             self._failure = Failure(self._conventions.internal, "the run failed")
         finally:
             self._done.set()
+
+
+_alive: weakref.WeakSet[Job] = weakref.WeakSet()
+
+
+def _cancel_all() -> None:
+    under_way = [job for job in list(_alive) if not job.is_done]
+    for job in under_way:
+        job.cancel()
+    for job in under_way:
+        job.wait(_PATIENCE)
+
+
+process.at_exit(Stage.DEVICE, _cancel_all)
+doors.at_hurry(_cancel_all)
+process.in_child(_alive.clear)

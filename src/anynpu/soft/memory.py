@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import process
 from .cabi.memory import writable
 from .mapping import map_descriptor
 
@@ -29,7 +30,7 @@ _physical_addresses = itertools.count(0x1000_0000, 0x1_0000_0000)
 
 Bytes = NDArray[np.uint8]
 _alive: weakref.WeakSet[DeviceMemory] = weakref.WeakSet()
-_alive_lock = threading.Lock()
+_alive_lock = process.lock()
 
 
 def strict() -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import threading
 
+from .. import process
 from ..errors import ClosedError, StateError
+from ..process import Inherited
 from .abi import Interface, Status
 from .library import VipliteLibrary, missing_kernel_node
 from .status import check
@@ -55,8 +57,9 @@ class Runtime:
         return f"{detail}\n{node}" if node else detail
 
 
-_lock = threading.Lock()
+_lock = process.lock()
 _runtimes: dict[VipliteLibrary, Runtime] = {}
+process.in_child(_runtimes.clear)
 
 
 def runtime_of(library: VipliteLibrary) -> Runtime:
@@ -67,7 +70,7 @@ def runtime_of(library: VipliteLibrary) -> Runtime:
         return _runtimes[library]
 
 
-class Handle:
+class Handle(Inherited):
     """A handle of C's and what it needs: networks its buffers, duplicates their original.
 
     `close` asks for its end; the C function `destroy` follows at once, or when nothing that is
@@ -79,6 +82,7 @@ class Handle:
 
         Raises `CallError` where it fails.
         """
+        super().__init__()
         self.runtime = runtime
         self.library = runtime.library
         self._destroy = destroy
@@ -99,7 +103,11 @@ class Handle:
 
     @property
     def value(self) -> int:
-        """The value to pass to C; raises `ClosedError` once `close` was called."""
+        """The value to pass to C; raises `ClosedError` once `close` was called.
+
+        Raises `StateError` in a process that was forked since.
+        """
+        self.check_inherited()
         if self._is_closing:
             raise ClosedError("this is closed: a network, buffer or group was used after close()")
         assert self._value is not None
@@ -131,7 +139,9 @@ class Handle:
                 before._let_go()
 
     def close(self) -> None:
-        """Ask for the end; twice does nothing."""
+        """Ask for the end; twice does nothing, nor in a forked process."""
+        if self.is_inherited:
+            return
         with self.runtime.lock:
             self._is_closing = True
             self._destroy_if_due()

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from ... import process
+from ...errors import StateError
 from ...native.library import load
 from ...process import Stage
 from ...structures import Structure
@@ -57,9 +58,13 @@ def watch_end() -> None:
         library.anynpu_door_watch_end(1)
 
 
-def is_torn() -> bool:
-    """Whether this is a forked process in which no call may begin."""
-    return _is_torn
+def check_fork() -> None:
+    """Raise `StateError` in a forked process in which no call may begin."""
+    if _is_torn:
+        raise StateError(
+            "this process was forked while another thread was in a call of the soft NPU, which "
+            "can't be used here: start it by spawn or forkserver, or fork it between calls"
+        )
 
 
 _is_torn = False

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from numpy.typing import NDArray
 
+from ... import process
 from ...rknn.abi import FUNCTIONS, CoreMask, ErrorCode, Function, InitFlag
 from ...soc import Soc
+from ..cabi import doors
 from ..device import Cores, Device
 from ..engines import Instance, LoweredModel, Program, Variant
 from ..memory import DeviceMemory
@@ -49,6 +51,9 @@ class DeviceContext:
     @property
     def soc(self) -> Soc:
         return self.device.soc
+
+    def cancel(self) -> None:
+        """Make a run under way end soon, where that is possible; from any thread."""
 
     def close(self) -> None:
         """Let go of what it holds."""
@@ -112,6 +117,11 @@ class Context(DeviceContext):
             self.instance = self.program.instance(self.variant)
         return self.instance
 
+    def cancel(self) -> None:
+        instance = self.instance
+        if instance is not None:
+            instance.cancel()
+
     def close(self) -> None:
         """Let go of the model and of every buffer that was lent."""
         super().close()
@@ -127,6 +137,7 @@ class Context(DeviceContext):
 
 
 _contexts: dict[int, DeviceContext] = {}
+_inherited: list[DeviceContext] = []
 _handles = itertools.count(1)
 
 
@@ -135,6 +146,21 @@ def add(context: DeviceContext) -> int:
     handle = next(_handles)
     _contexts[handle] = context
     return handle
+
+
+def _leave_behind() -> None:
+    """In a forked process no context from before is alive, and none is taken apart."""
+    _inherited.extend(_contexts.values())
+    _contexts.clear()
+
+
+def _cancel_all() -> None:
+    for context in list(_contexts.values()):
+        context.cancel()
+
+
+process.in_child(_leave_behind)
+doors.at_hurry(_cancel_all)
 
 
 def is_alive(handle: int) -> bool:

@@ -7,7 +7,6 @@ which runs kernels on the processor. The objects are OpenCL's own, so a C progra
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -15,10 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ... import process
 from ...rknn.abi import ErrorCode, GpuOpContext
 from .failure import Failure
 
-_lock = threading.Lock()
+_lock = process.lock()
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ one can be told from a live one. A copy of a structure leads to its buffer by `p
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from ... import process
 from ...rknn.abi import ErrorCode, MemoryFlag, MemoryOrigin, SyncMode, TensorMem
 from ..memory import DeviceMemory, by_physical_address
 from . import log
@@ -60,7 +60,7 @@ class _Slots:
 
 _slots = _Slots()
 _records: dict[int, _Record] = {}
-_lock = threading.Lock()
+_lock = process.lock()
 
 
 def rknn_create_mem(ctx: int, size: int) -> int:

@@ -7,11 +7,11 @@ last `vip_destroy`.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
+from ... import process
 from ... import soc as socs
 from ...errors import OptionError
 from ...soc import VipSoc
@@ -61,6 +61,15 @@ class Table(Generic[_T]):
             raise self._unknown(handle)
         return found
 
+    def all(self) -> list[_T]:
+        """What is alive."""
+        return list(self._objects.values())
+
+    def leave_behind(self) -> None:
+        """Know of nothing any more, and keep it as it is."""
+        self._inherited = self._objects
+        self._objects = {}
+
     def close_all(self) -> None:
         """Close what is left."""
         while self._objects:
@@ -101,7 +110,7 @@ class Driver:
     """What the calls of a process share. Thread-safe."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = process.lock()
         self.users = 0
         self.power = Power()
         self._pools: dict[str, CorePool] = {}
@@ -116,8 +125,16 @@ class Driver:
         if not self.users:
             raise Failure(Status.FAILURE, "vip_init has not been called")
 
+    def leave_behind(self) -> None:
+        """In a forked process nobody uses the driver, and nothing from before is taken apart."""
+        self.users = 0
+        self._pools = {}
+        for table in _TABLES:
+            table.leave_behind()
+
 
 DRIVER = Driver()
+process.in_child(DRIVER.leave_behind)
 
 
 def needs_driver(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from ...errors import ModelError
 from ...soc import VipSoc
 from ...viplite.abi import Status
+from ..cabi import doors
 from ..engines import Instance, Program, Variant, vip
 from ..formats.nbg import Nbg
 from ..job import Job
@@ -121,6 +122,14 @@ class Network:
 
 
 NETWORKS: Table[Network] = Table("network")
+
+
+def _cancel_all() -> None:
+    for network in NETWORKS.all():
+        network.cancel()
+
+
+doors.at_hurry(_cancel_all)
 
 
 @contextmanager
