@@ -9,6 +9,7 @@ stay locked.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import enum
 import os
 import threading
@@ -40,6 +41,11 @@ def at_exit(stage: Stage, function: Callable[[], None]) -> None:
 def in_child(function: Callable[[], None]) -> None:
     """Call a function in every process that is forked from this one by Python."""
     _in_child.append(function)
+
+
+def keep_for_ever(thing: object) -> None:
+    """Never take something apart: in a forked process, what would wait for others' threads."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def forkable(lock: _LockT) -> _LockT:

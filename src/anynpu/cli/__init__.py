@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from .._version import __version__
 from ..errors import AnynpuError
-from . import build, demo, inspect, soft
+from . import build, cache, demo, inspect, soft
 
-_COMMANDS = (build, inspect, demo, soft)
+_COMMANDS = (build, inspect, demo, soft, cache)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import __path__ as package_path
-from .cache import cache_folder
+from .cache import kept
 from .compiler import SOURCES, compile_shared
 
 
@@ -42,19 +41,11 @@ def _built_before(name: str) -> Path | None:
 
 def _build(name: str, options: Sequence[str]) -> Path:
     import hashlib
-    import tempfile
 
     source = SOURCES / f"{name}.c"
     digest = hashlib.sha256(source.read_bytes() + repr(options).encode()).hexdigest()[:16]
-    target = cache_folder("native") / f"libanynpu_{name}-{digest}.so"
-    if not target.is_file():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Built aside and moved, so that no other process sees half a library.
-        handle, work = tempfile.mkstemp(suffix=".so", dir=target.parent)
-        os.close(handle)
-        try:
-            compile_shared(source, Path(work), options)
-            os.replace(work, target)
-        finally:
-            Path(work).unlink(missing_ok=True)
-    return target
+    return kept(
+        "native",
+        f"libanynpu_{name}-{digest}.so",
+        lambda output: compile_shared(source, output, options),
+    )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..backends import ModelSource
 from ..errors import ModelError
-from ..native.cache import cache_folder
+from ..native.cache import cache_folder, content_of, is_whole, kept, locked
+
+MOST_KEPT = 2**30
+"""Bytes of models; the one that is kept last may be larger."""
+_NAME_LENGTH = 64
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,27 @@ def keep(model: ModelSource) -> str | Digest:
     if not isinstance(model, bytes):
         return os.path.abspath(os.fspath(model))
     digest = Digest(hashlib.sha256(model).hexdigest())
-    if not digest.path.is_file():
-        digest.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, work = tempfile.mkstemp(dir=digest.path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(model)
-        os.replace(work, digest.path)
+    kept("models", digest.sha256, lambda file: _write(file, model))
+    _make_room(digest.path)
     return digest
+
+
+def _write(file: Path, model: bytes) -> None:
+    file.write_bytes(model)
+
+
+def _make_room(newest: Path) -> None:
+    """Remove the models that were kept or found longest ago, down to what may be kept."""
+    os.utime(newest)
+    with locked(newest.parent):
+        files = [file for file in newest.parent.iterdir() if len(file.name) == _NAME_LENGTH]
+        files.sort(key=lambda file: file.stat().st_mtime)
+        size = sum(file.stat().st_size for file in files)
+        for file in files:
+            if size <= MOST_KEPT or file == newest:
+                break
+            size -= file.stat().st_size
+            file.unlink()
 
 
 def find(reference: Any) -> ModelSource:
@@ -45,7 +63,12 @@ def find(reference: Any) -> ModelSource:
     if not isinstance(reference, Digest):
         return str(reference)
     try:
-        return reference.path.read_bytes()
+        if not is_whole(reference.path):
+            raise FileNotFoundError(f"there is no whole {reference.path}")
+        model = content_of(reference.path)
+        with contextlib.suppress(PermissionError):
+            os.utime(reference.path)
+        return model
     except OSError as error:
         raise ModelError(
             f"the session was made from bytes, which aren't on this machine: copy the model to "

@@ -6,6 +6,7 @@ flushing and invalidating bring together; otherwise both sides see the same byte
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import mmap
 import os
@@ -25,6 +26,8 @@ POISON = 0xA5
 """What a strict buffer shows the processor before it invalidates its cache."""
 
 _PAGE = mmap.PAGESIZE
+# <linux/fcntl.h>; Python's own module has their names from 3.12 on, some builds never.
+_ADD_SEALS, _SEAL_SEAL, _SEAL_SHRINK = 1033, 0x0001, 0x0002
 # No such addresses exist; they only have to be distinct and to look like a 32-bit device's.
 _physical_addresses = itertools.count(0x1000_0000, 0x1_0000_0000)
 
@@ -63,9 +66,11 @@ class DeviceMemory:
     @classmethod
     def allocate(cls, size: int, *, cacheable: bool = True) -> DeviceMemory:
         """A new buffer of zeros; raises OSError or ValueError where that can't be had."""
-        fd = os.memfd_create("anynpu", os.MFD_CLOEXEC)
+        fd = os.memfd_create("anynpu", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(fd, -(-size // _PAGE) * _PAGE)
+            # Whoever gets the descriptor can't take away what is mapped here.
+            fcntl.fcntl(fd, _ADD_SEALS, _SEAL_SHRINK | _SEAL_SEAL)
             host = map_descriptor(fd, size)
         except BaseException:
             os.close(fd)

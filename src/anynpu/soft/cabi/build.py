@@ -12,14 +12,14 @@ import site
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
 
 from ... import native
 from ..._version import __version__
-from ...native.cache import cache_folder
+from ...native.cache import cache_folder, is_whole, locked, made_folder, seal
 from ...native.compiler import SOURCES, compile_shared
 from ...soc import DEFAULT, Soc, VipSoc
 from ..libraries import Library, of_chip
@@ -78,29 +78,36 @@ def library_folder(soc: Soc | VipSoc | None = None) -> Path:
     identity = "\0".join((__version__, *texts.values(), _shim_text(), configuration, boot))
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder = cache_folder("soft") / f"{soc.name if soc else 'any'}-{digest}"
-    if not folder.is_dir():
-        _make(folder, texts, configuration, boot)
+    if not _is_whole(folder, texts):
+        with locked(made_folder("soft")):
+            if not _is_whole(folder, texts):
+                shutil.rmtree(folder, ignore_errors=True)
+                _make(folder, texts, configuration, boot)
     return folder
+
+
+def _is_whole(folder: Path, libraries: Iterable[Library]) -> bool:
+    """Whether a folder is there with all that belongs to it, undamaged."""
+    texts = (folder / CONFIGURATION, folder / BOOT_SCRIPT)
+    return all(file.is_file() for file in texts) and all(
+        is_whole(folder / library.file) for library in libraries
+    )
 
 
 def _make(folder: Path, texts: Mapping[Library, str], configuration: str, boot: str) -> None:
     """Fill a folder of its own and move it into place, so that nobody sees half of it."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         (work / CONFIGURATION).write_text(configuration)
         (work / BOOT_SCRIPT).write_text(boot)
         for library, text in texts.items():
             _place_shim(work / library.file, library.name, text)
+            seal(work / library.file)
             for other in library.also:
                 # The loader knows the same file again, so that a process has it once.
                 (work / other).symlink_to(library.file)
         work.chmod(0o755)
         work.rename(folder)
-    except OSError:
-        # Another process may have been quicker, which is as good.
-        if not folder.is_dir():
-            raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

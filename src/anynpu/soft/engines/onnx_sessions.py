@@ -8,7 +8,6 @@ threads, which a forked process doesn't have, so what was there before the fork 
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Iterable
 
@@ -48,7 +47,7 @@ def has_run(session: onnxruntime.InferenceSession) -> None:
 
 def _keep_for_ever() -> None:
     for session in list(_alive):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
+        process.keep_for_ever(session)
 
 
 process.in_child(_keep_for_ever)

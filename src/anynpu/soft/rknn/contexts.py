@@ -137,7 +137,6 @@ class Context(DeviceContext):
 
 
 _contexts: dict[int, DeviceContext] = {}
-_inherited: list[DeviceContext] = []
 _handles = itertools.count(1)
 
 
@@ -150,7 +149,7 @@ def add(context: DeviceContext) -> int:
 
 def _leave_behind() -> None:
     """In a forked process no context from before is alive, and none is taken apart."""
-    _inherited.extend(_contexts.values())
+    process.keep_for_ever(dict(_contexts))
     _contexts.clear()
 
 

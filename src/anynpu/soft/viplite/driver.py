@@ -67,7 +67,7 @@ class Table(Generic[_T]):
 
     def leave_behind(self) -> None:
         """Know of nothing any more, and keep it as it is."""
-        self._inherited = self._objects
+        process.keep_for_ever(self._objects)
         self._objects = {}
 
     def close_all(self) -> None:
