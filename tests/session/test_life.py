@@ -205,3 +205,62 @@ def test_sessions_leave_no_threads_or_descriptors_behind(on_cores: Open) -> None
         cycle()
     assert threads() <= before
     assert len(os.listdir("/proc/self/fd")) <= descriptors
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_what_a_forked_process_may_do(is_busy: bool) -> None:
+    """Nothing from before the fork, which it is told; anew all, unless a call was under way."""
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.session.forked", *(["busy"] if is_busy else [])],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=Path(__file__).parents[2],
+    )
+    lines = dict(line.rsplit(" ", 1) for line in result.stdout.splitlines())
+    anew = {name: lines.pop(name) for name in ("anew", "VIPLite anew")}
+    assert lines.pop("status 3") == "works", result.stderr
+    assert set(lines.values()) == {"StateError"}, lines
+    assert len(lines) == 8
+    assert set(anew.values()) == {"StateError" if is_busy else "works"}
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_child_that_ends_by_itself(is_closed: bool) -> None:
+    text = f"""
+import os
+import numpy as np
+import anynpu
+from tests import models
+session = anynpu.InferenceSession(models.add_one(), provider_options={{"library": "soft"}})
+session.run(None, np.zeros(session.get_inputs()[0].shape, np.float32))
+if {is_closed}:
+    session.close()
+child = os.fork()
+if child:
+    print(os.waitpid(child, 0)[1])
+"""
+    result = run_script(text)
+    assert (result.stdout.strip(), result.stderr) == ("0", "")
+
+
+def test_daemon_threads_in_calls_at_the_end() -> None:
+    """The interpreter's end waits for their calls, or cancels them."""
+    text = """
+import threading, time
+import numpy as np
+import anynpu
+from tests import models
+from tests.soft.viplite.client import slow
+model = anynpu.Model(models.repeated_convolution(size=96, filters=32, layers=6), library="soft")
+network = anynpu.Model(slow(), library="soft")
+def use(model):
+    values = np.zeros(model.input_attrs[0].shape, np.float32)
+    while True:
+        model.run(values)
+for each in (model, network):
+    threading.Thread(target=use, args=(each,), daemon=True).start()
+time.sleep(0.3)
+"""
+    assert run_script(text).returncode == 0

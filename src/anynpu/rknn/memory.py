@@ -31,6 +31,8 @@ class Memory(Closeable):
         handle.keep(pointer)
         self._arrays = SharedArrays()
         self._finalizer = weakref.finalize(self, handle.destroy_memory, pointer)
+        # When the interpreter ends, threads may still write to arrays: the memory goes with it.
+        self._finalizer.atexit = False
 
     @property
     def pointer(self) -> Any:

@@ -40,6 +40,8 @@ class Buffer(Closeable):
         self._memory = memory
         self._arrays = SharedArrays()
         self._finalizer = weakref.finalize(self, handle.close)
+        # When the interpreter ends, threads may still write to arrays: the memory goes with it.
+        self._finalizer.atexit = False
 
     # ---------------------------------------------------------------------------------- making
 
