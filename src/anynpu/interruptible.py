@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Condition(_thread.RLock):
+class Condition(_thread.RLock):  # type: ignore[misc] # to mypy it is final
     """As `threading.Condition` of an RLock that is held once."""
 
     def __init__(self) -> None:

@@ -1,29 +1,32 @@
 """Structures shared with C, which have no other fields than C's.
 
-ctypes takes any attribute and keyword of a structure; those that are no fields C never sees.
+ctypes takes any attribute and keyword of a structure; those that are no fields C never sees. These
+raise AttributeError for them.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+__all__ = ["Structure", "Union"]
 
-class _StructureType(type(ctypes.Structure)):  # type: ignore[misc]
-    """Gives every class empty slots, so that its instances have fields alone."""
+if TYPE_CHECKING:
+    from ctypes import Structure, Union
+else:
 
-    def __new__(cls, name: str, bases: Any, namespace: dict[str, Any]) -> Any:
-        return super().__new__(cls, name, bases, {"__slots__": (), **namespace})
+    class _StructureType(type(ctypes.Structure)):
+        """Gives every class empty slots, so that its instances have fields alone."""
 
+        def __new__(cls, name: str, bases: Any, namespace: dict[str, Any]) -> Any:
+            return super().__new__(cls, name, bases, {"__slots__": (), **namespace})
 
-class _UnionType(type(ctypes.Union)):  # type: ignore[misc]
-    def __new__(cls, name: str, bases: Any, namespace: dict[str, Any]) -> Any:
-        return super().__new__(cls, name, bases, {"__slots__": (), **namespace})
+    class _UnionType(type(ctypes.Union)):
+        def __new__(cls, name: str, bases: Any, namespace: dict[str, Any]) -> Any:
+            return super().__new__(cls, name, bases, {"__slots__": (), **namespace})
 
+    class Structure(ctypes.Structure, metaclass=_StructureType):
+        """A C structure."""
 
-class Structure(ctypes.Structure, metaclass=_StructureType):
-    """A C structure; AttributeError for an attribute or a keyword that isn't one of its fields."""
-
-
-class Union(ctypes.Union, metaclass=_UnionType):
-    """A C union; the same."""
+    class Union(ctypes.Union, metaclass=_UnionType):
+        """A C union."""

@@ -7,18 +7,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from anynpu import interruptible
+from anynpu import InferenceSession, interruptible
 from anynpu.session import scheduler
 
 from .. import models
 from .conftest import NullDevice, Open
-from .interrupts import VALUES, WAYS, InferenceSession
+from .interrupts import VALUES, WAYS
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -71,7 +71,7 @@ def test_an_interrupt_doesn_t_wait_for_the_device(
     """The task is given up; its memory stays until the device is done with it."""
     session = on_cores(0)
     feed = np.ones((1, 1, 1, 1), np.float32)
-    uses = {
+    uses: dict[str, Callable[[], object]] = {
         "run": lambda: session.run(None, feed),
         "submit": lambda: session.submit(None, feed).result(),
         "map": lambda: list(session.map([feed] * 3)),

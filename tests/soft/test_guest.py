@@ -35,8 +35,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def guest(folder: Path, soft_folder: Path, c_compiler: str) -> Path:
     """The program guest.c, linked with the soft NPU."""
     program = folder / "guest"
-    command = [c_compiler, "-Wall", "-Werror", f"-I{folder}", "-o", program, PROGRAMS / "guest.c"]
-    command += [f"-L{soft_folder}", "-lrknnrt", "-lpthread", "-Wl,--allow-shlib-undefined"]
+    command = [c_compiler, "-Wall", "-Werror", f"-I{folder}", "-o", str(program)]
+    command += [
+        str(PROGRAMS / "guest.c"),
+        f"-L{soft_folder}",
+        "-lrknnrt",
+        "-lpthread",
+        "-Wl,--allow-shlib-undefined",
+    ]
     subprocess.run(command, check=True)
     return program
 

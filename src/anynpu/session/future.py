@@ -23,7 +23,7 @@ class InferenceFuture(concurrent.futures.Future[list[NDArray[Any]]]):
     def __init__(self, choose: Callable[[Results], Results]) -> None:
         super().__init__()
         # Its lock can't be left held by what a signal's handler raises in `result`.
-        self._condition = Condition()
+        self._condition: Any = Condition()
         self._choose = choose
         self._task: tuple[Scheduler, Task] | None = None
         self._is_delivered = False

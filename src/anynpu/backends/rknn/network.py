@@ -9,6 +9,7 @@ from typing import Any
 
 from ...errors import AnynpuError, ModelError
 from ...native.pump import Slot, Step
+from ...rknn.library import RknnLibrary
 from ...rknn.model_file import read_frame
 from ...rknn.status import error_for
 from ...tensor import DType, Layout, TensorInfo
@@ -24,6 +25,8 @@ class RknnNetwork(Network):
     Only the pump's workers use the contexts once jobs run, and the queries that depend on shapes
     use one of their own. `runtime_inputs` are as the runtime describes them, images as NHWC.
     """
+
+    library: RknnLibrary
 
     def __init__(self, contexts: WorkerContexts, options: RknnOptions) -> None:
         self.options = options

@@ -15,6 +15,7 @@ from ...native.pump import Slot, Step
 from ...native.transfers import functions
 from ...tensor import DType, Layout, TensorInfo
 from ...viplite import abi
+from ...viplite.library import VipliteLibrary
 from ...viplite.model_file import read_frame
 from ...viplite.status import error_for
 from ..base import Binding, DeviceBuffer, ModelSource, Network, Request, Shapes
@@ -31,6 +32,8 @@ class VipliteNetwork(Network):
     A job's arrays are converted into the worker's buffers, it runs, and the outputs are converted
     into new arrays. Only the pump's workers use the networks once jobs run.
     """
+
+    library: VipliteLibrary
 
     def __init__(
         self, model: ModelSource, options: VipliteOptions, weights: VipliteNetwork | None = None
