@@ -112,7 +112,8 @@ def test_the_soft_npu_imports_only_declarations_and_pure_functions() -> None:
         "anynpu.rknn.matmul_product", "anynpu.rknn.matmul_rules",
         "anynpu.viplite.abi", "anynpu.viplite.formats", "anynpu.viplite.header",
         "anynpu.soc", "anynpu.tensor", "anynpu.layouts", "anynpu.matmul_layouts",
-        "anynpu.errors", "anynpu._version", "anynpu.native",
+        "anynpu.errors", "anynpu._version", "anynpu.native", "anynpu.process",
+        "anynpu.structures",
     )  # fmt: skip
     wrong = [
         (module, target)

@@ -1,9 +1,9 @@
 """What ends a process, and what a fork of it leaves behind.
 
-A process ends in stages: sessions first, which finish what was submitted to them, and the device
-that computes it last. In a forked process there are none of the threads that sessions and devices
-need: what was opened before the fork can't be used there, and locks that other threads held would
-stay locked.
+A process ends in stages: sessions first, which finish what was submitted to them, then contexts,
+and the device that computes last. In a forked process there are none of the threads that sessions
+and devices need: what was opened before the fork can't be used there, and locks that other threads
+held would stay locked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Stage(enum.IntEnum):
     """The order in which things end."""
 
     SESSIONS = 0
-    DEVICE = 1
+    CONTEXTS = 1
+    DEVICE = 2
 
 
 _at_exit: dict[Stage, list[Callable[[], None]]] = {stage: [] for stage in Stage}
@@ -41,6 +42,27 @@ def at_exit(stage: Stage, function: Callable[[], None]) -> None:
 def in_child(function: Callable[[], None]) -> None:
     """Call a function in every process that is forked from this one by Python."""
     _in_child.append(function)
+
+
+def is_alone() -> bool:
+    """Whether no other thread of Python's is alive: at the end of the interpreter, no daemon."""
+    others = (each for each in threading.enumerate() if each is not threading.current_thread())
+    return all(isinstance(each, threading._DummyThread) for each in others)
+
+
+def refuse(problem: str) -> None:
+    """Let nothing be opened in this process on the device that runs in it: `problem` says why."""
+    global _problem
+    _problem = problem
+
+
+def check() -> None:
+    """Raise `StateError` where nothing can be opened on the device that runs in this process."""
+    if _problem:
+        raise StateError(_problem)
+
+
+_problem = ""
 
 
 def keep_for_ever(thing: object) -> None:

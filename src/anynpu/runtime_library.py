@@ -157,10 +157,7 @@ class Search(ABC, Generic[_LibraryT]):
 
     @abstractmethod
     def open_soft(self) -> tuple[str, Callable[[], _LibraryT]]:
-        """The soft NPU that the environment asks for: what tells it from others, how to make it.
-
-        Raises `StateError` where it can't be used in this process.
-        """
+        """The soft NPU that the environment asks for: what tells it from others, how to make it."""
 
     def load(self, library: str | os.PathLike[str] | _LibraryT | None) -> _LibraryT:
         """The runtime library to use.
@@ -224,6 +221,7 @@ class Search(ABC, Generic[_LibraryT]):
         return library
 
     def _soft(self) -> _LibraryT:
+        process.check()
         what, make = self.open_soft()
         return self._once(f"{SOFT} {what}", make)
 

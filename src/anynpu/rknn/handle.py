@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from .. import process
 from ..errors import ClosedError
-from ..process import Inherited
+from ..process import Inherited, Stage
 from .library import RknnLibrary
 
 
@@ -29,6 +31,7 @@ class ContextHandle(Inherited):
         self._memories: set[int] = set()
         self._closing = self._destroyed = False
         self._kept: list[Any] = []
+        _alive.add(self)
 
     @property
     def value(self) -> int:
@@ -69,8 +72,36 @@ class ContextHandle(Inherited):
             self._closing = True
             self._destroy_if_due()
 
+    def end(self) -> None:
+        """The interpreter ends: destroy the context, whose memory goes with it on the soft NPU.
+
+        Where other threads may write to that memory it stays, until the process has ended.
+        """
+        with self._lock:
+            self._closing = True
+            if self.library.is_soft and process.is_alone():
+                self._destroy_now()
+            else:
+                self._destroy_if_due()
+
     def _destroy_if_due(self) -> None:
-        if self._closing and not self._memories and not self._destroyed:
+        if self._closing and not self._memories:
+            self._destroy_now()
+
+    def _destroy_now(self) -> None:
+        if not self._destroyed:
             self._destroyed = True
             getattr(self.library, self._destroy)(self._value)
             self._kept.clear()
+
+
+_alive: weakref.WeakSet[ContextHandle] = weakref.WeakSet()
+
+
+def _end_all() -> None:
+    for handle in list(_alive):
+        if not handle.is_inherited:
+            handle.end()
+
+
+process.at_exit(Stage.CONTEXTS, _end_all)

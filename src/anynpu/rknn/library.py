@@ -84,9 +84,6 @@ class _RknnSearch(Search[RknnLibrary]):
         return RknnLibrary(name, bind, lambda: name, is_soft=is_soft, of_chip=of_chip)
 
     def open_soft(self) -> tuple[str, Callable[[], RknnLibrary]]:
-        from ..soft.cabi.doors import check_fork
-
-        check_fork()
         name = (socs.chosen() or socs.DEFAULT).library
         return name, partial(_soft, name, None)
 

@@ -112,10 +112,8 @@ class _VipliteSearch(Search[VipliteLibrary]):
 
     def open_soft(self) -> tuple[str, Callable[[], VipliteLibrary]]:
         # With its like for the other vendor, the place above the C ABI that knows the soft NPU.
-        from ..soft.cabi.doors import check_fork
         from ..soft.viplite import function_table
 
-        check_fork()
         interface = _chosen_interface()
         name = f"{Path(interface.libraries[-1]).stem}-{interface.npu_version}"
 

@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any
 
 from ... import process
-from ...errors import StateError
 from ...native.library import load
 from ...process import Stage
 from ...structures import Structure
@@ -58,18 +57,6 @@ def watch_end() -> None:
         library.anynpu_door_watch_end(1)
 
 
-def check_fork() -> None:
-    """Raise `StateError` in a forked process in which no call may begin."""
-    if _is_torn:
-        raise StateError(
-            "this process was forked while another thread was in a call of the soft NPU, which "
-            "can't be used here: start it by spawn or forkserver, or fork it between calls"
-        )
-
-
-_is_torn = False
-
-
 def _hurry() -> None:
     for function in _hurriers:
         function()
@@ -88,8 +75,11 @@ def _end(library: Any) -> None:
 
 
 def _reopen(library: Any) -> None:
-    global _is_torn
-    _is_torn = not library.anynpu_door_reopen()
+    if not library.anynpu_door_reopen():
+        process.refuse(
+            "this process was forked while another thread was in a call of the soft NPU, which "
+            "can't be used here: start it by spawn or forkserver, or fork it between calls"
+        )
 
 
 def _address(function: Any) -> int:
