@@ -526,9 +526,13 @@ def test_many_runs_without_a_collection() -> None:
         gc.collect()
         gc.disable()
         try:
-            memory = psutil.Process().memory_info().rss
-            for _ in range(5000):
-                infer(npu, context, values, values)
-            assert psutil.Process().memory_info().rss - memory < 4 * 2**20
+            growth: list[int] = []
+            # What a thread's allocator keeps comes once, a leak comes again.
+            while len(growth) < 3 and (not growth or growth[-1] >= 4 * 2**20):
+                memory = psutil.Process().memory_info().rss
+                for _ in range(5000):
+                    infer(npu, context, values, values)
+                growth.append(psutil.Process().memory_info().rss - memory)
+            assert min(growth) < 4 * 2**20
         finally:
             gc.enable()
