@@ -4,7 +4,8 @@
  * those of a depthwise one are float, which are exact while they stay below 2^24; stages compute in
  * double, which is exact while values stay below 2^52. Callers prove all of that when a model is loaded,
  * so the results are those of the integers, bit for bit, whatever the order and whether multiplications
- * and additions are fused.
+ * and additions are fused. Ties go to the even number, as in the processor's own rounding, but where an
+ * output or an operand says otherwise.
  *
  * Every kernel has the form that steps.c calls: arguments, a part of the units of work, and a space of
  * the thread's own.
@@ -65,8 +66,8 @@ struct window {
     int64_t padding;
 };
 
-/* (v + add) * multiply, or v * multiply + add; * positive or negative, rounded; then limits.
- * `add` and `multiply` have an entry a channel. */
+/* (v + add) * multiply, or v * multiply + add; * positive or negative, rounded; then limits, which are
+ * those of int32 where results may reach them. `add` and `multiply` have an entry a channel. */
 struct stage {
     const double *add;
     const double *multiply;
@@ -104,11 +105,14 @@ struct dpu {
     double highest;
     double scale; /* of the output, with the shift */
     double offset;
+    int64_t output_away; /* ties of the output's rounding go away from zero, */
+    int64_t operand_away; /* and those of the operand's */
     int64_t has_bs;
     int64_t has_bn;
     int64_t has_table;
     int64_t operation;
     int64_t has_limits;
+    /* Ways for results that fit into 30 bits, with ties to even: */
     int64_t is_positive; /* BS adds first and has one shift and a ReLU, and only the output follows */
     int64_t is_linear;   /* BS adds first, and `follow` says what else there is */
     int64_t follow;
@@ -132,9 +136,14 @@ struct writer {
 
 /* ------------------------------------------------------------------------------------- arithmetic */
 
-/* To the nearest whole number, ties away from zero. */
-INLINE double round_away(double v) {
-    return __builtin_trunc(v + __builtin_copysign(0.5, v));
+/* To the nearest whole number, ties to the even one, */
+INLINE double nearest(double v) {
+    return __builtin_rint(v);
+}
+
+/* or away from zero. */
+INLINE double nearest_or_away(double v, int64_t away) {
+    return away ? __builtin_trunc(v + __builtin_copysign(0.5, v)) : nearest(v);
 }
 
 INLINE double clamp(double v, double lowest, double highest) {
@@ -170,10 +179,10 @@ INLINE void run_stage(const struct stage *s, int64_t channel, double *v, int64_t
                 v[i] = clamp(v[i], lowest, highest);
         else
             for (int64_t i = 0; i < all; i++)
-                v[i] = clamp(round_away(v[i] * up), lowest, highest);
+                v[i] = clamp(nearest(v[i] * up), lowest, highest);
     } else {
         for (int64_t i = 0; i < all; i++)
-            v[i] = clamp(round_away(v[i] * (v[i] < 0 ? down : up)), lowest, highest);
+            v[i] = clamp(nearest(v[i] * (v[i] < 0 ? down : up)), lowest, highest);
     }
 }
 
@@ -187,7 +196,7 @@ INLINE double between(const double *entries, double place) {
 static void look_up(const struct table *t, double *v, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double x = v[i], y;
-        if (x > t->positive_end)
+        if (x >= t->positive_end)
             y = t->positive[ENTRIES - 1] + (x - t->positive_end) * t->positive_slope;
         else if (x < t->negative_start)
             y = t->negative[0] + (x - t->negative_start) * t->negative_slope;
@@ -195,7 +204,7 @@ static void look_up(const struct table *t, double *v, int64_t count) {
             y = between(t->negative, (x - t->negative_start) * t->negative_step);
         else
             y = between(t->positive, (x - t->positive_start) * t->positive_step);
-        v[i] = nearbyint(y);
+        v[i] = __builtin_floor(y);
     }
 }
 
@@ -221,7 +230,7 @@ INLINE void load_operand(const struct dpu *d, int64_t s, int64_t first, int64_t 
 INLINE void operate(const struct dpu *d, double *v, const int8_t *atoms, int64_t count) {
     double e[BLOCK * LANES];
     for (int64_t i = 0; i < count; i++)
-        e[i] = round_away((atoms[i] + d->operand_offset) * d->operand_scale);
+        e[i] = nearest_or_away((atoms[i] + d->operand_offset) * d->operand_scale, d->operand_away);
     switch (d->operation) {
     case ADD:
         for (int64_t i = 0; i < count; i++)
@@ -241,7 +250,7 @@ INLINE void operate(const struct dpu *d, double *v, const int8_t *atoms, int64_t
         break;
     default:
         for (int64_t i = 0; i < count; i++)
-            v[i] = round_away(v[i] * e[i] * d->product);
+            v[i] = nearest(v[i] * e[i] * d->product);
     }
 }
 
@@ -267,19 +276,9 @@ INLINE void store(const struct writer *w, int64_t s, int64_t first, int64_t coun
     }
 }
 
-/* A value of the output before its offset, which is added to an integer. */
-INLINE int32_t to_output(const struct dpu *d, double v) {
-    v = clamp(v * d->scale, -(1 << 29), 1 << 29);
-    return (int32_t)(v + __builtin_copysign(0.5, v));
-}
-
-INLINE void pack(const struct dpu *d, const int32_t *rounded, int64_t count, int8_t *q) {
-    const int32_t offset = (int32_t)d->offset;
-    for (int64_t i = 0; i < count; i++) {
-        int32_t v = rounded[i] + offset;
-        v = v < -128 ? -128 : v;
-        q[i] = (int8_t)(v > 127 ? 127 : v);
-    }
+/* A value of the output. */
+INLINE int8_t to_output(const struct dpu *d, double v) {
+    return (int8_t)(int32_t)nearest_or_away(clamp(v * d->scale + d->offset, -128, 127), d->output_away);
 }
 
 /* All stages, one after another, for `count` atoms of sums. */
@@ -287,7 +286,6 @@ INLINE void run_stages(const struct dpu *d, int64_t s, int64_t first, int64_t co
                        int8_t *q, const int lanes) {
     const int64_t all = count * lanes;
     double v[BLOCK * LANES];
-    int32_t rounded[BLOCK * LANES];
     for (int64_t i = 0; i < all; i++)
         v[i] = sums[i];
     if (d->has_bs)
@@ -305,8 +303,7 @@ INLINE void run_stages(const struct dpu *d, int64_t s, int64_t first, int64_t co
         for (int64_t i = 0; i < all; i++)
             v[i] = clamp(v[i], d->lowest, d->highest);
     for (int64_t i = 0; i < all; i++)
-        rounded[i] = to_output(d, v[i]);
-    pack(d, rounded, all, q);
+        q[i] = to_output(d, v[i]);
 }
 
 #ifdef PAIRS
@@ -332,12 +329,15 @@ WIDE INLINE struct wide_stage wide_stage(const struct stage *s, int64_t channel)
     return w;
 }
 
-WIDE INLINE __m256d half_like(__m256d v) {
-    return _mm256_or_pd(_mm256_and_pd(v, _mm256_set1_pd(-0.0)), _mm256_set1_pd(0.5));
+WIDE INLINE __m256d nearest_wide(__m256d v) {
+    return _mm256_round_pd(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-WIDE INLINE __m256d round_away_wide(__m256d v) {
-    return _mm256_round_pd(_mm256_add_pd(v, half_like(v)), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+WIDE INLINE __m256d nearest_or_away_wide(__m256d v, int64_t away) {
+    if (!away)
+        return nearest_wide(v);
+    const __m256d half = _mm256_or_pd(_mm256_and_pd(v, _mm256_set1_pd(-0.0)), _mm256_set1_pd(0.5));
+    return _mm256_round_pd(_mm256_add_pd(v, half), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
 
 /* What `run_stage` does; a zero may take either side's factor. */
@@ -353,7 +353,7 @@ WIDE INLINE __m256d run_wide_stage(const struct wide_stage *w, __m256d v) {
     else if (w->shifts)
         v = _mm256_mul_pd(v, w->up);
     if (w->shifts)
-        v = round_away_wide(v);
+        v = nearest_wide(v);
     if (w->has_limits)
         v = _mm256_min_pd(_mm256_max_pd(v, w->lowest), w->highest);
     return v;
@@ -365,7 +365,7 @@ WIDE INLINE __m256d operate_wide(const struct dpu *d, __m256d v, const int8_t *a
     __m256d e = _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)));
     e = _mm256_mul_pd(_mm256_add_pd(e, _mm256_set1_pd(d->operand_offset)),
                       _mm256_set1_pd(d->operand_scale));
-    e = round_away_wide(e);
+    e = nearest_or_away_wide(e, d->operand_away);
     switch (d->operation) {
     case ADD:
         return _mm256_add_pd(v, e);
@@ -377,7 +377,7 @@ WIDE INLINE __m256d operate_wide(const struct dpu *d, __m256d v, const int8_t *a
         return _mm256_min_pd(v, e);
     default:
         v = _mm256_mul_pd(_mm256_mul_pd(v, e), _mm256_set1_pd(d->product));
-        return round_away_wide(v);
+        return nearest_wide(v);
     }
 }
 
@@ -385,14 +385,13 @@ WIDE INLINE __m256d load_sums(const int32_t *sums) {
     return _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i *)sums));
 }
 
-/* What `pack` does; it works on up to 31 values more. */
-WIDE INLINE void pack_wide(const struct dpu *d, const int32_t *rounded, int64_t count, int8_t *q) {
-    const __m256i offset = _mm256_set1_epi32((int32_t)d->offset);
+/* To int8, saturated; it works on up to 31 values more. */
+WIDE INLINE void pack_wide(const int32_t *rounded, int64_t count, int8_t *q) {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     for (int64_t i = 0; i < count; i += 32) {
         __m256i v[4];
         for (int j = 0; j < 4; j++)
-            v[j] = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(rounded + i) + j), offset);
+            v[j] = _mm256_loadu_si256((const __m256i *)(rounded + i) + j);
         const __m256i packed =
             _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
         _mm256_storeu_si256((__m256i *)(q + i), _mm256_permutevar8x32_epi32(packed, order));
@@ -409,9 +408,10 @@ WIDE INLINE void run_stages_wide(const struct dpu *d, int64_t channel, int64_t c
         bs = wide_stage(&d->bs, channel);
     if (has_bn)
         bn = wide_stage(&d->bn, channel);
-    const __m256d scale = _mm256_set1_pd(d->scale);
+    const __m256d scale = _mm256_set1_pd(d->scale), offset = _mm256_set1_pd(d->offset);
     const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
-    const __m256d least = _mm256_set1_pd(-(1 << 29)), most = _mm256_set1_pd(1 << 29);
+    const __m256d least = _mm256_set1_pd(-128), most = _mm256_set1_pd(127);
+    const int64_t away = d->output_away;
     for (int64_t i = 0; i < count * lanes; i += lanes) {
         __m256d v = load_sums(sums + i);
         if (has_bs)
@@ -422,8 +422,9 @@ WIDE INLINE void run_stages_wide(const struct dpu *d, int64_t channel, int64_t c
             v = operate_wide(d, v, operand + i);
         if (has_limits)
             v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
-        v = _mm256_min_pd(_mm256_max_pd(_mm256_mul_pd(v, scale), least), most);
-        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(_mm256_add_pd(v, half_like(v))));
+        v = _mm256_min_pd(_mm256_max_pd(_mm256_fmadd_pd(v, scale, offset), least), most);
+        v = nearest_or_away_wide(v, away);
+        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(v));
     }
 }
 
@@ -437,18 +438,20 @@ enum follow {
     INDEX = 16,   /* no output conversion: values are places in a table */
 };
 
-/* The same for what most tasks are. Results fit into 30 bits. */
+/* The same for what most tasks are, whose ties all go to even. Results fit into 30 bits. Where a leak
+ * follows, values that aren't shifted may leave int32; in other ways none does. */
 WIDE INLINE void run_linear_wide(const struct dpu *d, int64_t channel, int64_t count, const int32_t *sums,
                                  const int8_t *operand, int32_t *rounded, const int lanes,
                                  const int follow) {
     const __m256d up = _mm256_set1_pd(d->bs.positive), down = _mm256_set1_pd(d->bs.negative);
-    const __m256d scale = _mm256_set1_pd(d->scale);
+    const __m256d scale = _mm256_set1_pd(d->scale), offset = _mm256_set1_pd(d->offset);
     const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
+    const __m256d least = _mm256_set1_pd(INT32_MIN), most = _mm256_set1_pd(INT32_MAX);
     __m256d m = _mm256_loadu_pd(d->bs.multiply + channel), leak = scale, factor = scale, addend = scale;
     if (!(follow & SPLIT))
         m = _mm256_mul_pd(m, up);
     if (follow & LEAK)
-        leak = _mm256_mul_pd(_mm256_loadu_pd(d->bn.multiply + channel), scale);
+        leak = _mm256_loadu_pd(d->bn.multiply + channel);
     if (follow & SECOND) {
         const __m256d shift = _mm256_set1_pd(d->bn.positive);
         factor = _mm256_mul_pd(_mm256_loadu_pd(d->bn.multiply + channel), shift);
@@ -459,34 +462,36 @@ WIDE INLINE void run_linear_wide(const struct dpu *d, int64_t channel, int64_t c
         __m256d v = _mm256_fmadd_pd(load_sums(sums + i), m, a);
         if (follow & SPLIT)
             v = _mm256_mul_pd(v, _mm256_blendv_pd(up, down, v));
-        v = round_away_wide(v);
+        v = nearest_wide(v);
+        if (follow & LEAK) {
+            v = _mm256_min_pd(_mm256_max_pd(v, least), most);
+            v = _mm256_blendv_pd(v, _mm256_mul_pd(v, leak), v);
+            v = _mm256_min_pd(_mm256_max_pd(v, least), most);
+        }
         if (follow & SECOND)
-            v = round_away_wide(_mm256_fmadd_pd(v, factor, addend));
+            v = nearest_wide(_mm256_fmadd_pd(v, factor, addend));
         if (follow & ADDITION) {
             v = operate_wide(d, v, operand + i);
             v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
         }
-        if (!(follow & INDEX)) {
-            v = _mm256_mul_pd(v, follow & LEAK ? _mm256_blendv_pd(scale, leak, v) : scale);
-            v = _mm256_add_pd(v, half_like(v));
-        }
-        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(v));
+        if (!(follow & INDEX))
+            v = _mm256_fmadd_pd(v, scale, offset);
+        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvtpd_epi32(v));
     }
 }
 
-/* The same for a ReLU and one shift: what is negative becomes zero, so that rounding has one direction.
- * Results fit into 30 bits. */
+/* The same for a ReLU and one shift. */
 WIDE INLINE void run_positive_wide(const struct dpu *d, int64_t channel, int64_t count,
                                    const int32_t *sums, int32_t *rounded, const int lanes) {
-    const __m256d half = _mm256_set1_pd(0.5), scale = _mm256_set1_pd(d->scale);
+    const __m256d scale = _mm256_set1_pd(d->scale), offset = _mm256_set1_pd(d->offset);
     const __m256d highest = _mm256_set1_pd(d->bs.highest);
     const __m256d m = _mm256_mul_pd(_mm256_loadu_pd(d->bs.multiply + channel),
                                     _mm256_set1_pd(d->bs.positive));
-    const __m256d a = _mm256_fmadd_pd(_mm256_loadu_pd(d->bs.add + channel), m, half);
+    const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(d->bs.add + channel), m);
     for (int64_t i = 0; i < count * lanes; i += lanes) {
-        __m256d v = _mm256_floor_pd(_mm256_fmadd_pd(load_sums(sums + i), m, a));
+        __m256d v = nearest_wide(_mm256_fmadd_pd(load_sums(sums + i), m, a));
         v = _mm256_min_pd(_mm256_max_pd(v, _mm256_setzero_pd()), highest);
-        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(_mm256_fmadd_pd(v, scale, half)));
+        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvtpd_epi32(_mm256_fmadd_pd(v, scale, offset)));
     }
 }
 
@@ -519,8 +524,7 @@ INLINE void take_results(const struct dpu *d, const int32_t *places, int64_t cou
         }
         double v = places[i];
         look_up(&d->table, &v, 1);
-        const int32_t rounded = to_output(d, clamp(v, d->lowest, d->highest));
-        pack(d, &rounded, 1, q + i);
+        q[i] = to_output(d, clamp(v, d->lowest, d->highest));
     }
 }
 
@@ -542,7 +546,7 @@ WIDE INLINE void finish_atoms_wide(const struct dpu *d, int64_t s, int64_t first
     if (d->results)
         take_results(d, rounded, count * lanes, q);
     else
-        pack_wide(d, rounded, count * lanes, q);
+        pack_wide(rounded, count * lanes, q);
 }
 #endif
 

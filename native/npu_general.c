@@ -126,9 +126,12 @@ struct dpu {
     double product;        /* 2^-shift of integers' products */
     double lowest;         /* after the operation */
     double highest;
-    double factor; /* of the output: floats' */
-    double scale;  /* integers', with the shift */
+    double factor; /* of the output, where either side is a float, */
+    double addend;
+    double scale; /* and of integers to integers, with the shift */
     double offset;
+    int64_t output_away; /* ties of the output's rounding go away from zero, not to even, */
+    int64_t operand_away; /* and those of the operand's */
     int64_t is_integer;
     int64_t average; /* of int8 sums: times this, / 2^32 */
     int64_t has_bs;
@@ -518,7 +521,7 @@ INLINE double interpolated(const struct table *t, double x) {
     const int32_t at = (int32_t)index + (is_negative ? 0 : ENTRIES);
     double y = entries[at] + (entries[at + 1] - entries[at]) * fraction;
     y = x < t->start[0] ? entries[0] + (x - t->start[0]) * t->slope[0] : y;
-    return x > t->end ? entries[2 * ENTRIES - 1] + (x - t->end) * t->slope[1] : y;
+    return x >= t->end ? entries[2 * ENTRIES - 1] + (x - t->end) * t->slope[1] : y;
 }
 
 INLINE void look_up_any_inline(const struct table *t, float *v, int64_t count) {
@@ -553,7 +556,7 @@ WIDE INLINE __m128 look_up_four(const struct table *t, __m128 v) {
     const __m256d left = _mm256_unpacklo_pd(even, odd), right = _mm256_unpackhi_pd(even, odd);
     __m256d y = _mm256_add_pd(left, _mm256_mul_pd(_mm256_sub_pd(right, left), fraction));
     const __m256d is_below = _mm256_cmp_pd(x, low, _CMP_LT_OQ);
-    const __m256d is_above = _mm256_cmp_pd(x, high, _CMP_GT_OQ);
+    const __m256d is_above = _mm256_cmp_pd(x, high, _CMP_GE_OQ);
     if (_mm256_movemask_pd(_mm256_or_pd(is_below, is_above))) {
         const __m256d below = _mm256_mul_pd(_mm256_sub_pd(x, low), _mm256_set1_pd(t->slope[0]));
         const __m256d above = _mm256_mul_pd(_mm256_sub_pd(x, high), _mm256_set1_pd(t->slope[1]));
@@ -683,6 +686,16 @@ INLINE double clipped(double v, double lowest, double highest) {
     return v == v ? v : 0;
 }
 
+/* To the nearest whole number, ties to the even one, */
+INLINE double nearest(double v) {
+    return __builtin_rint(v);
+}
+
+/* or away from zero. */
+INLINE double nearest_or_away(double v, int64_t away) {
+    return away ? __builtin_trunc(v + __builtin_copysign(0.5, v)) : nearest(v);
+}
+
 INLINE void scale_inline(float factor, float *v, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         v[i] *= factor;
@@ -690,12 +703,21 @@ INLINE void scale_inline(float factor, float *v, int64_t count) {
 
 ON_ANY(scale, (float factor, float *v, int64_t count), (factor, v, count))
 
+INLINE void move_inline(float addend, float *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        v[i] += addend;
+}
+
+ON_ANY(move, (float addend, float *v, int64_t count), (addend, v, count))
+
+/* A float that has been scaled as a whole number. */
+INLINE double to_whole(const struct dpu *d, float v) {
+    return nearest_or_away(v + d->addend, d->output_away);
+}
+
 INLINE void store_bytes_inline(const struct dpu *d, const float *v, int64_t count, int8_t *q) {
-    const float factor = (float)d->factor, offset = (float)d->offset;
-    for (int64_t i = 0; i < count; i++) {
-        const float scaled = v[i] * factor, moved = __builtin_rintf(scaled) + offset;
-        q[i] = (int8_t)(int32_t)clipped(moved, -128, 127);
-    }
+    for (int64_t i = 0; i < count; i++)
+        q[i] = (int8_t)(int32_t)clipped(to_whole(d, v[i]), -128, 127);
 }
 
 ON_ANY(store_bytes, (const struct dpu *d, const float *v, int64_t count, int8_t *q), (d, v, count, q))
@@ -720,6 +742,10 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         int32_t words[BLOCK * GROUP];
         float floats[BLOCK * GROUP];
     } q;
+    if (d->factor != 1)
+        scale((float)d->factor, v, all);
+    if (d->addend && (d->element == FLOAT16 || d->element == BFLOAT16 || d->element == FLOAT32))
+        move((float)d->addend, v, all);
     switch (d->element) {
     case INT8:
         if (d->average)
@@ -729,11 +755,9 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         break;
     case INT16:
         for (int64_t i = 0; i < all; i++)
-            q.shorts[i] = (int16_t)clipped(__builtin_rint(v[i]), INT16_MIN, INT16_MAX);
+            q.shorts[i] = (int16_t)clipped(to_whole(d, v[i]), INT16_MIN, INT16_MAX);
         break;
     case FLOAT16:
-        if (d->factor != 1)
-            scale((float)d->factor, v, all);
         store_halves(v, all, q.halves);
         break;
     case BFLOAT16:
@@ -742,13 +766,11 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         break;
     case INT32:
         for (int64_t i = 0; i < all; i++)
-            q.words[i] = (int32_t)clipped(__builtin_rint(v[i]), INT32_MIN, INT32_MAX);
+            q.words[i] = (int32_t)clipped(to_whole(d, v[i]), INT32_MIN, INT32_MAX);
         break;
     default:
-        for (int64_t i = 0; i < all; i++) {
-            const float scaled = v[i] * (float)d->factor;
-            q.floats[i] = scaled == scaled ? scaled : float_of_bits(0x7FC00000);
-        }
+        for (int64_t i = 0; i < all; i++)
+            q.floats[i] = v[i] == v[i] ? v[i] : float_of_bits(0x7FC00000);
     }
     store(w, g, first, count, (uint8_t *)&q, size_of(d->element));
 }
@@ -763,11 +785,6 @@ static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64
 }
 
 /* ------------------------------------------------------------------------------------------ integers */
-
-/* To the nearest whole number, ties away from zero. */
-INLINE double round_away(double v) {
-    return __builtin_trunc(v + __builtin_copysign(0.5, v));
-}
 
 INLINE double within(double v, double lowest, double highest) {
     v = v < lowest ? lowest : v;
@@ -809,7 +826,7 @@ INLINE void calculate_integers_inline(const struct stage *s, const double *add, 
         for (int l = 0; l < GROUP; l++) {
             double x = v[i + l] + before[l];
             x = x * (x < 0 ? m[l] : p[l]) + behind[l];
-            v[i + l] = within(round_away(x * (x < 0 ? down : up)), lowest, highest);
+            v[i + l] = within(nearest(x * (x < 0 ? down : up)), lowest, highest);
         }
 }
 
@@ -826,12 +843,13 @@ static void run_integer_stage(const struct stage *s, int64_t g, double *v, int64
 
 static void look_up_integers(const struct table *t, double *v, int64_t count) {
     for (int64_t i = 0; i < count; i++)
-        v[i] = __builtin_rint(interpolated(t, v[i]));
+        v[i] = __builtin_floor(interpolated(t, v[i]));
 }
 
 INLINE void operate_integers_inline(const struct dpu *d, double *v, const double *e, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
-        const double x = v[i], y = round_away((e[i] + d->operand_offset) * d->operand_scale);
+        const double converted = (e[i] + d->operand_offset) * d->operand_scale;
+        const double x = v[i], y = nearest_or_away(converted, d->operand_away);
         switch (d->operation) {
         case MAXIMUM:
             v[i] = x < y ? y : x;
@@ -846,7 +864,7 @@ INLINE void operate_integers_inline(const struct dpu *d, double *v, const double
             v[i] = x - y;
             break;
         default:
-            v[i] = round_away(x * y * d->product);
+            v[i] = nearest(x * y * d->product);
         }
     }
 }
@@ -863,6 +881,11 @@ INLINE uint16_t half_of_double(double value) {
     return half_of_float(float_of_bits(bits));
 }
 
+/* A value of the output. */
+INLINE double to_integer(const struct dpu *d, double v) {
+    return nearest_or_away(v * d->scale + d->offset, d->output_away);
+}
+
 /* Results of one group, (count, GROUP), into memory. */
 static void store_integers(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
                            int64_t count, const double *v) {
@@ -876,21 +899,19 @@ static void store_integers(const struct dpu *d, const struct writer *w, int64_t 
     switch (d->element) {
     case INT8:
         for (int64_t i = 0; i < all; i++)
-            q.bytes[i] = (int8_t)(int32_t)within(round_away(v[i] * d->scale) + d->offset, -128, 127);
+            q.bytes[i] = (int8_t)(int32_t)within(to_integer(d, v[i]), -128, 127);
         break;
     case INT16:
         for (int64_t i = 0; i < all; i++)
-            q.shorts[i] =
-                (int16_t)(int32_t)within(round_away(v[i] * d->scale) + d->offset, INT16_MIN, INT16_MAX);
+            q.shorts[i] = (int16_t)(int32_t)within(to_integer(d, v[i]), INT16_MIN, INT16_MAX);
         break;
     case FLOAT16:
         for (int64_t i = 0; i < all; i++)
-            /* Integers have one zero. */
-            q.halves[i] = half_of_double((v[i] + 0.0) * d->factor);
+            q.halves[i] = half_of_double(v[i] * d->factor + d->addend);
         break;
     default:
         for (int64_t i = 0; i < all; i++)
-            q.words[i] = (int32_t)within(round_away(v[i] * d->scale) + d->offset, INT32_MIN, INT32_MAX);
+            q.words[i] = (int32_t)within(to_integer(d, v[i]), INT32_MIN, INT32_MAX);
     }
     store(w, g, first, count, (uint8_t *)&q, size_of(d->element));
 }

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.memory import INTERNAL
+from anynpu.soft.engines.rk3588.rounding import Ties
 from anynpu.soft.engines.rk3588.tasks import (
     BlockWriter,
     Convolution,
@@ -20,6 +21,7 @@ from anynpu.soft.engines.rk3588.tasks import (
     Image,
     InputConversion,
     LookupTable,
+    OffsetPlace,
     OperandConversion,
     Operation,
     PhaseWriter,
@@ -37,6 +39,9 @@ FLOATS = st.sampled_from([Element.FLOAT16, Element.FLOAT16, Element.BFLOAT16, El
 INTEGERS = st.sampled_from([Element.INT8, Element.INT16, Element.INT32])
 
 _SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 6e-8, -3e-6, 65504.0, -65504.0, 1.0]
+
+rules = st.sampled_from([Ties.EVEN, Ties.EVEN, Ties.AWAY])
+"""What kernels know of rounding."""
 
 shapes = st.tuples(st.integers(1, 40), st.integers(1, 7), st.integers(1, 19))
 """Channels, height and width."""
@@ -171,7 +176,8 @@ def elementwise_stages(
             operand = source
     conversion = None
     if isinstance(operand, Features) and not is_float and draw(st.booleans()):
-        conversion = OperandConversion(draw(st.integers(-99, 99)), draw(st.integers(-99, 99)), 4)
+        factors = draw(st.integers(-99, 99)), draw(st.integers(-99, 99))
+        conversion = OperandConversion(*factors, 4, draw(rules))
     relu = draw(st.booleans())
     return Elementwise(
         table=table(draw(st.integers(0, 99))) if draw(st.booleans()) else None,
@@ -200,6 +206,8 @@ def dpus(
         shift=draw(st.integers(0, 16)),
         offset=draw(st.integers(-130, 130)),
         factor=draw(st.sampled_from([1.0, 0.37, 1e-5, 300.0])),
+        addend=draw(st.sampled_from([0.0, 0.0, 3.0, 2.0**-15])),
+        ties=draw(rules),
     )
     channels = shape[0]
     return Dpu(
@@ -288,4 +296,7 @@ def conversions(draw: st.DrawFn) -> Any:
     def four(low: int, high: int) -> Any:
         return tuple(draw(st.integers(low, high)) for _ in range(4))
 
-    return InputConversion(draw(st.booleans()), four(-200, 200), four(-99, 99), four(0, 7))
+    return InputConversion(
+        draw(st.sampled_from(OffsetPlace)), four(-200, 200), four(-99, 99), four(0, 7),
+        draw(st.booleans()), draw(st.sampled_from(Ties)),
+    )  # fmt: skip

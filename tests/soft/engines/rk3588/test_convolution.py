@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anynpu.soft.engines.rk3588.elements import Element
-from anynpu.soft.engines.rk3588.tasks import InputConversion
+from anynpu.soft.engines.rk3588.rounding import Ties
+from anynpu.soft.engines.rk3588.tasks import InputConversion, OffsetPlace
 
 from .descriptions import (
     Scene,
@@ -114,9 +115,14 @@ def test_channels_that_are_not_valid_count_as_zero_but_their_padding_does_not() 
     np.testing.assert_array_equal(scene.get(expected.shape, np.int32), expected)
 
 
-def test_the_input_conversion_rounds_and_saturates() -> None:
+@pytest.mark.parametrize("ties", [Ties.EVEN, Ties.UP])
+@pytest.mark.parametrize("is_unsigned", [False, True])
+@pytest.mark.parametrize("place", OffsetPlace)
+def test_the_input_conversion_rounds_and_saturates(
+    place: OffsetPlace, is_unsigned: bool, ties: Ties
+) -> None:
     x = random((16, 2, 2), 10)
-    how = InputConversion(True, (3, 3, 3, 3), (3, 5, 7, 9), (1, 1, 1, 1))
+    how = InputConversion(place, (3, 3, 3, 3), (3, 5, 7, 9), (1, 1, 1, 1), is_unsigned, ties)
     scene = Scene()
     scene.put(x.astype(np.int8))
     what = convolution(
@@ -124,8 +130,15 @@ def test_the_input_conversion_rounds_and_saturates() -> None:
         conversion=how,
     )  # fmt: skip
     scene.run(convolution_task(what, INTEGERS))
-    exact = (x + 3) * np.tile([3, 5, 7, 9], 4)[:, None, None] / 2
-    expected = np.clip(np.trunc(exact + np.copysign(0.5, exact)), -128, 127)
+    scales = np.tile([3, 5, 7, 9], 4)[:, None, None]
+    bytes_ = x % 256 if is_unsigned else x
+    exact, after = {
+        OffsetPlace.BEFORE_SCALE: ((bytes_ + 3) * scales / 2, 0),
+        OffsetPlace.BEFORE_SHIFT: ((bytes_ * scales + 3) / 2, 0),
+        OffsetPlace.AFTER_SHIFT: (bytes_ * scales / 2, 3),
+    }[place]
+    rounded = np.floor(exact + 0.5) if ties is Ties.UP else np.rint(exact)
+    expected = np.clip(rounded + after, -128, 127)
     np.testing.assert_array_equal(scene.get(x.shape, np.int32), expected)
 
 
@@ -241,12 +254,16 @@ def test_what_is_not_proved_exact_is_left_to_the_reference() -> None:
     x, w = random((16, 2, 2), 12), random((16, 16, 1, 1), 13)
     what = convolution(features(x.shape), dense_weights(w), 2, 2)
     huge = stage(multiply=32767, shift_positive=0, shift_negative=0)
-    task = convolution_task(
-        what, dpu(bs=huge, bn=replace(huge, multiply_first=True), output=output(scale=64))
-    )
+    stages = dpu(bs=huge, bn=replace(huge, multiply_first=True), output=output(scale=64))
+    within_int32 = convolution_task(what, stages)
+    assert is_planned(within_int32)
+    far_offset = output(scale=64, shift=48, offset=100)
+    task = convolution_task(what, replace(stages, output=far_offset))
     assert not is_planned(task)
     scene = Scene()
     scene.put(x.astype(np.int8))
-    scene.run(task)
+    scene.run(within_int32)
     expected = np.clip(convolve(x, w) * 32767 * 32767, -128, 127)
     np.testing.assert_array_equal(scene.get((16, 2, 2)), expected)
+    scene.run(task)
+    np.testing.assert_array_equal(scene.get((16, 2, 2)), np.full((16, 2, 2), 100))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.memory import INTERNAL
 from anynpu.soft.engines.rk3588.reference.dpu import look_up, round_to_bfloat
-from anynpu.soft.engines.rk3588.rounding import ROUNDING
+from anynpu.soft.engines.rk3588.rounding import INT32, SILICON, Ties
 from anynpu.soft.engines.rk3588.tasks import (
     DenseWriter,
     Dpu,
@@ -71,12 +71,17 @@ def elementwise(
     return Elementwise(operation=operation, operand=operand, **arguments)
 
 
-def rounded(x: NDArray[Any]) -> NDArray[Any]:
-    away: NDArray[Any] = np.trunc(x + np.copysign(0.5, x))
-    return away
+def rounded(x: NDArray[Any], ties: Ties = Ties.EVEN) -> NDArray[Any]:
+    """The nearest whole numbers."""
+    nearest: NDArray[Any] = np.rint(x)
+    if ties is not Ties.EVEN:
+        is_tie = np.abs(x - np.trunc(x)) == 0.5
+        up = np.ceil(x) if ties is Ties.UP else np.sign(x) * np.ceil(np.abs(x))
+        nearest = np.where(is_tie, up, nearest)
+    return nearest
 
 
-def test_bs_adds_then_multiplies_and_rounds_ties_away_from_zero() -> None:
+def test_bs_adds_then_multiplies_and_rounds_ties_to_even() -> None:
     x, a, m = values(1), np.arange(20) * 9 - 70, np.arange(20) * 700 - 6000
     bs = stage(add=channels(a), multiply=channels(m), shift_positive=9, shift_negative=9)
     exact = (x.astype(np.int64) + channels(a)) * channels(m) / 512
@@ -109,16 +114,17 @@ def test_a_leaky_relu_multiplies_negatives_and_shifts_them_alone() -> None:
     "operation",
     [Operation.ADD, Operation.SUBTRACT, Operation.MAX, Operation.MIN, Operation.MULTIPLY],
 )
-def test_operations_with_converted_operands(operation: Operation) -> None:
+@pytest.mark.parametrize("ties", [Ties.EVEN, Ties.AWAY])
+def test_operations_with_converted_operands(operation: Operation, ties: Ties) -> None:
     x, e = values(5), values(6)
-    how = OperandConversion(offset=3, scale=25, shift=4)
+    how = OperandConversion(offset=3, scale=25, shift=4, ties=ties)
     stages = dpu(
         elementwise=elementwise(
             operation, features(SHAPE, offset=OPERAND), conversion=how,
             product_shift=5 if operation is Operation.MULTIPLY else 0,
         )
     )  # fmt: skip
-    converted = rounded((e.astype(np.int64) + 3) * 25 / 16)
+    converted = rounded((e.astype(np.int64) + 3) * 25 / 16, ties)
     function: Any = {
         Operation.ADD: np.add,
         Operation.SUBTRACT: np.subtract,
@@ -184,6 +190,7 @@ def test_tables_interpolate_between_entries() -> None:
 
 def test_tables_go_on_in_straight_lines() -> None:
     y = look_up(table(), np.array([-16384 - 10, 16384 + 10]), is_float=False)
+    # 22.5 loses what is behind the point.
     np.testing.assert_array_equal(y, [32768 + 35, 32768 + 22])
 
 
@@ -246,9 +253,23 @@ def test_bfloat16_rounds_to_even() -> None:
     )
 
 
-@given(st.lists(st.integers(-(1 << 40), 1 << 40)), st.integers(0, 20))
-def test_rounding_shifts(numbers: list[int], count: int) -> None:
+@given(
+    st.lists(st.integers(-(1 << 20), 1 << 20)),
+    st.integers(0, 20),
+    st.integers(-200, 200),
+    st.sampled_from(Ties),
+)
+def test_rounding_shifts(numbers: list[int], count: int, offset: int, ties: Ties) -> None:
     given = np.array(numbers, np.int64)
     exact = given / 2.0**count
-    np.testing.assert_array_equal(ROUNDING.shift(given, count), rounded(exact))
-    np.testing.assert_array_equal(ROUNDING.average(given, count), np.rint(exact))
+    np.testing.assert_array_equal(SILICON.shift(given, count, ties), rounded(exact, ties))
+    np.testing.assert_array_equal(SILICON.average(given, count), np.rint(exact))
+    moved = SILICON.convert(given, count, offset, ties)
+    np.testing.assert_array_equal(moved, rounded(exact + offset, ties))
+
+
+@pytest.mark.parametrize("ties", Ties)
+def test_shifts_by_more_bits_than_there_are_leave_the_offset(ties: Ties) -> None:
+    given = np.array([-(1 << 46), -1, 0, 1 << 46])
+    for count in (60, 63, 64, 4095):
+        np.testing.assert_array_equal(SILICON.convert(given, count, -5, ties), [-5] * 4)

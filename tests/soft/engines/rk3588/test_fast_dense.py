@@ -14,6 +14,7 @@ from anynpu.native.compiler import SOURCES, compile_shared
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.fast import kernels
 from anynpu.soft.engines.rk3588.memory import INTERNAL
+from anynpu.soft.engines.rk3588.rounding import Ties
 from anynpu.soft.engines.rk3588.tasks import (
     BlockWriter,
     Convolution,
@@ -61,6 +62,7 @@ class Case:
     shift: int
     offset: int
     seed: int
+    ties: Ties = Ties.EVEN
 
     @property
     def outputs(self) -> tuple[int, int]:
@@ -79,9 +81,11 @@ def pairs(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
 
 
 FOLLOW = (
-    "nothing", "relu", "limit", "leaky", "split", "second", "table", "second table", "add",
-    "add relu", "multiply", "maximum",
+    "nothing", "relu", "limit", "leaky", "split", "unshifted", "saturated", "saturated relu",
+    "second", "table", "second table", "add", "add relu", "multiply", "maximum",
 )  # fmt: skip
+
+LARGE = "unshifted", "saturated", "saturated relu"
 
 cases = st.builds(
     Case,
@@ -99,6 +103,7 @@ cases = st.builds(
     shift=st.integers(0, 16),
     offset=st.integers(-130, 130),
     seed=st.integers(0, 1 << 16),
+    ties=st.sampled_from([Ties.EVEN, Ties.EVEN, Ties.AWAY]),
 )
 
 
@@ -126,15 +131,24 @@ def following(case: Case) -> Dpu:
     add = {
         "operation": Operation.ADD,
         "operand": operand(case),
-        "conversion": OperandConversion(int(rng.integers(-128, 128)), 19000, case.shift),
+        "conversion": OperandConversion(
+            int(rng.integers(-128, 128)), 19000, case.shift, case.ties
+        ),
     }
     match case.follow:
+        case "saturated" | "saturated relu":
+            # Products reach far beyond 32 bits.
+            bs = replace(
+                bs, shift_positive=0, shift_negative=0, relu=case.follow.endswith("relu")
+            )
         case "relu" | "limit":
             bn = stage(
                 relu=True, limit=900 if case.follow == "limit" else None, multiply_first=True
             )
-        case "leaky" | "split":
+        case "leaky" | "split" | "unshifted":
             bs = replace(bs, shift_negative=10 if case.follow == "split" else 14)
+            if case.follow == "unshifted":
+                bs = replace(bs, shift_positive=0)
             bn = stage(multiply=1638, multiply_first=True, multiply_negatives=True)
         case "second" | "second table":
             bn = stage(
@@ -151,7 +165,10 @@ def following(case: Case) -> Dpu:
         elementwise = element(table=table())
     return dpu(
         bs=bs, bn=bn, elementwise=elementwise,
-        output=output(scale=20000, shift=case.shift + 6, offset=case.offset),
+        output=output(
+            scale=20000, shift=case.shift + (20 if case.follow in LARGE else 6),
+            offset=case.offset, ties=case.ties,
+        ),
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from ..program import (
 )
 from ..rk3588 import Executor, PreparedGraph, prepare
 from ..rk3588.generations import GENERATIONS
+from ..rk3588.rounding import SILICON, Rounding
 from .buffers import TensorBuffer
 from .cpu_nodes import CpuNode, Move, prepare_cpu_node
 from .custom_nodes import bind_call, describe, is_foreign, missing
@@ -63,10 +64,12 @@ class CompiledProgram(Program):
     """A compiled file: each graph is decoded when it is first asked for, the first one at once.
 
     A list of tasks for several cores computes the same bytes as the one for a single core, so that
-    one is run whatever the core mask.
+    one is run whatever the core mask. The NPU's tasks round as boards do, or by another `rounding`.
     """
 
-    def __init__(self, data: bytes, weights: Program | None = None) -> None:
+    def __init__(
+        self, data: bytes, weights: Program | None = None, rounding: Rounding = SILICON
+    ) -> None:
         partner = weights.model if isinstance(weights, CompiledProgram) else None
         self.model: CompiledModel = fill_weights(read_model(data), partner)
         self.framework = self.model.framework
@@ -77,6 +80,7 @@ class CompiledProgram(Program):
         self.input_shapes = tuple(
             tuple(port.shape for port in variant.inputs) for variant in self._variants
         )
+        self._rounding = rounding
         self._graphs: dict[int, GraphProgram] = {}
         self._lowered: dict[int, LoweredModel] = {}
         self._lock = threading.Lock()
@@ -116,7 +120,9 @@ class CompiledProgram(Program):
     def _prepare(self, number: int) -> GraphProgram:
         graph = self.model.graphs[number]
         unrolled, skipped = unroll(graph)
-        prepared = prepare(self.model, unrolled, skipped=skipped)
+        prepared = prepare(
+            self.model, unrolled, skipped=skipped, rounding=self._rounding
+        )
         cpu_nodes: dict[int, CpuNode | Move | Spread] = {
             node.index: prepare_cpu_node(self.model, graph, node)
             for node in computing_nodes(graph)

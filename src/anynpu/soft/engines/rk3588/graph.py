@@ -25,6 +25,7 @@ from .memory import INTERNAL, Memory, MemoryMap
 from .reference import run_task
 from .registers.dpu import DpuDestination
 from .registers.ppu import PpuDestination
+from .rounding import SILICON, Rounding
 from .tasks import Task
 from .view import TaskRegisters
 
@@ -47,8 +48,10 @@ class PreparedGraph:
         sections: Mapping[int, NDArray[np.uint8]],
         written: frozenset[int],
         use_fast: bool,
+        rounding: Rounding = SILICON,
     ) -> None:
         self.tasks = tasks
+        self._rounding = rounding
         self._plans: dict[int, Plan] = {}
         for task in (task for items in tasks.values() for task in items) if use_fast else ():
             if plan := plan_task(task):
@@ -77,7 +80,8 @@ class PreparedGraph:
                 f"internal memory is a vector of {self.memory_bytes} uint8 or more, not "
                 f"{memory.dtype} {memory.shape}"
             )
-        return Executor(self.tasks, self._plans, Memory(memory, self._sections, self._written))
+        own = Memory(memory, self._sections, self._written)
+        return Executor(self.tasks, self._plans, own, self._rounding)
 
 
 class Executor:
@@ -88,7 +92,9 @@ class Executor:
         tasks: Mapping[int, tuple[Task, ...]],
         plans: Mapping[int, Plan],
         memory: Memory,
+        rounding: Rounding,
     ) -> None:
+        self._rounding = rounding
         self._scratch = Scratch(
             max((plan.own_bytes for plan in plans.values()), default=0),
             max((plan.shared_bytes for plan in plans.values()), default=0),
@@ -105,7 +111,7 @@ class Executor:
     def _bind(self, task: Task, plans: Mapping[int, Plan]) -> Sequence[Step]:
         plan = plans.get(task.index)
         if plan is None:
-            return (partial(run_task, self._memory, task),)
+            return (partial(run_task, self._memory, task, self._rounding),)
         return plan.bind(self._memory, self._scratch)
 
     def calls(self, nodes: Iterable[int]) -> list[Callable[[], None]]:
@@ -138,11 +144,13 @@ def prepare(
     cores: int = 1,
     use_fast: bool = True,
     skipped: frozenset[int] = frozenset(),
+    rounding: Rounding = SILICON,
 ) -> PreparedGraph:
     """Decode one graph's task list for 1, 2 or 3 cores.
 
     Tasks whose indices are in `skipped` write registers that count, and compute nothing.
-    Without `use_fast` the reference runs every task; the bytes are the same.
+    Without `use_fast` the reference runs every task; the bytes are the same. It also does with
+    another `rounding` than that of boards, which is all that kernels know.
     A node's tasks on several cores run one core after another. Raises `ModelError`, which names
     node, task, register and value, for what isn't known.
     """
@@ -175,7 +183,8 @@ def prepare(
         memory.needed_bytes,
         memory.sections,
         memory.written,
-        use_fast,
+        use_fast and rounding is SILICON,
+        rounding,
     )
 
 

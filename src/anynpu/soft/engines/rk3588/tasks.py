@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .elements import Address, Element
+from .rounding import Ties
 from .weights import Operand, Weights
 
 TABLE_ENTRIES = 513
@@ -62,14 +63,27 @@ class Image:
     line: int
 
 
+class OffsetPlace(Enum):
+    """Where a conversion's offset is added."""
+
+    BEFORE_SCALE = "(x + offset) * scale >> shift"
+    BEFORE_SHIFT = "(x * scale + offset) >> shift"
+    AFTER_SHIFT = "(x * scale >> shift) + offset"
+
+
 @dataclass(frozen=True)
 class InputConversion:
-    """clip8((x + offset) * scale >> shift), or x * scale + offset first; each by channel % 4."""
+    """What bytes become before they are multiplied, clipped to int8; each by channel % 4.
 
-    add_first: bool
+    `is_unsigned` takes them as 0 to 255.
+    """
+
+    place: OffsetPlace
     offsets: tuple[int, int, int, int]
     scales: tuple[int, int, int, int]
     shifts: tuple[int, int, int, int]
+    is_unsigned: bool = False
+    ties: Ties = Ties.EVEN
 
 
 @dataclass(frozen=True)
@@ -108,7 +122,8 @@ class Stage:
 
     BS adds first, BN multiplies first; with `subtracts` the first number is taken away.
     `multiply_negatives` leaves positive values as they are (PReLU). Integers are shifted right
-    after that, positive and negative ones by their own number of bits.
+    after that, positive and negative ones by their own number of bits, with ties to even, and kept
+    within int32.
     """
 
     add: Operand | None
@@ -126,8 +141,9 @@ class Stage:
 class LookupTable:
     """Two tables of 513 entries, one for negative values and one for the others.
 
-    Between entries, 2^`steps` apart, values are interpolated. Below `negative_start` and above
-    `positive_end` straight lines go on from the outermost entries, with slopes `slope` / 2^`shift`.
+    Between entries, 2^`steps` apart, values are interpolated; of integers the bits behind the point
+    are dropped. Below `negative_start` and from `positive_end` on straight lines go on from the
+    outermost entries, with slopes `slope` / 2^`shift`.
     """
 
     negative: NDArray[np.float64]
@@ -163,6 +179,7 @@ class OperandConversion:
     offset: int
     scale: int
     shift: int
+    ties: Ties = Ties.EVEN
 
 
 @dataclass(frozen=True)
@@ -186,8 +203,8 @@ class Elementwise:
 class Output:
     """The conversion to the element that is written.
 
-    Integers to integers: round(x * scale >> shift) + offset, saturated. Everything else is
-    multiplied by `factor` and rounded.
+    Integers to integers: x * scale / 2^shift + offset, rounded and saturated. Everything else is
+    multiplied by `factor`, `addend` is added, and that is rounded.
     """
 
     element: Element
@@ -195,6 +212,8 @@ class Output:
     shift: int
     offset: int
     factor: float
+    addend: float = 0.0
+    ties: Ties = Ties.EVEN
 
 
 @dataclass(frozen=True)

@@ -115,11 +115,14 @@ def _conversion(task: TaskRegisters, context: Context, element: Element) -> Inpu
     if task[CnaConvert0.CVT_BYPASS]:
         return None
     how = context.generation.input_conversion(task)
-    if how is None or (how.offsets, how.scales, how.shifts) == _IDENTITY:
+    if how is None:
         return None
-    if element is not Element.INT8:
+    is_identity = (how.offsets, how.scales, how.shifts) == _IDENTITY
+    if element is Element.INT8:
+        return None if is_identity and not how.is_unsigned else how
+    if not is_identity:
         raise task.error(CnaConvert0.CVT_BYPASS, f"a conversion of {element.name} is not known")
-    return how
+    return None
 
 
 def _padding_value(task: TaskRegisters, element: Element, is_depthwise: bool) -> float:

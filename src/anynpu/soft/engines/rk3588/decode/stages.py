@@ -40,6 +40,7 @@ from ..registers.dpu import (
 from ..registers.fields import Field, Register
 from ..registers.ppu import PpuReciprocalHeight, PpuReciprocalWidth
 from ..registers.rdma import RdmaBn, RdmaBnAddress, RdmaBs, RdmaBsAddress
+from ..rounding import Ties
 from ..sharing import shared
 from ..tasks import (
     Dpu,
@@ -221,11 +222,7 @@ def _elementwise(
         operation = _operation(task)
         operand = _operand(task, context, shape, is_float)
         if isinstance(operand, Features) and not is_float and not task[DpuEw.OP_CVT_BYPASS]:
-            conversion = OperandConversion(
-                task.signed(DpuEwConvertOffset.OP_CVT_OFFSET),
-                task.signed(DpuEwConvertScale.OP_CVT_SCALE),
-                task[DpuEwConvertScale.OP_CVT_SHIFT],
-            )
+            conversion = _operand_conversion(task)
     has_product = operation in (Operation.MULTIPLY, Operation.PRELU) and not is_float
     has_limit = not task[DpuEw.RELU_BYPASS] and task[DpuEw.RELUX_EN]
     return Elementwise(
@@ -236,6 +233,18 @@ def _elementwise(
         task[DpuEwConvertScale.TRUNCATE] if has_product else 0,
         not task[DpuEw.RELU_BYPASS],
         _number(task, DpuEwRelux, is_float) if has_limit else None,
+    )
+
+
+def _operand_conversion(task: TaskRegisters) -> OperandConversion:
+    offset = task.signed(DpuEwConvertOffset.OP_CVT_OFFSET)
+    if offset and not task[DpuEw.CVT_TYPE]:
+        raise task.error(DpuEw.CVT_TYPE, "where an offset is added after the scale is not known")
+    return OperandConversion(
+        offset,
+        task.signed(DpuEwConvertScale.OP_CVT_SCALE),
+        task[DpuEwConvertScale.OP_CVT_SHIFT],
+        Ties.AWAY if task[DpuEw.CVT_ROUND] else Ties.EVEN,
     )
 
 
@@ -274,24 +283,34 @@ def _output(task: TaskRegisters, is_float: bool) -> Output:
     scale = task.signed(DpuOutScale.OUT_CVT_SCALE)
     shift = task[DpuOutShift.OUT_CVT_SHIFT]
     offset = task.signed(DpuOutOffset.OUT_CVT_OFFSET)
-    if not is_float:
-        if element is Element.FLOAT16:
-            exponent = shift + task[DpuOutShift.MINUS_EXP]
-            return Output(element, scale, 0, 0, scale * 2.0**-exponent)
-        if element.is_float:
-            raise task.error(DpuDataFormat.OUT_PRECISION, "integers are not known to become it")
-        return Output(element, scale, shift, offset, 1.0)
-    exponent = task.signed(DpuOutShift.MINUS_EXP) + shift
-    factor = scale * 2.0**-exponent * _chained_factor(task)
-    raw = Element(task[DpuDataFormat.IN_PRECISION]) is Element.INT16
-    if element is Element.INT16 and raw:
-        # "Raw 16 bits" in and out, around arithmetic in float16.
-        return Output(Element.FLOAT16, 1, 0, 0, 1.0)
+    ties = Ties.AWAY if task[DpuOutShift.CVT_ROUND] else Ties.EVEN
+    if is_float:
+        return _output_of_floats(task, element, (scale, shift, offset), ties)
+    if element is Element.FLOAT16:
+        exponent = task[DpuOutShift.MINUS_EXP]
+        factor = scale * 2.0 ** -(shift + exponent)
+        return Output(element, scale, 0, 0, factor, offset * 2.0**-exponent)
+    if element.is_float:
+        raise task.error(DpuDataFormat.OUT_PRECISION, "integers are not known to become it")
+    return Output(element, scale, shift, offset, 1.0, ties=ties)
+
+
+def _output_of_floats(
+    task: TaskRegisters, element: Element, conversion: tuple[int, int, int], ties: Ties
+) -> Output:
+    scale, shift, offset = conversion
+    exponent = task.signed(DpuOutShift.MINUS_EXP)
     if element is Element.INT8:
-        return Output(element, 1, 0, offset, scale * 2.0**-shift)
+        return Output(element, 1, 0, 0, scale * 2.0**-shift, offset, ties)
     if element in (Element.FLOAT16, Element.FLOAT32):
-        return Output(element, 1, 0, 0, factor)
-    return Output(element, 1, 0, 0, 1.0)
+        after = 2.0**-exponent * _chained_factor(task)
+        return Output(element, 1, 0, 0, scale * 2.0**-shift * after, offset * after)
+    if conversion != (1, 0, 0) or exponent:
+        raise task.error(DpuOutScale, f"a conversion of floats to {element.name} is not known")
+    if element is Element.INT16 and task[DpuDataFormat.IN_PRECISION] == Element.INT16.value:
+        # "Raw 16 bits" in and out, around arithmetic in float16.
+        element = Element.FLOAT16
+    return Output(element, 1, 0, 0, 1.0, ties=ties)
 
 
 def _chained_factor(task: TaskRegisters) -> float:

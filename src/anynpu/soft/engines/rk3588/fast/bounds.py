@@ -2,8 +2,12 @@
 
 Sums of products in float32 are exact, in any order, while no partial sum can reach 2^24; those in
 int32 while none can reach 2^31. Stages in float64 are exact while no value reaches 2^52: products
-of integers are whole, and multiplying by a power of two changes no digit. All of that follows from
-the magnitudes of weights and operands alone.
+of integers are whole, and multiplying by a power of two changes no digit. An output's offset is
+added to what was multiplied so, which is exact while it is with both multiplied back. All of that
+follows from the magnitudes of weights and operands alone.
+
+Integers that leave a stage are kept within int32. Kernels that don't look need to know which stages
+have none to keep.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tasks import Convolution, Dpu, Elementwise, Features, Operation, Stage
+from ..rounding import INT32
+from ..tasks import Convolution, Dpu, Elementwise, Features, Operation, Output, Stage
 
 FLOAT_SUMS = 2.0**24
 INTEGER_SUMS = 2.0**31
@@ -69,22 +74,60 @@ class _Range:
         above = self.above if limit is None else np.minimum(self.above, max(limit, 0.0))
         return _Range(0.0 if limit is None else max(-limit, 0.0), above)
 
+    @property
+    def saturates(self) -> bool:
+        """Whether int32 may not hold all values."""
+        return bool(np.max(self.below) > -INT32[0] or np.max(self.above) > INT32[1])
 
-def exact_reach(dpu: Dpu, largest: Magnitude) -> float | None:
-    """How large results get before their offset, for inputs of a magnitude, a number or (C,).
+    def saturated(self) -> _Range:
+        """What int32 holds of it."""
+        return _Range(np.minimum(self.below, -INT32[0]), np.minimum(self.above, INT32[1]))
 
-    None where the stages may not stay exact.
+
+@dataclass(frozen=True)
+class Reach:
+    """How large results get, `largest`, and which stages may have to keep theirs within int32."""
+
+    largest: float
+    bs_saturates: bool
+    bn_saturates: bool
+    elementwise_saturates: bool
+
+    @property
+    def saturates(self) -> bool:
+        """Whether any stage does."""
+        return self.bs_saturates or self.bn_saturates or self.elementwise_saturates
+
+
+def exact_reach(dpu: Dpu, largest: Magnitude) -> Reach | None:
+    """What stages make of inputs of a magnitude, a number or (C,).
+
+    None where they may not stay exact.
     """
-    values: _Range | None = _Range(largest, largest)
-    for stage in (dpu.bs, dpu.bn):
-        if stage and values:
-            values = _after_stage(stage, values)
-    if dpu.elementwise and values:
-        values = _after_elementwise(dpu.elementwise, values)
-    if values is None:
-        return None
-    scaled = values.times(float(dpu.output.scale))
-    return float(np.max(scaled.largest)) * 2.0**-dpu.output.shift if scaled.is_exact else None
+    values = _Range(largest, largest)
+    saturates = []
+    for stage in (dpu.bs, dpu.bn, dpu.elementwise):
+        if stage is None:
+            saturates.append(False)
+            continue
+        after = (
+            _after_elementwise(stage, values)
+            if isinstance(stage, Elementwise)
+            else _after_stage(stage, values)
+        )
+        if after is None:
+            return None
+        saturates.append(after.saturates)
+        values = after.saturated().limited(stage.relu, stage.limit)
+    converted = _after_output(dpu.output, values)
+    return None if converted is None else Reach(converted, *saturates)
+
+
+def _after_output(output: Output, values: _Range) -> float | None:
+    scaled = values.times(float(output.scale))
+    offset = abs(output.offset) * 2.0**output.shift
+    both = scaled.plus(offset, offset)
+    return float(np.max(both.largest)) * 2.0**-output.shift if both.is_exact else None
 
 
 def offset_fits(offset: int) -> bool:
@@ -112,8 +155,7 @@ def _after_stage(stage: Stage, values: _Range) -> _Range | None:
     values = product.plus(low, high) if stage.multiply_first else product
     if not values.is_exact:
         return None
-    values = values.shifted(stage.shift_negative, stage.shift_positive)
-    return values.limited(stage.relu, stage.limit)
+    return values.shifted(stage.shift_negative, stage.shift_positive)
 
 
 def _after_elementwise(stage: Elementwise, values: _Range) -> _Range | None:
@@ -135,7 +177,9 @@ def _after_elementwise(stage: Elementwise, values: _Range) -> _Range | None:
         values = _Range(reach, reach)
     else:
         values = values.plus(operand, operand)
-    return values if values.is_exact else None
+    if not values.is_exact:
+        return None
+    return values.shifted(stage.product_shift, stage.product_shift)
 
 
 def _largest_operand(stage: Elementwise) -> float | None:

@@ -106,6 +106,8 @@ class Dpu(Structure):
         ("highest", _REAL),
         ("scale", _REAL),
         ("offset", _REAL),
+        ("output_away", _INTEGER),
+        ("operand_away", _INTEGER),
         ("has_bs", _INTEGER),
         ("has_bn", _INTEGER),
         ("has_table", _INTEGER),

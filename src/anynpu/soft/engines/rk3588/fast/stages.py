@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from .....native.memory import address_of
 from ..elements import Element
 from ..memory import Memory
+from ..rounding import INT32, Ties
 from ..tasks import Dpu, Elementwise, Features, LookupTable, Operation, Output, Stage
 from ..weights import StoredOperand
 from . import kernels
 from .arguments import features_of
-from .bounds import Magnitude, exact_reach, offset_fits
+from .bounds import Magnitude, Reach, exact_reach, offset_fits
 from .kernels import Follow
 from .results import Results, tabulate
 
@@ -60,12 +61,11 @@ def stage_arguments(
 class DpuArguments:
     """The stages' parameters as arrays of doubles, shared by all contexts.
 
-    `largest` is the magnitude of what enters the stages, `reach` that of results before their
-    offset.
+    `largest` is the magnitude of what enters the stages, `reach` says what becomes of it.
     """
 
     def __init__(
-        self, dpu: Dpu, channels: int, lanes: int, reach: float, largest: Magnitude
+        self, dpu: Dpu, channels: int, lanes: int, reach: Reach, largest: Magnitude
     ) -> None:
         self._reach, self._largest = reach, largest
         self._arrays: list[NDArray[Any]] = []
@@ -87,15 +87,20 @@ class DpuArguments:
 
     def _build(self, dpu: Dpu) -> kernels.Dpu:
         result = kernels.Dpu()
-        for name, stage in (("bs", dpu.bs), ("bn", dpu.bn)):
+        reach = self._reach
+        for name, stage, saturates in (
+            ("bs", dpu.bs, reach.bs_saturates),
+            ("bn", dpu.bn, reach.bn_saturates),
+        ):
             if stage:
-                setattr(result, name, self._stage(stage))
+                setattr(result, name, self._stage(stage, saturates))
                 setattr(result, f"has_{name}", 1)
         result.lowest, result.highest = _NO_LIMITS
         if dpu.elementwise:
             self._elementwise(result, dpu.elementwise)
         output = dpu.output
         result.scale, result.offset = output.scale * 2.0**-output.shift, output.offset
+        result.output_away = output.ties is Ties.AWAY
         self._simplify(result, dpu)
         return result
 
@@ -104,28 +109,36 @@ class DpuArguments:
         bs, bn = dpu.bs, dpu.bn
         if not bs or bs.multiply_first or bs.multiply_negatives:
             return
-        if bn and _is_only_a_relu(bn) and not bs.relu:
+        fits = self._reach.largest < _FITS and dpu.output.ties is Ties.EVEN
+        if bn and _is_at_most_a_relu(bn) and not bs.relu:
             # BS can do it.
-            result.bs.lowest, result.bs.highest = _limits(bn)
-            result.has_bn, bn = 0, None
-        if not dpu.elementwise:
-            result.is_positive = (
-                bn is None
-                and result.bs.lowest == 0
-                and bs.shift_positive == bs.shift_negative
-                and 0 <= result.bs.highest * result.scale < _FITS
-            )
-        if (result.bs.lowest, result.bs.highest) == _NO_LIMITS:
-            self._follow(result, dpu, bs, bn)
+            bs, bn = replace(bs, relu=bn.relu, limit=bn.limit), None
+            result.bs.lowest, result.bs.highest = _limits(bs, self._reach.bs_saturates)
+            result.has_bn = 0
+        if bs.relu:
+            has_one_shift = bs.shift_positive == bs.shift_negative
+            result.is_positive = fits and has_one_shift and not (bn or dpu.elementwise)
+            return
+        follow = self._follow(result, dpu, bs, bn)
+        if follow in _SHORT_WAYS and (follow & Follow.LEAK or self._stays_within_int32):
+            result.follow = follow
+            result.is_linear = self._tabulate(result, dpu) if follow & Follow.INDEX else fits
 
-    def _follow(self, result: kernels.Dpu, dpu: Dpu, bs: Stage, bn: Stage | None) -> None:
-        """What comes after a bias and a factor, if the kernels have a short way for it."""
+    @property
+    def _stays_within_int32(self) -> bool:
+        """Whether neither BS nor BN has to keep results there, as the way with a leak does."""
+        return not (self._reach.bs_saturates or self._reach.bn_saturates)
+
+    def _follow(
+        self, result: kernels.Dpu, dpu: Dpu, bs: Stage, bn: Stage | None
+    ) -> Follow | None:
+        """What comes after a bias and a factor, None where a short way can't lead through it."""
         follow = Follow.NOTHING
         if bs.shift_positive != bs.shift_negative:
             follow |= Follow.SPLIT
         if bn:
             if not (_is_leaky(bn) or _is_linear(bn)):
-                return
+                return None
             follow |= Follow.LEAK if _is_leaky(bn) else Follow.SECOND
         if stage := dpu.elementwise:
             if stage.table and not result.operation:
@@ -133,20 +146,14 @@ class DpuArguments:
             elif result.operation == _OPERATIONS[Operation.ADD] and not stage.table:
                 follow |= Follow.ADDITION
             elif result.operation or result.has_limits or stage.table:
-                return
-        if follow not in _SHORT_WAYS:
-            return
-        if follow & Follow.INDEX:
-            result.is_linear = self._tabulate(result, dpu)
-        else:
-            result.is_linear = self._reach < _FITS
-        result.follow = follow
+                return None
+        return follow
 
     def _tabulate(self, result: kernels.Dpu, dpu: Dpu) -> bool:
         """Give the results of all places of the table, if they are few."""
         before = exact_reach(replace(dpu, elementwise=None, output=_IDENTITY), self._largest)
         stage = dpu.elementwise
-        if before is None or before >= _FITS or stage is None or stage.table is None:
+        if before is None or before.largest >= _FITS or stage is None or stage.table is None:
             return False
         found = tabulate(stage, stage.table, dpu.output)
         if found is None:
@@ -156,14 +163,14 @@ class DpuArguments:
         result.first_result, result.count_results = found.first, found.results.size
         return True
 
-    def _stage(self, stage: Stage) -> kernels.Stage:
+    def _stage(self, stage: Stage, saturates: bool) -> kernels.Stage:
         add: Any = 0 if stage.add is None else stage.add
         return kernels.Stage(
             self._channels(-add if stage.subtracts else add),
             self._channels(1 if stage.multiply is None else stage.multiply),
             2.0**-stage.shift_positive,
             2.0**-stage.shift_negative,
-            *_limits(stage),
+            *_limits(stage, saturates),
             stage.multiply_first,
             stage.multiply_negatives,
         )
@@ -179,13 +186,14 @@ class DpuArguments:
         if stage.table:
             result.table = self._table(stage.table)
             result.has_table = 1
-        lowest, highest = _limits(stage)
+        lowest, highest = _limits(stage, self._reach.elementwise_saturates)
         if isinstance(stage.operand, Features) and stage.operation:
             result.operation = _OPERATIONS[stage.operation]
             self._operand = stage.operand
             how = stage.conversion
             result.operand_offset = how.offset if how else 0
             result.operand_scale = how.scale * 2.0**-how.shift if how else 1
+            result.operand_away = how is not None and how.ties is Ties.AWAY
             result.product = 2.0**-stage.product_shift
         elif stage.operation is Operation.MAX:
             # The ReLU and its limit come after it.
@@ -208,13 +216,15 @@ class DpuArguments:
         )
 
 
-def _limits(stage: Stage | Elementwise) -> tuple[float, float]:
+def _limits(stage: Stage | Elementwise, saturates: bool) -> tuple[float, float]:
+    """What a stage's results are kept within."""
+    lowest, highest = INT32 if saturates else _NO_LIMITS
     if not stage.relu:
-        return _NO_LIMITS
-    return 0.0, math.inf if stage.limit is None else stage.limit
+        return lowest, highest
+    return 0.0, highest if stage.limit is None else stage.limit
 
 
-def _is_only_a_relu(stage: Stage) -> bool:
+def _is_at_most_a_relu(stage: Stage) -> bool:
     shifts = stage.shift_positive or stage.shift_negative
     return stage.add is None and stage.multiply is None and not shifts
 

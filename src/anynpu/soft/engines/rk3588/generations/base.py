@@ -24,7 +24,15 @@ from ..registers.cna import (
 from ..registers.dpu import DpuNotch, DpuWriteSize0
 from ..registers.fields import NAMES, Register
 from ..registers.rdma import RdmaSourceDma
-from ..tasks import Dpu, InputConversion, PackedWriter, RowWriter, SurfacePacker
+from ..rounding import Ties
+from ..tasks import (
+    Dpu,
+    InputConversion,
+    OffsetPlace,
+    PackedWriter,
+    RowWriter,
+    SurfacePacker,
+)
 from ..view import TaskRegisters
 
 Constants = Callable[[int, int], bytes]
@@ -169,8 +177,26 @@ class Generation:
             task[CnaConvert0.CVT_TRUNCATE_2],
             task[CnaConvert0.CVT_TRUNCATE_3],
         )
-        add_first = bool(task[CnaConvert0.CVT_TYPE])
-        return InputConversion(add_first, _four(offsets), _four(scales), shifts)
+        return InputConversion(
+            offset_place(task.word(CnaConvert0)),
+            _four(offsets),
+            _four(scales),
+            shifts,
+            not task[CnaConvert0.DATA_SIGN],
+            input_ties(task.word(CnaConvert0)),
+        )
+
+
+def offset_place(word: int) -> OffsetPlace:
+    """Where the input conversion adds its offset, by CNA_CVT_CON0."""
+    # The vendor's runtime relies on the second: it turns pictures of bytes into a model's int8.
+    adds_first = CnaConvert0.CVT_TYPE.of(word)
+    return OffsetPlace.BEFORE_SCALE if adds_first else OffsetPlace.AFTER_SHIFT
+
+
+def input_ties(word: int) -> Ties:
+    """How the input conversion rounds, by CNA_CVT_CON0."""
+    return Ties.UP if CnaConvert0.ROUND_TYPE.of(word) else Ties.EVEN
 
 
 def _four(values: list[int]) -> tuple[int, int, int, int]:

@@ -21,9 +21,9 @@ from ..registers.cna import (
 from ..registers.dpu import DpuBsOw, DpuDataFormat
 from ..registers.fields import bits, sign_extend
 from ..registers.rdma import RdmaFeatureMode
-from ..tasks import InputConversion, RowWriter
+from ..tasks import InputConversion, OffsetPlace, RowWriter
 from ..view import TaskRegisters
-from .base import Constants, Generation, Groups
+from .base import Constants, Generation, Groups, input_ties
 from .micro_convolution import translate_bare_convolution, translate_convolution
 from .micro_stages import (
     BN_CLAMP,
@@ -127,7 +127,7 @@ class Micro(Generation):
             raise task.error(CnaConvert0, "the conversion is not known")
         first, second = pairs
         return InputConversion(
-            False,
+            OffsetPlace.BEFORE_SHIFT,
             (offsets[0],) * 4,
             (
                 sign_extend(_SECOND.of(first), 16),
@@ -141,6 +141,7 @@ class Micro(Generation):
                 task[CnaConvert0.CVT_TRUNCATE_2],
                 task[CnaConvert0.CVT_TRUNCATE_3],
             ),
+            ties=input_ties(task.word(CnaConvert0)),
         )
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:

@@ -74,6 +74,7 @@ _EW_OPERATIONS = {
 """DPU_EW_CFG of operations with an operand from memory."""
 
 _EW_WITHOUT_OPERATOR = 1 << 24
+_EW_CONVERSION = DpuEw.CVT_ROUND.put(1) | DpuEw.CVT_TYPE.put(1)
 BS_CLAMP, BN_CLAMP, EW_CLAMP = (0x40D8, 0x40DC), (0x40E0, 0x40E4), (0x40E8, 0x40EC)
 """The least and the greatest value that leaves a stage."""
 
@@ -211,10 +212,11 @@ def translate_elementwise(words: dict[int, int]) -> None:
         translated = DpuEw.BYPASS.put(1)
     elif config & ~_EW_WITHOUT_OPERATOR == _EW_LOOK_UP:
         translated = limits | DpuEw.OP_BYPASS.put(1) | DpuEw.OP_CVT_BYPASS.put(1)
-    elif config in _EW_OPERATIONS:
+    elif config & ~DpuEw.CVT_ROUND.put(1) in _EW_OPERATIONS:
         if config == _EW_DIVIDE:
             _treat_as_float16(words)
-        translated = limits | from_memory | _EW_OPERATIONS[config]
+        operation = _EW_OPERATIONS[config & ~DpuEw.CVT_ROUND.put(1)]
+        translated = limits | from_memory | operation | config & _EW_CONVERSION
     else:
         raise unknown(DpuEw, config)
     if translated & DpuEw.BYPASS.put(1) and limits != DpuEw.RELU_BYPASS.put(1):

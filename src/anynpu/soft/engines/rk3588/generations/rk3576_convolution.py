@@ -22,7 +22,7 @@ from ..registers.core import CoreClip, CoreMisc, CoreSize0, CoreSize1
 from ..registers.dpu import DpuBsOwOperand
 from ..registers.fields import bits, sign_extend
 from ..tasks import InputConversion
-from .base import unknown, unknown_number
+from .base import input_ties, offset_place, unknown, unknown_number
 
 _MODE, _STRIDES = 0x100C, 0x1014
 _WEIGHT_BYTES, _KERNEL_BYTES, _KERNELS = 0x101C, 0x1020, 0x1024
@@ -164,7 +164,7 @@ def input_conversion(words: Mapping[int, int]) -> InputConversion:
     first, second = (words.get(number, 0) for number in _SCALES)
     offsets = [sign_extend(words.get(number, 0), 32) for number in _OFFSETS]
     return InputConversion(
-        bool(CnaConvert0.CVT_TYPE.of(how)),
+        offset_place(how),
         (offsets[0], offsets[1], offsets[2], offsets[3]),
         (_LOW.signed(first), _HIGH.signed(first), _LOW.signed(second), _HIGH.signed(second)),
         (
@@ -173,6 +173,7 @@ def input_conversion(words: Mapping[int, int]) -> InputConversion:
             CnaConvert0.CVT_TRUNCATE_2.of(how),
             CnaConvert0.CVT_TRUNCATE_3.of(how),
         ),
+        ties=input_ties(how),
     )
 
 

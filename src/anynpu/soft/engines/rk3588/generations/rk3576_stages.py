@@ -130,7 +130,7 @@ _LimitedStage = (
     | tuple[type[DpuBn], type[DpuBnAlu], type[DpuBnRelux]]
 )
 
-_EW_BYPASS, _EW_CONVERTS = bits(0), bits(31)
+_EW_BYPASS, _EW_CONVERTS, _EW_ROUND = bits(0), bits(31), bits(30)
 _EW_LOOK_UP, _EW_ADD_AND_MULTIPLY, _EW_ADD_NUMBER = 0x1004140, 0x2C080, 0x241C0
 _EW_WIDE_ADD = {(0x42C1C0, Element.FLOAT32.value), (0x8042C1C0, Element.INT32.value)}
 """The sum of two values of 32 bits, and the precision that it is for."""
@@ -451,7 +451,7 @@ def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int])
     unlimited = DpuEw.RELU_BYPASS.put(_POSITIVE not in ranges)
     from_memory = DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
     converts = _EW_CONVERTS.of(config)
-    operation = _EW_OPERATIONS.get(config & ~_EW_CONVERTS.put(1))
+    operation = _EW_OPERATIONS.get(config & ~(_EW_CONVERTS.put(1) | _EW_ROUND.put(1)))
     if (config, DpuDataFormat.PROC_PRECISION.of(translated[DpuDataFormat.number])) in _EW_WIDE_ADD:
         converts, operation = 0, DpuEw.ALU_ALGO.put(Operation.ADD.value)
     if DpuEwOperand.number in translated:
@@ -466,7 +466,12 @@ def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int])
     elif operation is not None:
         _check_division(config, operation, translated)
         translated[DpuEw.number] = (
-            unlimited | from_memory | operation | DpuEw.OP_CVT_BYPASS.put(not converts)
+            unlimited
+            | from_memory
+            | operation
+            | DpuEw.OP_CVT_BYPASS.put(not converts)
+            | DpuEw.CVT_TYPE.put(converts)
+            | DpuEw.CVT_ROUND.put(_EW_ROUND.of(config))
         )
     else:
         raise unknown_number(_EW, config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..tasks import InputConversion
+from ..tasks import InputConversion, OffsetPlace
 from ..view import TaskRegisters
 from .rk3576 import Rk3576
 
@@ -14,4 +14,4 @@ class Rv1126b(Rk3576):
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         how = super().input_conversion(task)
-        return how and replace(how, add_first=False)
+        return how and replace(how, place=OffsetPlace.BEFORE_SHIFT)

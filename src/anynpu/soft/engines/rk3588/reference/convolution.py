@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import Memory
-from ..rounding import ROUNDING
-from ..tasks import Convolution, Image, InputConversion
+from ..rounding import SILICON, Rounding
+from ..tasks import Convolution, Image, InputConversion, OffsetPlace
 from ..weights import unpack_weights, widen
 from .dpu import operand_values
 from .features import read_features, read_image
@@ -32,9 +32,11 @@ _SUMS_AT_ONCE = 1 << 15
 """float32 sums that stay in the cache while products are added."""
 
 
-def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
+def convolve(
+    memory: Memory, convolution: Convolution, rounding: Rounding = SILICON
+) -> NDArray[Any]:
     """The accumulators (K, H, W): int64, or float32 for float elements."""
-    padded = _padded_input(memory, convolution)
+    padded = _padded_input(memory, convolution, rounding)
     weights = _weights(memory, convolution)
     is_float = convolution.source.element.is_float
     kind = np.float32 if is_float or _is_exact(weights, convolution) else np.float64
@@ -67,7 +69,9 @@ def _is_exact(weights: NDArray[np.float32], convolution: Convolution) -> bool:
     return bool(np.abs(weights).sum(axes, dtype=np.float64).max() * largest < _EXACT)
 
 
-def _padded_input(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:
+def _padded_input(
+    memory: Memory, convolution: Convolution, rounding: Rounding
+) -> NDArray[np.float32]:
     """The input as float32 (C, H, W), with zeros between pixels and padding on all sides."""
     source = convolution.source
     if isinstance(source, Image):
@@ -77,7 +81,7 @@ def _padded_input(memory: Memory, convolution: Convolution) -> NDArray[np.float3
     # What lies behind the valid channels is arbitrary, and may be NaN.
     values[convolution.valid_channels :] = 0
     if convolution.conversion:
-        values = convert_input(values, convolution.conversion)
+        values = convert_input(values, convolution.conversion, rounding)
     values = _spread(values, convolution)
     channels, height, width = values.shape
     top, left = convolution.padding
@@ -97,16 +101,24 @@ def _reach(outputs: int, kernel: int, stride: int, dilation: int) -> int:
     return (outputs - 1) * stride + (kernel - 1) * dilation + 1
 
 
-def convert_input(values: NDArray[np.float32], how: InputConversion) -> NDArray[np.float32]:
-    """int8 values (C, ...) as floats to what is multiplied, also int8."""
+def convert_input(
+    values: NDArray[np.float32], how: InputConversion, rounding: Rounding = SILICON
+) -> NDArray[np.float32]:
+    """Bytes (C, ...) as floats from -128 to 127 to what is multiplied, int8 as well."""
     result = np.empty_like(values)
     for lane in range(4):
         channel = values[lane::4].astype(np.int64)
-        if how.add_first:
-            channel = (channel + how.offsets[lane]) * how.scales[lane]
-        else:
-            channel = channel * how.scales[lane] + how.offsets[lane]
-        result[lane::4] = np.clip(ROUNDING.shift(channel, how.shifts[lane]), -128, 127)
+        if how.is_unsigned:
+            channel &= 0xFF
+        offset, scale, shift = how.offsets[lane], how.scales[lane], how.shifts[lane]
+        match how.place:
+            case OffsetPlace.BEFORE_SCALE:
+                converted = rounding.shift((channel + offset) * scale, shift, how.ties)
+            case OffsetPlace.BEFORE_SHIFT:
+                converted = rounding.shift(channel * scale + offset, shift, how.ties)
+            case OffsetPlace.AFTER_SHIFT:
+                converted = rounding.shift(channel * scale, shift, how.ties) + offset
+        result[lane::4] = np.clip(converted, -128, 127)
     return result
 
 

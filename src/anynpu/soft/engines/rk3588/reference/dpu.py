@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..elements import Element
 from ..memory import Memory
-from ..rounding import ROUNDING
+from ..rounding import SILICON, Rounding, whole
 from ..tasks import Dpu, Elementwise, Features, LookupTable, Operation, Output, Stage
 from ..weights import Operand, StoredOperand, unpack_operands
 from .features import as_numbers, read_features
@@ -25,19 +25,21 @@ LANES = 8
 """Channels of which a reduction may leave out the last ones."""
 
 
-def process(memory: Memory, dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
+def process(
+    memory: Memory, dpu: Dpu, values: NDArray[Any], rounding: Rounding = SILICON
+) -> NDArray[Any]:
     """Accumulators or features (C, H, W), int64 or float32, to what is written.
 
     That is (C, H, W) of the output's dtype, or (1, H, W) after a reduction.
     """
     for stage in (dpu.bs, dpu.bn):
         if stage:
-            values = _stage(memory, stage, values, dpu.is_float)
+            values = _stage(memory, stage, values, dpu.is_float, rounding)
     if dpu.elementwise:
-        values = _elementwise(memory, dpu.elementwise, values, dpu.is_float)
+        values = _elementwise(memory, dpu.elementwise, values, dpu.is_float, rounding)
     if dpu.reduction:
         return _reduce(dpu, values)
-    return convert(dpu.output, values, dpu.is_float)
+    return convert(dpu.output, values, dpu.is_float, rounding)
 
 
 def _reduce(dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
@@ -50,7 +52,9 @@ def _reduce(dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
     return round_to(reduced, dpu.output.element)
 
 
-def _stage(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
+def _stage(
+    memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool, rounding: Rounding
+) -> NDArray[Any]:
     if stage.multiply_first:
         values = _multiply(memory, stage, values, is_float)
         values = _add(memory, stage, values, is_float)
@@ -58,7 +62,8 @@ def _stage(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool) -
         values = _add(memory, stage, values, is_float)
         values = _multiply(memory, stage, values, is_float)
     if not is_float:
-        values = _shift(values, stage.shift_positive, stage.shift_negative)
+        values = _shift(values, stage.shift_positive, stage.shift_negative, rounding)
+        values = rounding.leaving_stage(values)
     return _limited(stage, values, is_float)
 
 
@@ -112,32 +117,36 @@ def _multiply(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool
     return np.where(values < 0, product, values) if stage.multiply_negatives else product
 
 
-def _shift(values: NDArray[Any], positive: int, negative: int) -> NDArray[Any]:
+def _shift(
+    values: NDArray[Any], positive: int, negative: int, rounding: Rounding
+) -> NDArray[Any]:
     if positive == negative:
-        return ROUNDING.shift(values, positive)
-    return np.where(values < 0, ROUNDING.shift(values, negative), ROUNDING.shift(values, positive))
+        return rounding.shift(values, positive)
+    return np.where(values < 0, rounding.shift(values, negative), rounding.shift(values, positive))
 
 
 def _elementwise(
-    memory: Memory, stage: Elementwise, values: NDArray[Any], is_float: bool
+    memory: Memory, stage: Elementwise, values: NDArray[Any], is_float: bool, rounding: Rounding
 ) -> NDArray[Any]:
     if stage.table:
-        values = look_up(stage.table, values, is_float)
+        values = look_up(stage.table, values, is_float, rounding)
     if stage.operation:
-        operand = _operand(memory, stage, is_float)
+        operand = _operand(memory, stage, is_float, rounding)
         values = _operate(stage.operation, values, operand)
         if stage.product_shift:
-            values = ROUNDING.shift(values, stage.product_shift)
+            values = rounding.shift(values, stage.product_shift)
+    if not is_float:
+        values = rounding.leaving_stage(values)
     return _limited(stage, values, is_float)
 
 
-def _operand(memory: Memory, stage: Elementwise, is_float: bool) -> Any:
+def _operand(memory: Memory, stage: Elementwise, is_float: bool, rounding: Rounding) -> Any:
     source = stage.operand
     if not isinstance(source, Features):
         return _number(0 if source is None else source, is_float)
     values = as_numbers(read_features(memory, source), source.element)
     if how := stage.conversion:
-        values = ROUNDING.shift((values + how.offset) * how.scale, how.shift)
+        values = rounding.shift((values + how.offset) * how.scale, how.shift, how.ties)
     return values
 
 
@@ -169,7 +178,9 @@ _BINARY: dict[Operation, Callable[..., NDArray[Any]]] = {
 }
 
 
-def look_up(table: LookupTable, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
+def look_up(
+    table: LookupTable, values: NDArray[Any], is_float: bool, rounding: Rounding = SILICON
+) -> NDArray[Any]:
     """Interpolated values: int64, or exact in float64 and then float32."""
     x = values.astype(np.float64)
     low = _interpolate(table.negative, x, table.negative_start, table.steps[_MINUS])
@@ -179,8 +190,8 @@ def look_up(table: LookupTable, values: NDArray[Any], is_float: bool) -> NDArray
     below = table.negative[0] + (x - table.negative_start) * slopes[_MINUS]
     above = table.positive[-1] + (x - table.positive_end) * slopes[_PLUS]
     y = np.where(x < table.negative_start, below, y)
-    y = np.where(x > table.positive_end, above, y)
-    return y.astype(np.float32) if is_float else ROUNDING.integer(y).astype(np.int64)
+    y = np.where(x >= table.positive_end, above, y)
+    return y.astype(np.float32) if is_float else rounding.interpolated(y)
 
 
 def _interpolate(
@@ -195,22 +206,21 @@ def _interpolate(
     return between
 
 
-def convert(output: Output, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
+def convert(
+    output: Output, values: NDArray[Any], is_float: bool, rounding: Rounding = SILICON
+) -> NDArray[Any]:
     """Results to the element that is written."""
     element = output.element
     if not is_float:
-        if element is Element.FLOAT16:
-            return round_to(values.astype(np.float64) * output.factor, element)
-        scaled = ROUNDING.shift(values * output.scale, output.shift) + output.offset
+        if element.is_float:
+            exact = values.astype(np.float64) * output.factor + output.addend
+            return round_to(exact, element)
+        scaled = rounding.convert(values * output.scale, output.shift, output.offset, output.ties)
         return _saturated(scaled, element)
-    values = values.astype(np.float32, copy=False)
+    values = values.astype(np.float32, copy=False) * np.float32(output.factor)
     if element.is_float:
-        factor = 1 if element is Element.BFLOAT16 else np.float32(output.factor)
-        return round_to(values * factor, element)
-    if element is Element.INT8:
-        values = ROUNDING.integer(values * output.factor) + output.offset
-        return _saturated(values, element)
-    return _saturated(ROUNDING.integer(values.astype(np.float64)), element)
+        return round_to(values + np.float32(output.addend) if output.addend else values, element)
+    return _saturated(whole(values.astype(np.float64) + output.addend, output.ties), element)
 
 
 def round_to(values: NDArray[Any], element: Element) -> NDArray[Any]:

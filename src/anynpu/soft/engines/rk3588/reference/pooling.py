@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import Memory
-from ..rounding import ROUNDING
+from ..rounding import SILICON, Rounding
 from ..tasks import PoolingMethod, PoolingTask
 from .dpu import greater, lesser, round_to
 from .features import as_numbers, read_features
@@ -18,7 +18,7 @@ from .features import as_numbers, read_features
 _FRACTION_BITS = 16
 
 
-def pool(memory: Memory, task: PoolingTask) -> NDArray[Any]:
+def pool(memory: Memory, task: PoolingTask, rounding: Rounding = SILICON) -> NDArray[Any]:
     """The pooled features (C, H, W) of the source's dtype."""
     source = task.source
     values = as_numbers(read_features(memory, source), source.element)
@@ -28,7 +28,7 @@ def pool(memory: Memory, task: PoolingTask) -> NDArray[Any]:
     elif task.method is PoolingMethod.MIN:
         pooled = reduce(lesser, windows)
     else:
-        pooled = _average(reduce(np.add, windows), task)
+        pooled = _average(reduce(np.add, windows), task, rounding)
     return round_to(pooled, source.element)
 
 
@@ -53,10 +53,10 @@ def _windows(padded: NDArray[Any], task: PoolingTask) -> Iterator[NDArray[Any]]:
             yield padded[:, row:bottom:step_y, column:right:step_x]
 
 
-def _average(sums: NDArray[Any], task: PoolingTask) -> NDArray[Any]:
+def _average(sums: NDArray[Any], task: PoolingTask, rounding: Rounding) -> NDArray[Any]:
     height, width = task.reciprocals
     if task.source.element.is_float:
         means: NDArray[Any] = sums * (np.float32(width) * np.float32(height))
         return means
     factor = int(height * 2**_FRACTION_BITS) * int(width * 2**_FRACTION_BITS)
-    return ROUNDING.average(sums * factor, 2 * _FRACTION_BITS)
+    return rounding.average(sums * factor, 2 * _FRACTION_BITS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..memory import Memory
+from ..rounding import SILICON, Rounding
 from ..tasks import ConvolutionTask, CopyTask, ElementwiseTask, PoolingTask, Task
 from .convolution import convolve
 from .dpu import process
@@ -13,20 +14,20 @@ from .pooling import pool
 from .writer import write_atoms, write_channels
 
 
-def run_task(memory: Memory, task: Task) -> None:
+def run_task(memory: Memory, task: Task, rounding: Rounding = SILICON) -> None:
     """Compute what a task describes. Infinities and NaN are results, not warnings."""
     with np.errstate(all="ignore"):
         match task:
             case ConvolutionTask():
-                sums = convolve(memory, task.convolution)
-                write_channels(memory, task.writer, process(memory, task.dpu, sums))
+                sums = convolve(memory, task.convolution, rounding)
+                write_channels(memory, task.writer, process(memory, task.dpu, sums, rounding))
             case ElementwiseTask():
                 values = as_numbers(read_features(memory, task.source), task.source.element)
-                write_channels(memory, task.writer, process(memory, task.dpu, values))
+                write_channels(memory, task.writer, process(memory, task.dpu, values, rounding))
             case CopyTask():
                 _copy(memory, task)
             case PoolingTask():
-                write_channels(memory, task.writer, pool(memory, task))
+                write_channels(memory, task.writer, pool(memory, task, rounding))
 
 
 def _copy(memory: Memory, task: CopyTask) -> None:

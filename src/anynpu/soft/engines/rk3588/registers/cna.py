@@ -52,7 +52,7 @@ class CnaWeightSize2(Register, number=0x1038, title="CNA_WEIGHT_SIZE2"):
 class CnaConvert0(Register, number=0x104C, title="CNA_CVT_CON0"):
     CVT_BYPASS = bits(0)
     CVT_TYPE = bits(1)
-    ROUND_TYPE = bits(2, only=(0,))
+    ROUND_TYPE = bits(2)
     DATA_SIGN = bits(3)
     CVT_TRUNCATE_0 = bits(4, 9)
     CVT_TRUNCATE_1 = bits(10, 15)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ......native.memory import address_of
 from ...elements import Element
 from ...memory import Memory
+from ...rounding import INT32, Ties
 from ...sharing import shared
 from ...tasks import (
     Dpu,
@@ -47,6 +48,7 @@ _INTEGER_OPERATIONS = (
     Operation.MIN,
     Operation.MULTIPLY,
 )
+_NO_LIMITS = -math.inf, math.inf
 _INTEGER_OUTPUTS = (Element.INT8, Element.INT16, Element.INT32, Element.FLOAT16)
 _EXTREMES = {
     "add": np.array([-(2.0**31), 2.0**31]),
@@ -90,6 +92,7 @@ class DpuArguments:
 
     def __init__(self, dpu: Dpu, shape: tuple[int, int, int]) -> None:
         self._arrays: list[NDArray[Any]] = []
+        self._is_float = dpu.is_float
         self._number = np.float32 if dpu.is_float else np.float64
         self._padded = -(-shape[0] // kernels.GROUP) * kernels.GROUP
         self._stored: list[tuple[str, str, StoredOperand]] = []
@@ -121,8 +124,9 @@ class DpuArguments:
             self._elementwise(result, dpu.elementwise)
         result.element = dpu.output.element.value
         output = dpu.output
-        result.factor, result.offset = output.factor, output.offset
-        result.scale = output.scale * 2.0**-output.shift
+        result.factor, result.addend = output.factor, output.addend
+        result.scale, result.offset = output.scale * 2.0**-output.shift, output.offset
+        result.output_away = output.ties is Ties.AWAY
         result.is_integer = not dpu.is_float
         return result
 
@@ -130,7 +134,7 @@ class DpuArguments:
         return kernels.Stage(
             self._channels(name, "add", stage.add),
             self._channels(name, "multiply", stage.multiply),
-            *_limits(stage),
+            *self._limits(stage),
             2.0**-stage.shift_positive,
             2.0**-stage.shift_negative,
             stage.subtracts,
@@ -166,10 +170,18 @@ class DpuArguments:
                     how.offset,
                     how.scale * 2.0**-how.shift,
                 )
+                result.operand_away = how.ties is Ties.AWAY
         else:
             result.number = stage.operand or 0
-        result.lowest, result.highest = _limits(stage)
-        result.has_limits = stage.relu
+        result.lowest, result.highest = self._limits(stage)
+        result.has_limits = stage.relu or not self._is_float
+
+    def _limits(self, stage: Stage | Elementwise) -> tuple[float, float]:
+        """What a stage's results are kept within."""
+        lowest, highest = _NO_LIMITS if self._is_float else INT32
+        if not stage.relu:
+            return lowest, highest
+        return 0.0, highest if stage.limit is None else stage.limit
 
     def _table(self, table: LookupTable) -> kernels.Table:
         entries = shared(np.concatenate([table.negative, table.positive]))
@@ -197,12 +209,6 @@ def _stored(block: OperandBlock, part: str) -> kernels.Operand:
         None, group * before, group, group * sum(sizes.values()), _STORED[kind].value,
         block.channels,
     )  # fmt: skip
-
-
-def _limits(stage: Stage | Elementwise) -> tuple[float, float]:
-    if not stage.relu:
-        return -math.inf, math.inf
-    return 0.0, math.inf if stage.limit is None else stage.limit
 
 
 def is_supported(dpu: Dpu, shape: tuple[int, int, int]) -> bool:
