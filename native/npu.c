@@ -10,6 +10,7 @@
  * Every kernel has the form that steps.c calls: arguments, a part of the units of work, and a space of
  * the thread's own.
  */
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -136,12 +137,17 @@ struct writer {
 
 /* ------------------------------------------------------------------------------------- arithmetic */
 
-/* To the nearest whole number, ties to the even one, */
+/* To the nearest whole number, ties to the even one: as a sum is rounded whose last place is worth 1,
+ * which vectors of any processor can do. Above 2^51 it need not be the nearest; limits follow there. */
 INLINE double nearest(double v) {
+#if FLT_EVAL_METHOD == 0
+    return v + 0x1.8p52 - 0x1.8p52;
+#else
     return __builtin_rint(v);
+#endif
 }
 
-/* or away from zero. */
+/* Or with ties away from zero. */
 INLINE double nearest_or_away(double v, int64_t away) {
     return away ? __builtin_trunc(v + __builtin_copysign(0.5, v)) : nearest(v);
 }
@@ -464,7 +470,7 @@ WIDE INLINE void run_linear_wide(const struct dpu *d, int64_t channel, int64_t c
             v = _mm256_mul_pd(v, _mm256_blendv_pd(up, down, v));
         v = nearest_wide(v);
         if (follow & LEAK) {
-            v = _mm256_min_pd(_mm256_max_pd(v, least), most);
+            /* What leaves int32 does so as well after a whole number of times itself, or is zero. */
             v = _mm256_blendv_pd(v, _mm256_mul_pd(v, leak), v);
             v = _mm256_min_pd(_mm256_max_pd(v, least), most);
         }

@@ -10,6 +10,7 @@
  * allocated, and weights stay as the file has them. Kernels are those of steps.c: arguments, the first
  * unit of work, the one behind the last, the thread's own space.
  */
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -686,12 +687,17 @@ INLINE double clipped(double v, double lowest, double highest) {
     return v == v ? v : 0;
 }
 
-/* To the nearest whole number, ties to the even one, */
+/* To the nearest whole number, ties to the even one: as a sum is rounded whose last place is worth 1,
+ * which vectors of any processor can do. Above 2^51 it need not be the nearest; limits follow there. */
 INLINE double nearest(double v) {
+#if FLT_EVAL_METHOD == 0
+    return v + 0x1.8p52 - 0x1.8p52;
+#else
     return __builtin_rint(v);
+#endif
 }
 
-/* or away from zero. */
+/* Or with ties away from zero. */
 INLINE double nearest_or_away(double v, int64_t away) {
     return away ? __builtin_trunc(v + __builtin_copysign(0.5, v)) : nearest(v);
 }
