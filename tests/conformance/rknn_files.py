@@ -1,12 +1,13 @@
 """Compiled files against the vendor's simulator.
 
-    python -m tests.conformance.rknn_files [--table] [WORD ...]
+    python -m tests.conformance.rknn_files [--table] [--simulator] [WORD ...]
 
 Runs every sample under ``../shared/samples/rknn`` (or ``$ANYNPU_SAMPLES``) whose path contains one
 of the words on the soft NPU, with the inputs that lie beside it, and compares with the outputs of
 the simulator. LSB counts steps of the output's own quantisation; for outputs in float16 the largest
 difference is given as a share of the largest value. ``--table`` prints the node types instead, as
-docs/rknn-files.md has them.
+docs/rknn-files.md has them. With ``--simulator`` the NPU's integers are rounded as the simulator
+does, once a node: what differs then is not a matter of rounding.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from numpy.typing import NDArray
 from anynpu.errors import ModelError
 from anynpu.soft.engines import ModelSource, Port, Program, load
 from anynpu.soft.engines.compiled.layers import computing_nodes
+from anynpu.soft.engines.compiled.program import CompiledProgram
+from anynpu.soft.engines.rk3588.rounding import SILICON, SIMULATOR, Rounding
 from anynpu.soft.formats.rknn.model import Device
 from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.soft.values import store_real
@@ -76,17 +79,17 @@ def sample_files(words: Sequence[str] = ()) -> list[Path]:
     return [file for file in found if not words or any(word in str(file) for word in words)]
 
 
-def examine(file: Path, *, timed: bool = False) -> Report:
+def examine(file: Path, *, timed: bool = False, rounding: Rounding = SILICON) -> Report:
     """Load and run a file, and compare its outputs; `timed` runs it a second time."""
     name = f"{file.parent.name}/{file.stem}"
     try:
         start = time.perf_counter()
-        program = load(ModelSource.of(file), _partner(file))
+        program = CompiledProgram(file.read_bytes(), _partner(file), rounding)
         loaded = time.perf_counter()
         values = _values_for(file)
         if values is None:
             return Report(name, problem="no values to compare with")
-        outputs, run_seconds = _run(program, values, timed=timed)
+        outputs, run_seconds = run_program(program, values, timed=timed)
         compared = tuple(_compare(*each) for each in outputs)
     except ModelError as error:
         return Report(name, problem=str(error))
@@ -140,8 +143,8 @@ def _values_by_onnxruntime(base: Path, port: Port) -> dict[str, NDArray[Any]] | 
     return {"in0": values, "sim0": session.run(None, {session.get_inputs()[0].name: values})[0]}
 
 
-def _run(
-    program: Program, values: dict[str, NDArray[Any]], *, timed: bool
+def run_program(
+    program: Program, values: dict[str, NDArray[Any]], *, timed: bool = False
 ) -> tuple[list[tuple[NDArray[Any], Port, NDArray[Any]]], float]:
     """(array, port, the simulator's) of each output, and the seconds of the last run."""
     given = [_in_model_order(values[f"in{index}"]) for index in range(_count(values, "in"))]
@@ -249,12 +252,13 @@ def _nodes(file: Path) -> Iterator[tuple[str, str]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table; 1 where there are no samples."""
-    words = [argument for argument in arguments if argument != "--table"]
+    words = [argument for argument in arguments if not argument.startswith("--")]
+    rounding = SIMULATOR if "--simulator" in arguments else SILICON
     files = sample_files(words)
     if not files:
         print(f"no samples in {SAMPLES}: put them there or name their folder in $ANYNPU_SAMPLES")
         return 1
-    reports = [examine(file, timed=True) for file in files]
+    reports = [examine(file, timed=True, rounding=rounding) for file in files]
     if "--table" in arguments:
         print("\n".join(node_table(reports)))
     else:

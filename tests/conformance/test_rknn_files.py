@@ -1,17 +1,21 @@
 """Every compiled sample against the vendor's simulator, and what docs/rknn-files.md says.
 
 The simulator computes with quantised values in floating point and is no model of the chip, so
-agreement to one step is the most that it can show.
+agreement to one step is the most that it can show. With its own way of rounding on our side, next
+to nothing differs in single operators: what else differs is what the chip rounds in between.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from anynpu.soft.engines.rk3588.rounding import SILICON, SIMULATOR, Rounding
 
 from .rknn_files import SAMPLES, Report, examine, node_table, sample_files
 
@@ -55,15 +59,26 @@ _GOALS = {
     # Compared with ONNX Runtime in floating point, for want of the simulator's values.
     "*/conv3x3_rgb_i8_ms": Goal(steps=3, equal=0.8),
 }
+_GOALS_OF_THE_SIMULATOR_S_ROUNDING = _GOALS | {
+    "*/efficientnet_*": Goal(steps=3, equal=0.39, cosine=0.998),
+    # Indices go from float64 to int8 and back.
+    "rk3588/op_gather_i8": Goal(equal=0.99),
+    "*": Goal(equal=0.997),
+}
+_GOALS_OF_SILICON_S_ROUNDING = {
+    # Tables drop bits, which adds up from one hard swish to the next.
+    "rk3588/ppocr_cls_i8": Goal(relative=0.03, cosine=0.9994),
+    **_GOALS,
+}
 
 
 @cache
-def reports() -> tuple[Report, ...]:
-    return tuple(examine(file) for file in sample_files())
+def reports(rounding: Rounding) -> tuple[Report, ...]:
+    return tuple(examine(file, rounding=rounding) for file in sample_files())
 
 
-def goal(name: str) -> Goal:
-    for pattern, found in _GOALS.items():
+def goal(name: str, goals: Mapping[str, Goal]) -> Goal:
+    for pattern, found in goals.items():
         if Path(name).match(pattern):
             return found
     return Goal()
@@ -75,10 +90,19 @@ def _samples() -> None:
         pytest.skip(f"{SAMPLES} has no files")
 
 
-def test_what_runs_is_what_the_simulator_computes() -> None:
+@pytest.mark.parametrize(
+    ("rounding", "goals"),
+    [
+        pytest.param(SILICON, _GOALS_OF_SILICON_S_ROUNDING, id="silicon"),
+        pytest.param(SIMULATOR, _GOALS_OF_THE_SIMULATOR_S_ROUNDING, id="simulator"),
+    ],
+)
+def test_what_runs_is_what_the_simulator_computes(
+    rounding: Rounding, goals: Mapping[str, Goal]
+) -> None:
     misses = []
-    for report in reports():
-        wanted = goal(report.name)
+    for report in reports(rounding):
+        wanted = goal(report.name, goals)
         for number, found in enumerate(report.outputs):
             is_near = (
                 found.relative <= wanted.relative
@@ -92,11 +116,12 @@ def test_what_runs_is_what_the_simulator_computes() -> None:
 
 def test_the_page_says_where_each_node_type_runs() -> None:
     """`python -m tests.conformance.rknn_files --table` prints what it should say."""
-    assert table_of_page("nodes") == node_table(reports())
+    assert table_of_page("nodes") == node_table(reports(SILICON))
 
 
 def test_every_sample_runs() -> None:
-    assert [f"{report.name}: {report.problem}" for report in reports() if report.problem] == []
+    problems = {report.name: report.problem for report in reports(SILICON) if report.problem}
+    assert problems == {}
 
 
 def table_of_page(title: str) -> list[str]:

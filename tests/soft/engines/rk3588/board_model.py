@@ -83,9 +83,7 @@ def leaky(accumulators: Integers, factors: Integers, slope: int) -> Integers:
     return np.where(accumulators < 0, negative, positive)
 
 
-def looked_up(
-    values: Integers, negative: Integers, positive: Integers, step_bits: int
-) -> Integers:
+def looked_up(values: Integers, negative: Integers, positive: Integers, step_bits: int) -> Integers:
     """Two tables of 513 entries, 2^step_bits apart, that meet at zero; values lie within them."""
     start = np.where(values < 0, 512 << step_bits, 0)
     index, fraction = np.divmod(values + start, 1 << step_bits)

@@ -62,9 +62,7 @@ class Program:
         used = MemoryMap(address - base + size, sections)
         tasks, found = {0: tuple(self._decoded(used))}, []
         for use_fast in (False, True):
-            prepared = PreparedGraph(
-                tasks, used.needed_bytes, used.sections, frozenset(), use_fast
-            )
+            prepared = PreparedGraph(tasks, used.needed_bytes, used.sections, frozenset(), use_fast)
             memory = np.zeros(prepared.memory_bytes, np.uint8)
             for place, data in self.inputs.items():
                 memory[place - base : place - base + len(data)] = np.frombuffer(data, np.uint8)
@@ -99,7 +97,8 @@ def packed(x: NDArray[np.int8]) -> bytes:
     blocks = -(-channels // LANES)
     padded = np.zeros((height, width, blocks * LANES), np.int8)
     padded[..., :channels] = x
-    return padded.reshape(height * width, blocks, LANES).transpose(1, 0, 2).tobytes()
+    atoms = padded.reshape(height * width, blocks, LANES).transpose(1, 0, 2)
+    return bytes(atoms.tobytes())
 
 
 def unpacked(data: NDArray[np.int8], shape: tuple[int, int, int]) -> NDArray[np.int8]:
@@ -311,7 +310,7 @@ def pool(
 ) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     """Features (H, W, C) through the PPU, without padding: reference and kernels."""
     height, width, channels = x.shape
-    rows, columns = ((extent - size) // stride + 1 for extent, size in zip(x.shape, kernel))
+    rows, columns = (height - kernel[0]) // stride + 1, (width - kernel[1]) // stride + 1
     program = Program()
     source = program.end_constants()
     program.inputs[source] = packed(x)

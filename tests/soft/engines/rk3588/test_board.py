@@ -17,7 +17,6 @@ Pair = tuple[NDArray[np.int8], NDArray[np.int8]]
 Random = np.random.Generator
 
 
-
 def _integer(rng: Random, low: int, high: int) -> int:
     return int(rng.integers(low, high))
 
@@ -55,16 +54,12 @@ class _Convolution:
         self.stride = _pair(rng, 1, 4) if rng.random() < 0.4 else (1, 1)
         self.dilation = _pair(rng, 1, 3) if rng.random() < 0.3 else (1, 1)
         self.padding = _pair(rng, 0, min(3, *size)) if min(size) > 1 else (0, 0)
-        reach = [
-            (extent - 1) * step + 1 for extent, step in zip(size, self.dilation, strict=True)
-        ]
+        reach = [(extent - 1) * step + 1 for extent, step in zip(size, self.dilation, strict=True)]
         extents = [_integer(rng, extent, extent + 9) for extent in reach]
         self.x = rng.integers(-values, values, (*extents, channels)).astype(np.int8)
         self.zero_point = _integer(rng, -values, values)
         stored = rng.integers(-most, most, (count, channels, *size))
-        factors = (
-            1 << rng.integers(11, 15, count) if is_tie_rich else rng.integers(1, 16385, count)
-        )
+        factors = 1 << rng.integers(11, 15, count) if is_tie_rich else rng.integers(1, 16385, count)
         self.kernels = micro.Kernels(
             stored, rng.integers(-most, most, count), rng.integers(-bias, bias, count), factors
         )

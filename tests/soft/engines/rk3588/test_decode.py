@@ -171,7 +171,7 @@ def test_a_depthwise_convolution() -> None:
             CnaConv1.CONV_MODE: 3,
             CnaWeightSize0.WEIGHT_BYTES: 32 * 9,
             CnaWeightSize2.WEIGHT_KERNELS: 1,
-            CnaPad1.PAD_VALUE: 0xFA,
+            CnaPad1.PAD_VALUE: 0xFAFA,
         },
         words=[(0x3010, 2)],
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.memory import INTERNAL
 from anynpu.soft.engines.rk3588.reference.dpu import look_up, round_to_bfloat
-from anynpu.soft.engines.rk3588.rounding import INT32, SILICON, Ties
+from anynpu.soft.engines.rk3588.rounding import SILICON, Ties
 from anynpu.soft.engines.rk3588.tasks import (
     DenseWriter,
     Dpu,

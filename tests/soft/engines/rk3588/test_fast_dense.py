@@ -131,16 +131,12 @@ def following(case: Case) -> Dpu:
     add = {
         "operation": Operation.ADD,
         "operand": operand(case),
-        "conversion": OperandConversion(
-            int(rng.integers(-128, 128)), 19000, case.shift, case.ties
-        ),
+        "conversion": OperandConversion(int(rng.integers(-128, 128)), 19000, case.shift, case.ties),
     }
     match case.follow:
         case "saturated" | "saturated relu":
             # Products reach far beyond 32 bits.
-            bs = replace(
-                bs, shift_positive=0, shift_negative=0, relu=case.follow.endswith("relu")
-            )
+            bs = replace(bs, shift_positive=0, shift_negative=0, relu=case.follow.endswith("relu"))
         case "relu" | "limit":
             bn = stage(
                 relu=True, limit=900 if case.follow == "limit" else None, multiply_first=True

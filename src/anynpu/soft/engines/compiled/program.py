@@ -120,9 +120,7 @@ class CompiledProgram(Program):
     def _prepare(self, number: int) -> GraphProgram:
         graph = self.model.graphs[number]
         unrolled, skipped = unroll(graph)
-        prepared = prepare(
-            self.model, unrolled, skipped=skipped, rounding=self._rounding
-        )
+        prepared = prepare(self.model, unrolled, skipped=skipped, rounding=self._rounding)
         cpu_nodes: dict[int, CpuNode | Move | Spread] = {
             node.index: prepare_cpu_node(self.model, graph, node)
             for node in computing_nodes(graph)

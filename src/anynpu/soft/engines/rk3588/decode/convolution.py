@@ -63,7 +63,7 @@ def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
         weights,
         inserted if is_transposed else (0, 0),
         (task[CnaPad0.PAD_TOP], task[CnaPad0.PAD_LEFT]),
-        _padding_value(task, element, is_depthwise),
+        _padding_value(task, context, element, is_depthwise),
         stride,
         dilation,
         None,
@@ -125,7 +125,9 @@ def _conversion(task: TaskRegisters, context: Context, element: Element) -> Inpu
     return None
 
 
-def _padding_value(task: TaskRegisters, element: Element, is_depthwise: bool) -> float:
+def _padding_value(
+    task: TaskRegisters, context: Context, element: Element, is_depthwise: bool
+) -> float:
     word = task[CnaPad1.PAD_VALUE]
     if element is Element.FLOAT16:
         return half(word)
@@ -133,7 +135,13 @@ def _padding_value(task: TaskRegisters, element: Element, is_depthwise: bool) ->
         if word:
             raise task.error(CnaPad1.PAD_VALUE, "padding bfloat16 with it is not known")
         return 0.0
-    return float(sign_extend(word, 8 if is_depthwise else 16))
+    if not is_depthwise:
+        return float(sign_extend(word, 16))
+    if context.generation.pads_channels_in_pairs and word & 0xFF != word >> 8 & 0xFF:
+        # A board pads even channels with the first byte, and the odd ones among the first 32 with
+        # the second.
+        raise task.error(CnaPad1.PAD_VALUE, "one value for even channels, one for odd ones")
+    return float(sign_extend(word, 8))
 
 
 def _weights(

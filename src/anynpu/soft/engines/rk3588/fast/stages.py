@@ -129,9 +129,7 @@ class DpuArguments:
         """Whether neither BS nor BN has to keep results there, as the way with a leak does."""
         return not (self._reach.bs_saturates or self._reach.bn_saturates)
 
-    def _follow(
-        self, result: kernels.Dpu, dpu: Dpu, bs: Stage, bn: Stage | None
-    ) -> Follow | None:
+    def _follow(self, result: kernels.Dpu, dpu: Dpu, bs: Stage, bn: Stage | None) -> Follow | None:
         """What comes after a bias and a factor, None where a short way can't lead through it."""
         follow = Follow.NOTHING
         if bs.shift_positive != bs.shift_negative:

@@ -73,6 +73,9 @@ class Generation:
     writes_surface_groups = True
     """Whether the surfaces that a writer fills go in groups with a stride of their own."""
 
+    pads_channels_in_pairs = True
+    """Whether a depthwise convolution has two bytes to pad with, for even and for odd channels."""
+
     def atom_of(self, element: Element) -> int:
         """Bytes of a pixel in one channel block."""
         return self.wide_atom if element.size == 4 else self.atom

@@ -85,6 +85,7 @@ class Lite(Generation):
     has_column_operands = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 16}, depthwise={1: 32, 2: 16})
     valid_channels_in_last_group = False
+    pads_channels_in_pairs = False
     writes_surface_groups = False
 
     def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:

@@ -82,6 +82,7 @@ class Micro(Generation):
     has_column_operands = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
     weights_with_zero_points = 1
+    pads_channels_in_pairs = False
     has_pixel_operands = True
     works_without_core = True
 

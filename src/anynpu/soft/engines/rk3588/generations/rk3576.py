@@ -59,6 +59,7 @@ class Rk3576(Generation):
     """RK3576."""
 
     weights_with_zero_points = 2
+    pads_channels_in_pairs = False
     bn_adds_first = True
     transposes_byte_blocks = True
     reduces_to_lanes = True

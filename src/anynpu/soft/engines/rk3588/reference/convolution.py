@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import Memory
-from ..rounding import SILICON, Rounding
+from ..rounding import shifted
 from ..tasks import Convolution, Image, InputConversion, OffsetPlace
 from ..weights import unpack_weights, widen
 from .dpu import operand_values
@@ -32,11 +32,9 @@ _SUMS_AT_ONCE = 1 << 15
 """float32 sums that stay in the cache while products are added."""
 
 
-def convolve(
-    memory: Memory, convolution: Convolution, rounding: Rounding = SILICON
-) -> NDArray[Any]:
+def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
     """The accumulators (K, H, W): int64, or float32 for float elements."""
-    padded = _padded_input(memory, convolution, rounding)
+    padded = _padded_input(memory, convolution)
     weights = _weights(memory, convolution)
     is_float = convolution.source.element.is_float
     kind = np.float32 if is_float or _is_exact(weights, convolution) else np.float64
@@ -69,9 +67,7 @@ def _is_exact(weights: NDArray[np.float32], convolution: Convolution) -> bool:
     return bool(np.abs(weights).sum(axes, dtype=np.float64).max() * largest < _EXACT)
 
 
-def _padded_input(
-    memory: Memory, convolution: Convolution, rounding: Rounding
-) -> NDArray[np.float32]:
+def _padded_input(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:
     """The input as float32 (C, H, W), with zeros between pixels and padding on all sides."""
     source = convolution.source
     if isinstance(source, Image):
@@ -81,7 +77,7 @@ def _padded_input(
     # What lies behind the valid channels is arbitrary, and may be NaN.
     values[convolution.valid_channels :] = 0
     if convolution.conversion:
-        values = convert_input(values, convolution.conversion, rounding)
+        values = convert_input(values, convolution.conversion)
     values = _spread(values, convolution)
     channels, height, width = values.shape
     top, left = convolution.padding
@@ -101,9 +97,7 @@ def _reach(outputs: int, kernel: int, stride: int, dilation: int) -> int:
     return (outputs - 1) * stride + (kernel - 1) * dilation + 1
 
 
-def convert_input(
-    values: NDArray[np.float32], how: InputConversion, rounding: Rounding = SILICON
-) -> NDArray[np.float32]:
+def convert_input(values: NDArray[np.float32], how: InputConversion) -> NDArray[np.float32]:
     """Bytes (C, ...) as floats from -128 to 127 to what is multiplied, int8 as well."""
     result = np.empty_like(values)
     for lane in range(4):
@@ -113,11 +107,11 @@ def convert_input(
         offset, scale, shift = how.offsets[lane], how.scales[lane], how.shifts[lane]
         match how.place:
             case OffsetPlace.BEFORE_SCALE:
-                converted = rounding.shift((channel + offset) * scale, shift, how.ties)
+                converted = shifted((channel + offset) * scale, shift, how.ties)
             case OffsetPlace.BEFORE_SHIFT:
-                converted = rounding.shift(channel * scale + offset, shift, how.ties)
+                converted = shifted(channel * scale + offset, shift, how.ties)
             case OffsetPlace.AFTER_SHIFT:
-                converted = rounding.shift(channel * scale, shift, how.ties) + offset
+                converted = shifted(channel * scale, shift, how.ties) + offset
         result[lane::4] = np.clip(converted, -128, 127)
     return result
 

@@ -117,9 +117,7 @@ def _multiply(memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool
     return np.where(values < 0, product, values) if stage.multiply_negatives else product
 
 
-def _shift(
-    values: NDArray[Any], positive: int, negative: int, rounding: Rounding
-) -> NDArray[Any]:
+def _shift(values: NDArray[Any], positive: int, negative: int, rounding: Rounding) -> NDArray[Any]:
     if positive == negative:
         return rounding.shift(values, positive)
     return np.where(values < 0, rounding.shift(values, negative), rounding.shift(values, positive))

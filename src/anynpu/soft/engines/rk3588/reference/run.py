@@ -19,7 +19,7 @@ def run_task(memory: Memory, task: Task, rounding: Rounding = SILICON) -> None:
     with np.errstate(all="ignore"):
         match task:
             case ConvolutionTask():
-                sums = convolve(memory, task.convolution, rounding)
+                sums = convolve(memory, task.convolution)
                 write_channels(memory, task.writer, process(memory, task.dpu, sums, rounding))
             case ElementwiseTask():
                 values = as_numbers(read_features(memory, task.source), task.source.element)
