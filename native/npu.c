@@ -604,6 +604,8 @@ struct dense {
     int64_t stride;         /* of rows */
     int64_t tile;           /* pixels that a thread gathers at a time */
     int64_t pixels;
+    int64_t truncate;    /* bits that sums lose before the stages, */
+    int64_t truncate_up; /* and whether halves go up, or to the even number */
 };
 
 struct depthwise {
@@ -613,6 +615,8 @@ struct depthwise {
     struct window window;
     const float *weights; /* (surfaces, places, lanes) */
     int64_t band;         /* output rows that are computed at a time, so that their input stays cached */
+    int64_t truncate;     /* as those of a dense one */
+    int64_t truncate_up;
 };
 
 INLINE void widen(const int8_t *source, int16_t *target, const int64_t count) {
@@ -790,6 +794,15 @@ WIDE INLINE void multiply_wide(const int16_t *rows, int64_t stride, const int16_
 }
 #endif
 
+/* Sums without their last bits. */
+INLINE void truncate_sums(int32_t *sums, int64_t count, int64_t bits, int64_t up) {
+    const int32_t half = 1 << (bits - 1), mask = 2 * half - 1;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t below = sums[i] >> bits, rest = sums[i] & mask;
+        sums[i] = below + (rest > half || (rest == half && (up || below & 1)));
+    }
+}
+
 /* `most` rows have their sums in registers. */
 #define MULTIPLY(name, keyword, most)                                                                  \
     keyword static void name##_rows(const int16_t *rows, int64_t stride, const int16_t *panel,         \
@@ -821,6 +834,8 @@ INLINE void convolve(const struct dense *a, int64_t group, const int16_t *rows, 
 #endif
             multiply_rows(rows + 2 * pair, a->stride, panel, pairs, t, count, !pair);
     }
+    if (a->truncate)
+        truncate_sums(sums, count * COLUMNS, a->truncate, a->truncate_up);
     const int64_t surfaces = (a->writer.channels + lanes - 1) / lanes;
     for (int64_t half = 0; half < COLUMNS / lanes; half++) {
         const int64_t s = group * (COLUMNS / lanes) + half;
@@ -993,6 +1008,8 @@ INLINE void convolve_rows(const struct depthwise *a, int64_t s, int64_t oy, int6
                 sum_places(k, seen, columns, weights, n, sums, lanes);
             for (int64_t i = 0; i < n * lanes; i++)
                 v[i] = (int32_t)sums[i];
+            if (a->truncate)
+                truncate_sums(v, n * lanes, a->truncate, a->truncate_up);
             finish(&a->dpu, &a->writer, s, oy * k->out_width + ox, n, v, lanes, wide);
         }
 }

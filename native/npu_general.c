@@ -1293,7 +1293,15 @@ struct dense {
     int64_t tile;
     int64_t depth; /* from row to row */
     int64_t fused; /* products are exact */
+    double truncate;     /* what integer sums are multiplied by before the stages, */
+    int64_t truncate_up; /* and whether halves go up, or to the even number */
 };
+
+/* Integer sums without their last bits. */
+static void truncate_sums(double *sums, int64_t count, double truncate, int64_t up) {
+    for (int64_t i = 0; truncate != 1 && i < count; i++)
+        sums[i] = up ? __builtin_floor(sums[i] * truncate + 0.5) : nearest(sums[i] * truncate);
+}
 
 /* Groups `from` to `to` of some pixels. `scratch` takes the totals of integers, a panel and the sums. */
 static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int64_t first,
@@ -1304,9 +1312,10 @@ static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int
     for (int64_t g = from; g < to; g++) {
         multiply_group(&a->weights, &a->window, a->features.channels, g, rows, a->depth, pixels, a->fused,
                        panel, sums, totals);
-        if (totals)
+        if (totals) {
+            truncate_sums(totals, pixels * GROUP, a->truncate, a->truncate_up);
             finish_integers(&a->dpu, &a->writer, g, first, pixels, totals);
-        else
+        } else
             finish(&a->dpu, &a->writer, g, first, pixels, sums);
     }
 }
@@ -1479,6 +1488,8 @@ struct depthwise {
     int64_t method;
     int64_t fused; /* products are exact */
     int64_t by_rows;
+    double truncate; /* as those of a dense one */
+    int64_t truncate_up;
 };
 
 /* One group's rows `first` to `end`. */
@@ -1510,6 +1521,7 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
             }
             for (int64_t i = 0; i < n * GROUP; i++)
                 whole[i] = totals[i];
+            truncate_sums(whole, n * GROUP, a->truncate, a->truncate_up);
             finish_integers(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, whole);
         }
     }

@@ -288,6 +288,8 @@ def convolutions(draw: st.DrawFn, is_float: bool, content: str, seed: int) -> Co
         channels=channels if own.layout.is_depthwise else kernels,
         height=draw(st.integers(1, 8)),
         width=draw(st.integers(1, 9)),
+        truncate=0 if is_float else draw(st.sampled_from([0, 0, 1, 7])),
+        truncate_ties=draw(st.sampled_from([Ties.EVEN, Ties.UP])),
     )
 
 

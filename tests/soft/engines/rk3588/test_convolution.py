@@ -142,6 +142,16 @@ def test_the_input_conversion_rounds_and_saturates(
     np.testing.assert_array_equal(scene.get(x.shape, np.int32), expected)
 
 
+@pytest.mark.parametrize(("ties", "rounded"), [(Ties.EVEN, np.rint), (Ties.UP, np.ceil)])
+def test_sums_may_lose_their_last_bits(ties: Ties, rounded: Any) -> None:
+    x, w = random((16, 4, 5), 14), random((16, 16, 1, 1), 15)
+    scene = Scene()
+    scene.put(x.astype(np.int8))
+    what = convolution(features(x.shape), dense_weights(w), 4, 5, truncate=1, truncate_ties=ties)
+    scene.run(convolution_task(what, INTEGERS))
+    np.testing.assert_array_equal(scene.get((16, 4, 5), np.int32), rounded(convolve(x, w) / 2))
+
+
 def test_sums_that_float32_cannot_hold_are_exact() -> None:
     x, w = np.full((1024, 2, 2), 127), np.full((16, 1024, 2, 2), 127)
     w[3, 5, 0, 0] = 126
@@ -236,6 +246,7 @@ def test_fast_and_reference_agree_channel_by_channel(
     what = convolution(
         features(x.shape), depthwise_weights(w), *outputs, stride=(stride, stride),
         padding=(pad, pad), padding_value=-3.0, weight_offset=channels(random((count,), seed + 2)),
+        truncate=seed % 3, truncate_ties=Ties.UP if seed % 2 else Ties.EVEN,
     )  # fmt: skip
     bs = stage(
         add=channels(random((count,), seed + 3, -999, 999)),

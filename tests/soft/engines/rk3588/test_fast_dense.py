@@ -63,6 +63,7 @@ class Case:
     offset: int
     seed: int
     ties: Ties = Ties.EVEN
+    truncate: int = 0
 
     @property
     def outputs(self) -> tuple[int, int]:
@@ -104,6 +105,7 @@ cases = st.builds(
     offset=st.integers(-130, 130),
     seed=st.integers(0, 1 << 16),
     ties=st.sampled_from([Ties.EVEN, Ties.EVEN, Ties.AWAY]),
+    truncate=st.sampled_from([0, 0, 1, 5]),
 )
 
 
@@ -197,7 +199,8 @@ def task_of(case: Case, source: Features | Image) -> ConvolutionTask:
         source, weights, *case.outputs, stride=case.stride, padding=case.padding,
         dilation=case.dilation, padding_value=float(case.value),
         valid_channels=max(1, source.channels - case.unused),
-        weight_offset=channels(rng.integers(-128, 128, case.kernels)),
+        weight_offset=channels(rng.integers(-128, 128, case.kernels)), truncate=case.truncate,
+        truncate_ties=Ties.UP if case.seed % 2 else Ties.EVEN,
     )  # fmt: skip
     return ConvolutionTask(0, 0, what, following(case), writer(case))
 
@@ -243,7 +246,7 @@ def test_without_wide_vectors(
 ) -> None:
     monkeypatch.setattr(kernels, "library", lambda: narrow)
     case = Case(
-        atom, 37, 20, (9, 7), (3, 2), (1, 2), (1, 0), (1, 1), 5, 2, follow, 14, -20, 5
+        atom, 37, 20, (9, 7), (3, 2), (1, 2), (1, 0), (1, 1), 5, 2, follow, 14, -20, 5, truncate=3
     )  # fmt: skip
     task = task_of(case, with_atoms(features((20, 9, 7)), atom))
     assert is_planned(task)

@@ -94,7 +94,8 @@ class Convolution:
     convolution; kernels are stored flipped). Padding at the bottom and right follows from the
     output's size. With a stride of 0 all outputs of that axis see the same place, which repeats a
     row or a column. Channels from `valid_channels` on count as zero. `weight_offset`, a number or
-    an array (K, 1, 1), is added to every weight of a kernel.
+    an array (K, 1, 1), is added to every weight of a kernel. Integer sums leave without their last
+    `truncate` bits, rounded as `truncate_ties` says.
     """
 
     source: Features | Image
@@ -110,6 +111,8 @@ class Convolution:
     channels: int
     height: int
     width: int
+    truncate: int = 0
+    truncate_ties: Ties = Ties.EVEN
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -39,6 +39,11 @@ def largest_input(convolution: Convolution) -> float:
     return max(_INPUT, abs(convolution.padding_value))
 
 
+def leaving_core(convolution: Convolution, sums: Magnitude) -> Magnitude:
+    """Magnitudes of sums as the DPU gets them."""
+    return sums * 2.0**-convolution.truncate + 1 if convolution.truncate else sums
+
+
 @dataclass(frozen=True)
 class _Range:
     """How far values reach on either side of zero: magnitudes, numbers or (C,)."""

@@ -11,11 +11,12 @@ from .....native.memory import address_of
 from ..elements import Element
 from ..memory import Memory
 from ..reference.weights import effective_weights
+from ..rounding import Ties
 from ..tasks import BlockWriter, Convolution, ConvolutionTask, Features, Image, PhaseWriter
 from ..weights import StoredOperand, unpack_weights
 from . import kernels
 from .arguments import features_of, writer_of
-from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_input
+from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_input, leaving_core
 from .dense_weights import COLUMNS, DenseWeights, dense_weights
 from .places import in_place, overlap, written
 from .stages import DpuArguments, stage_arguments
@@ -66,7 +67,8 @@ def _plan_dense(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Pla
     if weights is None:
         return None
     sums = weights.magnitudes * largest_input(task.convolution)
-    dpu = stage_arguments(task.dpu, task.convolution.shape, writer.atom, sums)
+    entering = leaving_core(task.convolution, sums)
+    dpu = stage_arguments(task.dpu, task.convolution.shape, writer.atom, entering)
     if sums.max() >= INTEGER_SUMS or dpu is None:
         return None
     return _Dense(task, writer, dpu, weights)
@@ -79,7 +81,8 @@ def _plan_depthwise(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) ->
     matrix = _depthwise_matrix(task.convolution)
     magnitudes = np.abs(matrix).sum(0, dtype=np.float64)[: task.convolution.channels]
     sums = magnitudes * largest_input(task.convolution)
-    dpu = stage_arguments(task.dpu, task.convolution.shape, writer.atom, sums)
+    entering = leaving_core(task.convolution, sums)
+    dpu = stage_arguments(task.dpu, task.convolution.shape, writer.atom, entering)
     if sums.max() >= FLOAT_SUMS or dpu is None or _overwrites_input(task):
         return None
     return _Depthwise(task, writer, dpu, matrix)
@@ -95,6 +98,8 @@ def _is_known(convolution: Convolution) -> bool:
     if weights.layout.with_zero_points and not weights.layout.is_depthwise:
         return False
     if isinstance(convolution.weight_offset, StoredOperand):
+        return False
+    if convolution.truncate_ties is Ties.AWAY:
         return False
     padding = float(convolution.padding_value)
     return padding.is_integer() and abs(padding) <= _LARGEST_PADDING
@@ -178,6 +183,8 @@ class _Depthwise(Plan):
             _window(convolution),
             address_of(self._weights),
             self._band,
+            convolution.truncate,
+            convolution.truncate_ties is Ties.UP,
         )
         per_pixel = self._weights.size * _WORK_OF_A_PLACE + convolution.channels * WORK_OF_A_RESULT
         work = float(per_pixel) * convolution.height * convolution.width
@@ -250,6 +257,8 @@ class _Dense(Plan):
             self._stride,
             self._tile,
             self._pixels,
+            convolution.truncate,
+            convolution.truncate_ties is Ties.UP,
         )
         gathering = float(self._pixels) * weights.depth * _WORK_OF_GATHERING
         results = convolution.channels * WORK_OF_A_RESULT

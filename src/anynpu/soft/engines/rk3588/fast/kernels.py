@@ -156,6 +156,8 @@ class Dense(Structure):
         ("stride", _INTEGER),
         ("tile", _INTEGER),
         ("pixels", _INTEGER),
+        ("truncate", _INTEGER),
+        ("truncate_up", _INTEGER),
     ]
 
 
@@ -169,6 +171,8 @@ class Depthwise(Structure):
         ("window", Window),
         ("weights", _POINTER),
         ("band", _INTEGER),
+        ("truncate", _INTEGER),
+        ("truncate_up", _INTEGER),
     ]
 
 

@@ -45,7 +45,9 @@ def convolve(memory: Memory, convolution: Convolution) -> NDArray[Any]:
         sums = _one_by_one(padded, weights, convolution)
     else:
         sums = _dense(padded, weights, convolution)
-    return sums if is_float else sums.astype(np.int64)
+    if is_float:
+        return sums
+    return shifted(sums.astype(np.int64), convolution.truncate, convolution.truncate_ties)
 
 
 def _weights(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:

@@ -17,6 +17,7 @@ from ...elements import Element
 from ...layout import image_view
 from ...memory import Memory, Strided
 from ...reference.convolution import convert_input
+from ...rounding import Ties
 from ...tasks import Convolution, ConvolutionTask, Features
 from ...weights import StoredOperand, Weights, widen
 from ..bounds import FLOAT_SUMS, largest_input
@@ -96,6 +97,7 @@ def _knows_integers(convolution: Convolution) -> bool:
         elements == (Element.INT8, Element.INT8)
         and not (layout.is_depthwise and convolution.conversion)
         and not isinstance(convolution.weight_offset, StoredOperand)
+        and convolution.truncate_ties is not Ties.AWAY
         and float(padding).is_integer()
         and abs(padding) <= _LARGEST_PADDING
     )
@@ -189,6 +191,11 @@ def _converted_bytes(convolution: Convolution) -> NDArray[np.float32] | None:
     return convert_input(values, convolution.conversion)
 
 
+def _truncation(convolution: Convolution) -> tuple[float, bool]:
+    """What integer sums are multiplied by, and whether halves go up."""
+    return 2.0**-convolution.truncate, convolution.truncate_ties is Ties.UP
+
+
 class _Convolution(Plan):
     """What dense and depthwise convolutions have in common."""
 
@@ -251,6 +258,7 @@ class _Dense(_Convolution):
             self._tile,
             self._depth,
             self._is_fused,
+            *_truncation(self._convolution),
         )
         keeps = self, memory, scratch
         pixels, channels = float(self._pixels), self._convolution.channels
@@ -283,8 +291,9 @@ class _Depthwise(_Convolution):
         convolution = self._convolution
         writer, after = self._target.bind(memory, scratch.shared)
         arguments = kernels.Depthwise(
-            *self._common(memory, writer), kernels.PRODUCTS, self._is_fused
-        )
+            *self._common(memory, writer), kernels.PRODUCTS, self._is_fused, False,
+            *_truncation(convolution),
+        )  # fmt: skip
         per_result = self._places * _WORK_OF_A_PLACE + WORK_OF_A_RESULT
         results = float(convolution.channels) * convolution.height * convolution.width
         return [channel_step(arguments, results * per_result, (self, memory, scratch)), *after]

@@ -161,6 +161,8 @@ class Dense(Structure):
         ("tile", _INTEGER),
         ("depth", _INTEGER),
         ("fused", _INTEGER),
+        ("truncate", _DOUBLE),
+        ("truncate_up", _INTEGER),
     ]
 
 
@@ -176,6 +178,8 @@ class Depthwise(Structure):
         ("method", _INTEGER),
         ("fused", _INTEGER),
         ("by_rows", _INTEGER),
+        ("truncate", _DOUBLE),
+        ("truncate_up", _INTEGER),
     ]
 
 
