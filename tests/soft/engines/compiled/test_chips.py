@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from anynpu.errors import ModelError
 from anynpu.soft.engines import ModelSource, Port, Program, load
 from anynpu.soft.engines.rk3588 import PreparedGraph, prepare
+from anynpu.soft.engines.rk3588.reference.convolution import convert_input
+from anynpu.soft.engines.rk3588.tasks import ConvolutionTask
 from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.soft.values import store_real
 
@@ -98,6 +100,26 @@ def test_convolutions_are_fast(chip: str) -> None:
     convolutions = [node.index for node in what.graphs[0].nodes if node.op_type.startswith("Conv")]
     assert len(convolutions) > 2
     assert {prepared.runs_on(node) for node in convolutions} == {"fast"}
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_registers_quantise_the_bytes_of_pictures(chip: str) -> None:
+    what = read_model(file(chip, "cnn_i8"))
+    (port, *_) = load(ModelSource(file(chip, "cnn_i8"))).variant(0).inputs
+    first = prepare(what, what.graphs[0], pictures_are_quantised=False)
+    task = next(task for tasks in first.tasks.values() for task in tasks)
+    assert isinstance(task, ConvolutionTask)
+    assert task.convolution.conversion is not None
+    assert port.quantization is not None
+    stored = np.arange(-128, 128, dtype=np.float32).reshape(1, -1).repeat(3, axis=0)
+    real = stored % 256
+    exact = real / port.quantization.scale + port.quantization.zero_point
+    found = convert_input(stored, task.convolution.conversion)
+    assert np.abs(found - np.clip(exact, -128, 127)).max() < 0.51
+    quantised = prepare(what, what.graphs[0]).tasks
+    task = next(task for tasks in quantised.values() for task in tasks)
+    assert isinstance(task, ConvolutionTask)
+    assert task.convolution.conversion is None
 
 
 @pytest.mark.parametrize("chip", CHIPS)

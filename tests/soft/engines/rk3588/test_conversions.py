@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from anynpu.errors import ModelError
+from anynpu.soft.engines.rk3588.addresses import RelocatedAddresses
 from anynpu.soft.engines.rk3588.elements import Element
 from anynpu.soft.engines.rk3588.generations import GENERATIONS
 from anynpu.soft.engines.rk3588.machine import TaskState
@@ -39,6 +40,7 @@ from anynpu.soft.engines.rk3588.tasks import (
     OffsetPlace,
     Output,
 )
+from anynpu.soft.engines.rk3588.view import TaskRegisters
 from anynpu.soft.formats.rknn.model import Generation
 
 from .commands import decode, fields, no_constants
@@ -162,6 +164,49 @@ def test_what_changes_no_signed_byte_is_no_conversion() -> None:
         words = [(0x104C, word), *ones.items()]
         assert (dense(words=words).convolution.conversion is not None) == is_one
     assert conversion({CnaConvert0.CVT_BYPASS: 1, CnaConvert0.DATA_SIGN: 0}) is None
+
+
+@pytest.mark.parametrize(
+    ("chip", "words", "place", "shift"),
+    [
+        (
+            Generation.LITE,
+            {0x104C: 0xE38E1, 0x1050: 0x7C22FF8F, 0x1054: 0x7EE7FF98, 0x1058: 0x7E57FFB3},
+            OffsetPlace.AFTER_SHIFT,
+            0,
+        ),
+        (
+            Generation.MICRO,
+            {
+                0x104C: 0x500E38E0, 0x1050: 0x7EE77C22, 0x1054: 0x17E57, 0x1058: 0xFFE3C000,
+                0x105C: 0xFFE60000, 0x101C: 0xFFECC000,
+            },
+            OffsetPlace.BEFORE_SHIFT,
+            14,
+        ),
+        (
+            Generation.F2,
+            {
+                0x1048: 0xE38E0, 0x104C: 0x7EE77C22, 0x1050: 0x17E57, 0x1054: 0xFFFFFF8F,
+                0x1058: 0xFFFFFF98, 0x105C: 0xFFFFFFB3,
+            },
+            OffsetPlace.AFTER_SHIFT,
+            0,
+        ),
+    ],
+)  # fmt: skip
+def test_chips_convert_pictures_of_bytes(
+    chip: Generation, words: Mapping[int, int], place: OffsetPlace, shift: int
+) -> None:
+    """Mean 123.675, 116.28, 103.53, deviation 58.395, 57.12, 57.375, scale 1 / 113.26, zero 127."""
+    generation = GENERATIONS[chip]
+    state = TaskState(0, 0, 1, {0x100C: 0, **words}, {}, (_TABLE, _TABLE), False)
+    view = TaskRegisters(state, generation.translate(state, no_constants), RelocatedAddresses({}))
+    assert not view[CnaConvert0.CVT_BYPASS]
+    how = generation.input_conversion(view)
+    assert (how.place, how.is_unsigned, how.shifts[:3]) == (place, True, (14, 14, 14))
+    assert how.scales[:3] == (31778, 32487, 32343)
+    assert how.offsets[:3] == (-113 << shift, -104 << shift, -77 << shift)
 
 
 _FLOAT16 = {

@@ -145,12 +145,15 @@ def prepare(
     use_fast: bool = True,
     skipped: frozenset[int] = frozenset(),
     rounding: Rounding = SILICON,
+    pictures_are_quantised: bool = True,
 ) -> PreparedGraph:
     """Decode one graph's task list for 1, 2 or 3 cores.
 
     Tasks whose indices are in `skipped` write registers that count, and compute nothing.
     Without `use_fast` the reference runs every task; the bytes are the same. It also does with
     another `rounding` than that of boards, which is all that kernels know.
+    With `pictures_are_quantised` an input that registers convert from the bytes of a camera holds
+    what that gives, as the model's quantisation says.
     A node's tasks on several cores run one core after another. Raises `ModelError`, which names
     node, task, register and value, for what isn't known.
     """
@@ -172,7 +175,7 @@ def prepare(
     ]
     addresses = _address_space(model, graph)
     memory = MemoryMap(model.memory.internal, sections, _written(states, addresses))
-    context = Context(generation, memory)
+    context = Context(generation, memory, pictures_are_quantised=pictures_are_quantised)
     tasks: dict[int, list[Task]] = {}
     for state in states:
         task = _decode(state, graph, context, addresses)

@@ -15,7 +15,7 @@ rockchip-npu-notes RK3588. For RK3562, RK3566, RK3568, RV1106 and RV1126B all is
 | its offset, to float16 | before the exponent | likeness | likeness | measured |
 | operand converter | as the output's | likeness | likeness | stated |
 | input converter | ties to even, mode bit 1: half up | likeness | likeness | stated |
-| its offset, if it multiplies first | behind the shift | unlike | likeness | the vendor's runtime |
+| its offset, if it multiplies first | behind the shift | see below | files | the vendor's runtime |
 | PPU: averages | ties to even | measured | measured | likeness |
 | between entries of a table | low bits are dropped | measured | likeness | likeness |
 | beyond a table's ends | low bits are dropped | likeness | likeness | likeness |
@@ -26,8 +26,9 @@ rockchip-npu-notes RK3588. For RK3562, RK3566, RK3568, RV1106 and RV1126B all is
 An RK3588 was seen to round to the nearest: of 2304 bytes of a convolution none differs, where
 truncation would change 1260; none of them is a tie. Whether an RV1103 drops a table's bits by
 rounding down or towards zero was not told apart; shifting is rounding down. BN and EW have limits
-of 32 bits behind them, as BS has, so what leaves them can't be wider. RV1106's and RV1126B's files
-have an input's offset multiplied and shifted up already: it is added before the shift.
+of 32 bits behind them, as BS has, so what leaves them can't be wider. Files for RV1103 and RV1106
+have an input's offset shifted up already, those for RV1126B that of what isn't a picture multiplied
+already: such are added before the shift.
 
 Of floats only this is known: an output's offset has its exponent where float16 is written, seen on
 an RK3588 with the bit that adds first. A sum that is exactly zero came out as 2^(17 - MINUS_EXP)

@@ -24,11 +24,18 @@ _MOST_PRODUCTS = 1 << 40
 
 
 class Context:
-    """The chip, the memory, and what was unpacked already: tasks of a node often share weights."""
+    """The chip, the memory, and what was unpacked already: tasks of a node often share weights.
 
-    def __init__(self, generation: Generation, memory: MemoryMap) -> None:
+    With `pictures_are_quantised` a picture isn't what its task's registers convert to int8, the
+    bytes of a camera, but what that gives.
+    """
+
+    def __init__(
+        self, generation: Generation, memory: MemoryMap, *, pictures_are_quantised: bool = False
+    ) -> None:
         self.generation = generation
         self.memory = memory
+        self.pictures_are_quantised = pictures_are_quantised
         self._weights: dict[tuple[Address, WeightLayout], Weights] = {}
 
     def weights(self, address: Address, layout: WeightLayout) -> Weights:

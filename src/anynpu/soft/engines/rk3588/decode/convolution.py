@@ -59,7 +59,7 @@ def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
     return Convolution(
         source,
         _valid_channels(task, context, source),
-        _conversion(task, context, element),
+        _conversion(task, context, source),
         weights,
         inserted if is_transposed else (0, 0),
         (task[CnaPad0.PAD_TOP], task[CnaPad0.PAD_LEFT]),
@@ -111,11 +111,13 @@ def _valid_channels(task: TaskRegisters, context: Context, source: Features | Im
     return min(valid, source.channels)
 
 
-def _conversion(task: TaskRegisters, context: Context, element: Element) -> InputConversion | None:
+def _conversion(
+    task: TaskRegisters, context: Context, source: Features | Image
+) -> InputConversion | None:
     if task[CnaConvert0.CVT_BYPASS]:
         return None
-    how = context.generation.input_conversion(task)
-    if how is None:
+    element, how = source.element, context.generation.input_conversion(task)
+    if context.pictures_are_quantised and isinstance(source, Image) and how.is_unsigned:
         return None
     is_identity = (how.offsets, how.scales, how.shifts) == _IDENTITY
     if element is Element.INT8:

@@ -170,7 +170,7 @@ class Generation:
         """Bytes between rows of a packed picture."""
         return task[CnaDma1.LINE_STRIDE] * channels * element.size
 
-    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
+    def input_conversion(self, task: TaskRegisters) -> InputConversion:
         """What the CNA does to its input, where it isn't bypassed."""
         offsets = [task.signed(register.OFFSET) for register in _CONVERSIONS]
         scales = [task.signed(register.SCALE) for register in _CONVERSIONS]
@@ -192,7 +192,7 @@ class Generation:
 
 def offset_place(word: int) -> OffsetPlace:
     """Where the input conversion adds its offset, by CNA_CVT_CON0."""
-    # The vendor's runtime relies on the second: it turns pictures of bytes into a model's int8.
+    # The second turns pictures of bytes into a model's int8: scale and zero point are the model's.
     adds_first = CnaConvert0.CVT_TYPE.of(word)
     return OffsetPlace.BEFORE_SCALE if adds_first else OffsetPlace.AFTER_SHIFT
 

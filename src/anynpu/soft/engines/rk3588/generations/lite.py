@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..elements import Element
 from ..machine import TaskState
-from ..registers.cna import CnaConv1, CnaDma1, CnaDma2, CnaPad0, CnaPad1
+from ..registers.cna import CnaConv1, CnaConvert0, CnaDma1, CnaDma2, CnaPad0, CnaPad1
 from ..registers.core import CoreClip, CoreMisc, CoreSize0, CoreSize1
 from ..registers.dpu import (
     DpuBn,
@@ -126,6 +126,8 @@ def _translate_combination(state: TaskState, words: dict[int, int]) -> None:
 
 
 def _translate_convolution(words: dict[int, int]) -> None:
+    # The bit says that the input is converted, which is set for pictures of bytes alone.
+    words[CnaConvert0.number] = words.get(CnaConvert0.number, 0) ^ CnaConvert0.CVT_BYPASS.put(1)
     mode = words[CnaConv1.number]
     precision = _PRECISION.of(mode)
     words[CnaConv1.number] = mode & ~_PRECISION.put(3) | CnaConv1.PROC_PRECISION.put(precision)

@@ -39,16 +39,17 @@ from .micro_stages import (
 from .micro_writer import row_writer, translate_joined_surfaces, translate_writer
 
 _CORE_ENABLED = 1 << 2
+_THIRD_OFFSET = 0x101C
+"""What is added to the third channel of a picture."""
+
 _LOWEST_BITS = bits(28, 31)
 _SECOND = bits(0, 15)
 _FIRST = bits(16, 31)
 
 
 def _translate_conversion(words: dict[int, int]) -> None:
-    """The lowest bit of each zero point is there once more.
-
-    What bytes of pictures go through is of no account: here they come quantised.
-    """
+    """The lowest bit of each zero point is there once more."""
+    words.pop(_THIRD_OFFSET, None)
     word = words.get(CnaConvert0.number, 0)
     offset, shift = words.get(CnaConvert3.number, 0), CnaConvert0.CVT_TRUNCATE_0.of(word)
     repeated = 15 * (sign_extend(offset, 32) >> shift & 1)
@@ -59,10 +60,9 @@ def _translate_conversion(words: dict[int, int]) -> None:
 class Micro(Generation):
     """RV1103 and RV1106."""
 
-    own = frozenset({INPUT_OFFSET, *BS_CLAMP, *BN_CLAMP, *EW_CLAMP})
+    own = frozenset({_THIRD_OFFSET, INPUT_OFFSET, *BS_CLAMP, *BN_CLAMP, *EW_CLAMP})
     own_inert = frozenset(
         {
-            0x101C,
             0x103C,
             0x1048,
             0x106C,
@@ -116,20 +116,19 @@ class Micro(Generation):
     ) -> RowWriter | None:
         return row_writer(task, address, shape, self.atom)
 
-    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
-        # Two scales a register, then offsets that are shifted as well. They are the zero point
-        # times the scale, rounded to a whole number (9 x 0.931 gives 8), so they are added after
-        # it. Unsigned data are pictures as bytes, which come here quantised.
-        if not task[CnaConvert0.DATA_SIGN]:
-            return None
-        pairs = [task.word(register) for register in (CnaConvert1, CnaConvert2)]
-        offsets = [task.stride(register) for register in (CnaConvert3, CnaConvert4)]
-        if task[CnaConvert0.CVT_TYPE] or offsets[0] != offsets[1]:
+    def input_conversion(self, task: TaskRegisters) -> InputConversion:
+        # Two scales a register, then offsets that are shifted up already. Of what isn't a picture
+        # they are the zero point times the scale, rounded to a whole number (9 x 0.931 gives 8).
+        first, second = (task.word(register) for register in (CnaConvert1, CnaConvert2))
+        one, two = (task.stride(register) for register in (CnaConvert3, CnaConvert4))
+        is_unsigned = not task[CnaConvert0.DATA_SIGN]
+        if task[CnaConvert0.CVT_TYPE] or (one != two and not is_unsigned):
             raise task.error(CnaConvert0, "the conversion is not known")
-        first, second = pairs
+        # Pictures of bytes have three channels, and the third offset a register of its own.
+        three = sign_extend(task.state.words.get(_THIRD_OFFSET, 0), 32)
         return InputConversion(
             OffsetPlace.BEFORE_SHIFT,
-            (offsets[0],) * 4,
+            (one, two, three, 0) if is_unsigned else (one,) * 4,
             (
                 sign_extend(_SECOND.of(first), 16),
                 sign_extend(_FIRST.of(first), 16),
@@ -142,7 +141,8 @@ class Micro(Generation):
                 task[CnaConvert0.CVT_TRUNCATE_2],
                 task[CnaConvert0.CVT_TRUNCATE_3],
             ),
-            ties=input_ties(task.word(CnaConvert0)),
+            is_unsigned,
+            input_ties(task.word(CnaConvert0)),
         )
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from ..elements import Address
 from ..machine import TaskState
 from ..registers.cna import (
-    CnaConvert0,
     CnaFeatureAddress,
     CnaWeightSize0,
     CnaWeightSize1,
@@ -161,6 +160,5 @@ class Rk3576(Generation):
             raise task.error(DpuFeatureMode.SURF_LEN, f"not rows of {width} pixels")
         return replace(dpu, reduced_lanes=_REDUCED_LANES)
 
-    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
-        # Unsigned data are pictures as bytes, which come here quantised.
-        return input_conversion(task.state.words) if task[CnaConvert0.DATA_SIGN] else None
+    def input_conversion(self, task: TaskRegisters) -> InputConversion:
+        return input_conversion(task.state.words)

@@ -173,7 +173,8 @@ def input_conversion(words: Mapping[int, int]) -> InputConversion:
             CnaConvert0.CVT_TRUNCATE_2.of(how),
             CnaConvert0.CVT_TRUNCATE_3.of(how),
         ),
-        ties=input_ties(how),
+        not CnaConvert0.DATA_SIGN.of(how),
+        input_ties(how),
     )
 
 

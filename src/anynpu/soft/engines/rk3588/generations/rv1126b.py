@@ -12,6 +12,7 @@ from .rk3576 import Rk3576
 class Rv1126b(Rk3576):
     """RV1126B."""
 
-    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
+    def input_conversion(self, task: TaskRegisters) -> InputConversion:
         how = super().input_conversion(task)
-        return how and replace(how, place=OffsetPlace.BEFORE_SHIFT)
+        adds_first = how.place is OffsetPlace.BEFORE_SCALE
+        return replace(how, place=OffsetPlace.BEFORE_SHIFT) if adds_first else how
