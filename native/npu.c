@@ -9,6 +9,11 @@
  *
  * Every kernel has the form that steps.c calls: arguments, a part of the units of work, and a space of
  * the thread's own.
+ *
+ * Memory is only touched where the arguments say: whole atoms of features, and of them every one that a
+ * view of these strides and counts has, which callers have found to lie inside. Whole vectors are only
+ * read from a picture's rows where they end inside `readable`; arrays that have an entry a channel are
+ * filled up to whole atoms, or to COLUMNS kernels.
  */
 #include <float.h>
 #include <math.h>
@@ -49,7 +54,8 @@ struct features {
     int64_t lanes;
     int64_t height;
     int64_t width;
-    int64_t valid; /* channels behind these count as zero */
+    int64_t valid;    /* channels behind these count as zero */
+    int64_t readable; /* bytes from `base` on: nothing behind them is touched */
 };
 
 /* What one output pixel sees. */
@@ -667,14 +673,25 @@ INLINE void gather_packed(const struct dense *a, int64_t y, int64_t x, int16_t *
             widen(pixels + c, row + c, LANES);
 }
 
-/* The first pixel of a row whose places all lie inside, and the one behind the last. */
-INLINE void find_inside(const struct dense *a, int64_t y, int64_t readable, int64_t *begin, int64_t *end) {
+/* The pixels of the rows `y` to `below` from which on `size` bytes may be read, in any of the rows. */
+INLINE int64_t readable_pixels(const struct features *f, int64_t y, int64_t below, int64_t size) {
+    const int64_t row = f->line < 0 ? y * f->line : below * f->line, room = f->readable - row - size;
+    return room < 0 ? 0 : room / f->pixel + 1;
+}
+
+/* The first pixel of a row whose places all lie inside, and the one behind the last. With `is_packed`
+ * whole vectors can be read there. */
+INLINE void find_inside(const struct dense *a, int64_t y, int64_t lanes, int64_t *begin, int64_t *end) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
     const int64_t below = y + (k->height - 1) * k->dilation_y;
-    /* The last pixel may be read up to the end of a vector. */
-    const int64_t width = below == f->height - 1 ? f->width - readable : f->width;
-    const int64_t reach = width - 1 - (k->width - 1) * k->dilation_x + k->left;
+    int64_t last = f->width - 1 - (k->width - 1) * k->dilation_x;
+    if (a->is_packed) {
+        const int64_t vectors = (k->width * lanes + LANES - 1) / LANES * LANES;
+        const int64_t pixels = readable_pixels(f, y, below, vectors);
+        last = pixels - 1 < last ? pixels - 1 : last;
+    }
+    const int64_t reach = last + k->left;
     *begin = (k->left + k->stride_x - 1) / k->stride_x;
     *end = y < 0 || below >= f->height || reach < 0 ? 0 : reach / k->stride_x + 1;
 }
@@ -686,12 +703,11 @@ INLINE void gather(const struct dense *a, int64_t first, int64_t count, int16_t 
     const struct features *f = &a->features;
     const struct window *k = &a->window;
     const int64_t places = k->height * k->width * f->surfaces * lanes;
-    const int64_t spare = lanes < LANES ? LANES / (lanes < 1 ? 1 : lanes) + 1 : 0;
     int64_t oy = first / k->out_width, ox = first % k->out_width;
     while (count > 0) {
         const int64_t y = oy * k->stride_y - k->top;
         int64_t begin, end;
-        find_inside(a, y, a->is_packed ? spare : 0, &begin, &end);
+        find_inside(a, y, lanes, &begin, &end);
         for (; count > 0 && ox < k->out_width; count--, ox++, rows += a->stride) {
             const int64_t x = ox * k->stride_x - k->left;
             if (ox < begin || ox >= end)

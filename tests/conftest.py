@@ -14,6 +14,9 @@ from anynpu.native import kernels, matmul
 from anynpu.rknn.library import RknnLibrary, load
 from anynpu.soft.cabi.build import library_folder
 
+_KEPT = ("ANYNPU_CACHE", "ANYNPU_NATIVE")
+"""What the run itself needs: where it builds, and which builds it tests."""
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -21,7 +24,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller's settings don't reach a test; the soft NPU is chosen without its warning."""
     for name in list(os.environ):
-        if name.startswith(("ANYNPU_", "RKNN_")) and name != "ANYNPU_CACHE":
+        if name.startswith(("ANYNPU_", "RKNN_")) and name not in _KEPT:
             monkeypatch.delenv(name)
     monkeypatch.setenv("ANYNPU_DEVICE", "soft")
 

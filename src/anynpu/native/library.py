@@ -1,15 +1,22 @@
-"""Load a C helper: the build that came with the installation, else one made now, else none."""
+"""Load a C helper: the build that came with the installation, else one made now, else none.
+
+``$ANYNPU_NATIVE`` names a folder of builds to take instead, which nothing is compared with; those
+of `make sanitize` are instrumented.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from . import __path__ as package_path
 from .cache import kept
 from .compiler import SOURCES, compile_shared
+
+ENVIRONMENT_VARIABLE = "ANYNPU_NATIVE"
 
 
 def load(name: str, options: Sequence[str] = ()) -> ctypes.CDLL | None:
@@ -28,11 +35,29 @@ def load(name: str, options: Sequence[str] = ()) -> ctypes.CDLL | None:
         return None
 
 
-def _built_before(name: str) -> Path | None:
-    """The installation's build, if it is of this very source."""
-    source = (SOURCES / f"{name}.c").read_bytes()
+def named_folder() -> Path | None:
+    """The folder that ``$ANYNPU_NATIVE`` names, if it names one."""
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
+    return Path(named) if named else None
+
+
+def built_folders() -> Iterator[Path]:
+    """Where there may be builds already: the folder that was named, else the installation's."""
+    named = named_folder()
+    if named is not None:
+        yield named
+        return
     for parent in package_path:
-        folder = Path(parent) / "lib"
+        yield Path(parent) / "lib"
+
+
+def _built_before(name: str) -> Path | None:
+    """The installation's build, if it is of this very source; or the one that was named."""
+    named = named_folder()
+    if named is not None:
+        return named / f"libanynpu_{name}.so"
+    source = (SOURCES / f"{name}.c").read_bytes()
+    for folder in built_folders():
         copy = folder / f"{name}.c"
         if copy.is_file() and copy.read_bytes() == source:
             return folder / f"libanynpu_{name}.so"

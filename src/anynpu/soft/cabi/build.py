@@ -17,10 +17,10 @@ from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
 
-from ... import native
 from ..._version import __version__
 from ...native.cache import cache_folder, is_whole, locked, made_folder, seal
 from ...native.compiler import SOURCES, compile_shared
+from ...native.library import built_folders, named_folder
 from ...soc import DEFAULT, Soc, VipSoc
 from ..libraries import Library, of_chip
 from . import exports
@@ -114,11 +114,10 @@ def _make(folder: Path, texts: Mapping[Library, str], configuration: str, boot: 
 
 def _place_shim(target: Path, library: str, text: str) -> None:
     """Copy the shim that came with the installation if it is this one, or compile it."""
-    for parent in native.__path__:
-        built = Path(parent) / "lib" / f"{library}.so"
-        if (
-            _text(built.with_suffix(".h")) == text
-            and _text(built.parent / "shim.c") == _shim_text()
+    for folder in built_folders():
+        built = folder / f"{library}.so"
+        if _text(built.with_suffix(".h")) == text and (
+            folder == named_folder() or _text(folder / "shim.c") == _shim_text()
         ):
             shutil.copyfile(built, target)
             return

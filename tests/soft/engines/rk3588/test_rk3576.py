@@ -12,8 +12,9 @@ from anynpu.errors import ModelError
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.generations import GENERATIONS
 from anynpu.soft.engines.rk3588.generations.rk3576_writer import surface_packer
+from anynpu.soft.engines.rk3588.layout import Written
 from anynpu.soft.engines.rk3588.machine import TaskState
-from anynpu.soft.engines.rk3588.memory import INTERNAL, Memory
+from anynpu.soft.engines.rk3588.memory import INTERNAL, Memory, span
 from anynpu.soft.engines.rk3588.reference.writer import write_atoms, write_channels
 from anynpu.soft.engines.rk3588.registers.cna import (
     CnaConv1,
@@ -335,9 +336,10 @@ def test_surfaces_are_packed_into_groups() -> None:
     memory = Memory(np.full(64, 255, np.uint8), {})
     atoms = np.arange(4 * 16, dtype=np.uint8).reshape(2, 1, 2, 16)
     # Two surfaces of 16 + 5 bytes, in groups of 20: one byte each is left over.
-    write_atoms(memory, SurfacePacker(Address(INTERNAL, 0), 5, 2, 20, 64), atoms)
+    packer = SurfacePacker(Address(INTERNAL, 0), 5, 2, 20, 64)
+    write_atoms(memory, Written(packer, (2, 1, 2, 16)), atoms)
     stream = [*range(21), *range(32, 53)]
-    written = memory.bytes(Address(INTERNAL, 0), 64).tolist()
+    written = memory.view(span(Address(INTERNAL, 0), 64)).tolist()
     assert written == [*stream[:20], *[0] * 12, *stream[20:40], *[0] * 12]
 
 
@@ -345,8 +347,9 @@ def test_what_gets_wider_stays_together_as_it_is_packed() -> None:
     memory = Memory(np.full(64, 255, np.uint8), {})
     # Two surfaces of two pixels each: an atom of bytes gave both atoms of a pixel.
     atoms = np.arange(4 * 16, dtype=np.uint8).reshape(2, 1, 2, 16)
-    write_atoms(memory, SurfacePacker(Address(INTERNAL, 0), 16, 1, 64, 64, 2), atoms)
-    written = memory.bytes(Address(INTERNAL, 0), 64).tolist()
+    packer = SurfacePacker(Address(INTERNAL, 0), 16, 1, 64, 64, 2)
+    write_atoms(memory, Written(packer, (2, 1, 2, 16)), atoms)
+    written = memory.view(span(Address(INTERNAL, 0), 64)).tolist()
     assert written == [*range(16), *range(32, 48), *range(16, 32), *range(48, 64)]
 
 
@@ -396,8 +399,9 @@ def test_sums_of_32_bits(config: int, element: Element) -> None:
 def test_a_reduction_writes_rows_to_lanes() -> None:
     memory = Memory(np.full(32, 255, np.uint8), {})
     blocks = BlockWriter(Address(INTERNAL, 0), 1, 2, 32, 32, 1, 0, 16, 0xFBFB)
-    write_channels(memory, LaneWriter(blocks), np.array([[[1, 2], [3, 4], [5, 6]]], np.float16))
-    lanes = memory.bytes(Address(INTERNAL, 0), 32).view(np.float16).reshape(2, 8)
+    results = np.array([[[1, 2], [3, 4], [5, 6]]], np.float16)
+    write_channels(memory, Written(LaneWriter(blocks), (1, 1, 2, 16)), results)
+    lanes = memory.view(span(Address(INTERNAL, 0), 32)).view(np.float16).reshape(2, 8)
     assert lanes[:, :3].tolist() == [[1, 3, 5], [2, 4, 6]]
     assert set(lanes[:, 3:].view(np.uint16).reshape(-1).tolist()) == {0xFBFB}
 

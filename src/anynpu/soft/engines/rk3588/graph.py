@@ -21,7 +21,7 @@ from .elements import Address
 from .fast import Plan, Scratch, Step, chained, plan_task, thread_count
 from .generations import GENERATIONS
 from .machine import TaskState, run_commands
-from .memory import INTERNAL, Memory, MemoryMap
+from .memory import INTERNAL, Memory, MemoryMap, span
 from .reference import run_task
 from .registers.dpu import DpuDestination
 from .registers.ppu import PpuDestination
@@ -257,4 +257,4 @@ def _constant(
         raise ModelError(f"register {register:#06x}: {error}") from None
     if not context.memory.is_constant(address.section):
         raise ModelError(f"register {register:#06x} points to what tasks write")
-    return context.memory.constant(address, count).tobytes()
+    return context.memory.constant(span(address, count)).tobytes()

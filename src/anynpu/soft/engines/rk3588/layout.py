@@ -1,25 +1,33 @@
-"""Which bytes of memory features, pictures and writers touch."""
+"""Which bytes of memory features, pictures, weights, operands and writers touch."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+from ....errors import ModelError
 from .elements import Address
-from .memory import Strided
+from .memory import Strided, span
 from .tasks import (
     AtomTransposer,
     BlockWriter,
+    ConvolutionTask,
+    CopyTask,
     DenseWriter,
+    ElementwiseTask,
     Features,
     Image,
     LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
+    PoolingTask,
     RowWriter,
     SurfacePacker,
+    Task,
     Writer,
 )
+from .weights import StoredOperand, Weights
 
 ATOM = 16
 """Bytes of the atoms that transposers know."""
@@ -44,33 +52,127 @@ def image_view(image: Image) -> Strided:
     return Strided(image.address, (image.height, row), (image.line, 1))
 
 
+def weight_view(weights: Weights) -> Strided:
+    """The bytes of all kernels."""
+    return span(weights.address, weights.layout.bytes)
+
+
+def operand_view(operand: StoredOperand) -> Strided:
+    """The bytes of the block that an operand is a part of."""
+    return span(operand.address, operand.block.bytes)
+
+
 def moved(address: Address, distance: int) -> Address:
     """The address `distance` bytes further on."""
     return replace(address, offset=address.offset + distance)
 
 
-def target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Strided, ...]:
+@dataclass(frozen=True)
+class Written:
+    """What a task writes: the atoms (surfaces, height, width, bytes) that its writer gets.
+
+    For a writer of a reduction's results side by side these are elements. Raises `ModelError` for
+    atoms that the writer doesn't take.
+    """
+
+    writer: Writer
+    atoms: tuple[int, int, int, int]
+
+    def __post_init__(self) -> None:
+        _, height, width, atom = self.atoms
+        writer = self.writer.blocks if isinstance(self.writer, LaneWriter) else self.writer
+        takes = _atom_of(writer)
+        if takes and takes != atom:
+            raise ModelError(f"a {type(writer).__name__} of {takes} bytes gets atoms of {atom}")
+        if isinstance(writer, BlockWriter) and writer.height * writer.width != height * width:
+            raise ModelError(
+                f"{height}x{width} pixels are written as {writer.height}x{writer.width}"
+            )
+
+    @cached_property
+    def views(self) -> tuple[Strided, ...]:
+        """The bytes that are filled, in the order in which they are."""
+        return _target_views(self.writer, self.atoms)
+
+
+def written(task: Task) -> Written:
+    """What a task writes: the decoder checks it, the reference and the kernels fill it."""
+    match task:
+        case CopyTask():
+            source, (rows, columns) = task.source, task.repeats
+            if isinstance(task.writer, DenseWriter | LaneWriter):
+                raise ModelError("a copy is written as a reduction's results are")
+            height, width = source.height, source.width * columns
+            return Written(task.writer, (source.surfaces * rows, height, width, source.atom))
+        case PoolingTask():
+            source = task.source
+            atoms = source.surfaces, task.height, task.width, source.atom
+            return Written(task.writer, atoms)
+        case ConvolutionTask():
+            shape = task.convolution.shape
+        case ElementwiseTask():
+            shape = task.source.shape
+        case _:
+            raise AssertionError("there are no other tasks")
+    writer, size = task.writer, task.dpu.output.element.size
+    if isinstance(writer, DenseWriter):
+        results = 1 if task.dpu.reduces_pixels else shape[1] * shape[2]
+        return Written(writer, (1, 1, -(-results // writer.unit) * writer.unit, size))
+    if isinstance(writer, LaneWriter):
+        shape = shape[1], 1, shape[2]
+    atom = _atom_of(writer) or ATOM
+    lanes = max(1, atom // size)
+    return Written(writer, (-(-shape[0] // lanes), *shape[1:], atom))
+
+
+def _atom_of(writer: Writer) -> int:
+    """The bytes of the atoms that a writer takes, 0 for any."""
+    match writer:
+        case BlockWriter() | PhaseWriter() | PackedWriter() | AtomTransposer():
+            return writer.atom
+        case PixelTransposer() | RowWriter() | SurfacePacker():
+            return ATOM
+        case LaneWriter():
+            return writer.blocks.atom
+        case DenseWriter():
+            return 0
+
+
+def _target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Strided, ...]:
     """The bytes that a writer fills when it gets atoms of this shape (surfaces, h, w, bytes)."""
-    surfaces, height, width, atom = shape
     match writer:
         case BlockWriter():
-            return _blocks(writer, surfaces, atom)
+            return _blocks(writer, shape[0], shape[-1])
+        case LaneWriter():
+            return _blocks(writer.blocks, shape[0], shape[-1])
+    return (_target_view(writer, shape),)
+
+
+def _target_view(
+    writer: PhaseWriter
+    | AtomTransposer
+    | PixelTransposer
+    | PackedWriter
+    | SurfacePacker
+    | RowWriter
+    | DenseWriter,
+    shape: tuple[int, int, int, int],
+) -> Strided:
+    surfaces, height, width, atom = shape
+    match writer:
         case PhaseWriter():
             strides = (writer.surface, writer.line, writer.pixel, 1)
-            return (Strided(writer.address, shape, strides),)
+            return Strided(writer.address, shape, strides)
         case AtomTransposer():
             transposed = (width, surfaces, height, atom)
-            return (Strided(writer.address, transposed, (writer.surface, writer.line, atom, 1)),)
+            return Strided(writer.address, transposed, (writer.surface, writer.line, atom, 1))
         case PixelTransposer():
-            return (_transposed_pixels(writer, surfaces, height * width),)
-        case PackedWriter() | SurfacePacker():
-            count = min(_stream_bytes(writer, surfaces, height * width), writer.limit)
-            return (Strided(writer.address, (count,), (1,)),)
+            return _transposed_pixels(writer, surfaces, height * width)
         case RowWriter():
-            rows = (writer.rows, writer.kept)
-            return (Strided(writer.address, rows, (writer.pitch, 1)),)
-        case DenseWriter() | LaneWriter():
-            raise AssertionError("the writer of a reduction takes no atoms")
+            return Strided(writer.address, (writer.rows, writer.kept), (writer.pitch, 1))
+        case DenseWriter():
+            return span(writer.address, width * atom)
+    return span(writer.address, min(_stream_bytes(writer, surfaces, height * width), writer.limit))
 
 
 def _stream_bytes(writer: PackedWriter | SurfacePacker, surfaces: int, pixels: int) -> int:

@@ -1,4 +1,12 @@
-"""Where tasks read and write: internal memory and the file's data sections, as strided views."""
+"""Where tasks read and write: internal memory and the file's data sections, as strided views.
+
+What is touched is always told by a `Strided`: the decoder gives it to `MemoryMap.check`, whoever
+reads or writes gives it to `Memory`, which checks it again against the array that it is about to
+touch. `layout` makes them, each from one description and in one function, so that both see the same
+bytes. There is no other way to a byte of a model's memory. Kernels in C get `Memory.pointer`'s
+addresses with the strides and counts of the same `Strided`, and touch nothing beside it: not even
+vectors reach over its end.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +31,9 @@ _TAIL = 4096
 """Bytes that it may read behind a constant; they count as zero."""
 
 
+_NOTHING: NDArray[np.uint8] = np.empty(0, np.uint8)
+
+
 @dataclass(frozen=True)
 class Strided:
     """An array of bytes in memory: `strides` are bytes and may be negative."""
@@ -35,10 +46,17 @@ class Strided:
     def extent(self) -> tuple[int, int]:
         """The first byte and the one behind the last, relative to the section's start."""
         low = high = self.address.offset
+        if 0 in self.shape:
+            return low, high
         for count, stride in zip(self.shape, self.strides, strict=True):
             reach = (count - 1) * stride
             low, high = low + min(reach, 0), high + max(reach, 0)
         return low, high + 1
+
+
+def span(address: Address, count: int) -> Strided:
+    """`count` bytes side by side."""
+    return Strided(address, (count,), (1,))
 
 
 class MemoryMap:
@@ -83,10 +101,11 @@ class MemoryMap:
         """Whether no task writes there."""
         return section != INTERNAL and section not in self.written
 
-    def constant(self, address: Address, count: int) -> NDArray[np.uint8]:
-        """`count` bytes of a constant, as a view."""
-        self._reach(address.section, address.offset, address.offset + count)
-        return self._sections[address.section][address.offset : address.offset + count]
+    def constant(self, view: Strided) -> NDArray[np.uint8]:
+        """The bytes of a constant that lie side by side, in place."""
+        low, high = view.extent
+        self._reach(view.address.section, low, high)
+        return self._sections[view.address.section][low:high]
 
     def _reach(self, section: int, low: int, high: int) -> None:
         data = self._sections.get(section)
@@ -100,10 +119,11 @@ class MemoryMap:
 
 
 class Memory:
-    """One context's internal memory together with the constants; views are made without checks.
+    """One context's internal memory together with the constants.
 
-    `MemoryMap.check` has seen every view when the model was decoded. The sections in `written` are
-    copied. One thread at a time.
+    The sections in `written` are copied; other sections are only read. One thread at a time.
+    Raises `ModelError` for a view that leaves the array it lies in, or that writes to a constant:
+    `MemoryMap.check` refuses such tasks when a model is loaded, so this is the second lock.
     """
 
     def __init__(
@@ -114,22 +134,29 @@ class Memory:
     ) -> None:
         copies = {number: sections[number].copy() for number in written}
         self._arrays = {**sections, **copies, INTERNAL: internal}
+        self._written = written | {INTERNAL}
 
     def view(self, view: Strided, writeable: bool = False) -> NDArray[np.uint8]:
         """The bytes of a view, in place."""
-        array = self._arrays[view.address.section]
+        array = self._holding(view, writeable)
         result: NDArray[Any] = np.lib.stride_tricks.as_strided(
             array[view.address.offset :], view.shape, view.strides, writeable=writeable
         )
         return result
 
-    def bytes(self, address: Address, count: int) -> NDArray[np.uint8]:
-        """`count` bytes in place, from an address on."""
-        result: NDArray[np.uint8] = self._arrays[address.section][
-            address.offset : address.offset + count
-        ]
-        return result
+    def pointer(self, first: Strided, *others: Strided, writeable: bool = False) -> int:
+        """The address of the first view's first element, for C, which touches these views alone."""
+        for view in others:
+            self._holding(view, writeable)
+        return address_of(self._holding(first, writeable)) + first.address.offset
 
-    def pointer(self, address: Address) -> int:
-        """The address of a byte, for C."""
-        return address_of(self._arrays[address.section]) + address.offset
+    def _holding(self, view: Strided, writes: bool) -> NDArray[np.uint8]:
+        """The array that holds all bytes of a view."""
+        section = view.address.section
+        array: NDArray[np.uint8] = self._arrays.get(section, _NOTHING)
+        low, high = view.extent
+        if low < 0 or high > array.size:
+            raise ModelError(f"bytes {low} to {high} of section {section} of {array.size} bytes")
+        if writes and section not in self._written:
+            raise ModelError(f"data section {section} is written, which is constant")
+        return array

@@ -278,6 +278,7 @@ class AtomTransposer:
     address: Address
     line: int
     surface: int
+    atom: int = 16
 
 
 @dataclass(frozen=True)

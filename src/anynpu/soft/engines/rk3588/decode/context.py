@@ -7,9 +7,9 @@ import math
 from .....errors import ModelError
 from ..elements import Address
 from ..generations import Generation
-from ..layout import feature_views, target_views
-from ..memory import MemoryMap, Strided
-from ..tasks import Features, Writer
+from ..layout import feature_views, operand_view, weight_view, written
+from ..memory import MemoryMap
+from ..tasks import Features, Task
 from ..weights import (
     Operand,
     OperandBlock,
@@ -42,21 +42,22 @@ class Context:
         """Unpacked weights, or a note to read them at run time if another task computes them."""
         known = self._weights.get((address, layout))
         if known is None:
-            data = None
+            known = Weights(address, layout, None)
             if self.memory.is_constant(address.section):
-                data = self.memory.constant(address, layout.bytes)
+                known = Weights(address, layout, self.memory.constant(weight_view(known)))
             else:
-                self.memory.check(Strided(address, (layout.bytes,), (1,)))
-            known = self._weights[address, layout] = Weights(address, layout, data)
+                self.memory.check(weight_view(known))
+            self._weights[address, layout] = known
         return known
 
     def operands(self, address: Address, block: OperandBlock) -> dict[str, Operand]:
         """The parts of an operand block, by name."""
+        stored = {name: StoredOperand(address, block, name) for name, _ in block.parts}
+        view = operand_view(next(iter(stored.values())))
         if self.memory.is_constant(address.section):
-            values = unpack_operands(self.memory.constant(address, block.bytes), block)
-            return dict(values)
-        self.memory.check(Strided(address, (block.bytes,), (1,)))
-        return {name: StoredOperand(address, block, name) for name, _ in block.parts}
+            return dict(unpack_operands(self.memory.constant(view), block))
+        self.memory.check(view)
+        return dict(stored)
 
     def check_size(self, shape: tuple[int, ...], products: int = 1) -> None:
         """Raise `ModelError` for results, or sums of so many products each, that no NPU computes.
@@ -74,9 +75,9 @@ class Context:
             self.memory.check(view)
         return features
 
-    def check_writer(self, writer: Writer, shape: tuple[int, int, int, int]) -> Writer:
-        """The writer, when all bytes that it fills for atoms of this shape lie in memory."""
-        self.check_size(shape)
-        for view in target_views(writer, shape):
+    def check_written(self, task: Task) -> None:
+        """Raise `ModelError` where a task writes outside of memory."""
+        target = written(task)
+        self.check_size(target.atoms)
+        for view in target.views:
             self.memory.check(view, writes=True)
-        return writer

@@ -169,6 +169,11 @@ def _weights(
     channels, rest = divmod(size, height * width * element.size)
     if rest or not channels or not kernels:
         raise task.error(size_field, f"not whole channels of {height}x{width} {element.name}")
+    row_bytes = 0 if is_depthwise else context.generation.weight_row_bytes(task)
+    if row_bytes % element.size or 0 < row_bytes < width * channels * element.size:
+        raise task.error(size_field, f"{width} places of {channels} channels in {row_bytes} bytes")
+    if with_zero_points and channels * height * width % with_zero_points:
+        raise task.error(size_field, f"not whole groups of {with_zero_points} weights")
     layout = WeightLayout(
         element,
         kernels,
@@ -179,7 +184,7 @@ def _weights(
         channel_group,
         is_depthwise,
         with_zero_points,
-        0 if is_depthwise else context.generation.weight_row_bytes(task),
+        row_bytes,
     )
     return context.weights(task.address(CnaWeightAddress), layout)
 

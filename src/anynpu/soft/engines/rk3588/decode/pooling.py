@@ -59,7 +59,6 @@ def decode_pooling(task: TaskRegisters, context: Context) -> PoolingTask:
         atom,
         0,
     )
-    context.check_writer(writer, (source.surfaces, height, width, atom))
     return PoolingTask(
         task.state.index,
         task.state.node,

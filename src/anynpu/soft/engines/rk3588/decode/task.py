@@ -48,7 +48,13 @@ _POOLING = _PPU | _PPU_RDMA
 
 
 def decode_task(task: TaskRegisters, context: Context) -> Task:
-    """What a task computes; raises `ModelError` for what isn't known."""
+    """What a task computes; raises `ModelError` for what isn't known or leaves memory."""
+    decoded = _decode(task, context)
+    context.check_written(decoded)
+    return decoded
+
+
+def _decode(task: TaskRegisters, context: Context) -> Task:
     mask = task.state.enable_mask & ~_CNA2
     if mask == _POOLING:
         return decode_pooling(task, context)

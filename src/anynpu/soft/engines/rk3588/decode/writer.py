@@ -7,6 +7,7 @@ from ..layout import ATOM
 from ..registers.dpu import (
     DpuBsOw,
     DpuChannel,
+    DpuDataFormat,
     DpuDestination,
     DpuFeatureMode,
     DpuHeight,
@@ -44,24 +45,30 @@ def decode_writer(
 ) -> Writer:
     """The writer for (surfaces, height, width) atoms of an element.
 
-    `source` is the element that was read, None for a convolution.
+    `source` is the element that was read, None for a convolution. That all it writes lies in memory
+    is for `Context.check_written` to see, once the task is known.
     """
-    surfaces, height, width = shape
     atom = context.generation.atom_of(element)
     if _destination(task).offset % context.generation.atom:
         # Seen where a compiler packs lines closer than it reads them.
         raise task.error(DpuDestination, "writing from within an atom on is not known")
     together = max(1, element.size // (source or element).size)
     if task[DpuHeight.MINMAX_CTL] & 1:
-        return _reduced(task, context, (height, width), element)
-    return context.check_writer(
+        return _reduced(task, context, shape[1:], element)
+    rearranging = (
         _transposer(task, context)
         or context.generation.packer(task, shape, _destination(task), together)
         or context.generation.row_writer(task, _destination(task), shape)
-        or _packed(task, context.generation.atom, element, together)
-        or _blocks(task, context, shape, element, atom),
-        (surfaces, height, width, atom),
+        or _packed(task, atom, element, together)
     )
+    if rearranging is None:
+        return _blocks(task, context, shape, element, atom)
+    known = atom if isinstance(rearranging, AtomTransposer | PackedWriter) else ATOM
+    if atom != known or atom != context.generation.atom:
+        raise task.error(
+            DpuDataFormat.OUT_PRECISION, f"atoms of {atom} bytes are not known to be rearranged"
+        )
+    return rearranging
 
 
 def _reduced(
@@ -74,13 +81,9 @@ def _reduced(
         stride, padding = task.stride(DpuSurfaceStride), task[DpuOffsetPend.OFFSET_PEND]
         address = _destination(task)
         blocks = BlockWriter(address, 1, size[1], row, stride, surfaces, 0, atom, padding)
-        context.check_writer(blocks, (surfaces, 1, size[1], atom))
         return LaneWriter(blocks)
     unit = context.generation.atom_of(element) // element.size
-    dense = DenseWriter(_destination(task), unit if context.generation.has_pixel_operands else 1)
-    area = (1, 1, -(-size[0] * size[1] // dense.unit) * dense.unit, element.size)
-    context.check_writer(PackedWriter(dense.address, element.size, 1 << 32), area)
-    return dense
+    return DenseWriter(_destination(task), unit if context.generation.has_pixel_operands else 1)
 
 
 def _destination(task: TaskRegisters) -> Address:
@@ -98,7 +101,7 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     surface = task.stride(DpuSurfaceStride)
     line = _line(task, context, width, context.generation.atom)
     if task[DpuFeatureMode.TP_EN]:
-        return AtomTransposer(_destination(task), line, surface)
+        return AtomTransposer(_destination(task), line, surface, context.generation.atom)
     if not task[DpuBsOw.TP_ORG_EN]:
         return None
     element_size = context.generation.transposed_bytes(task)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .....native.memory import address_of
 from ..elements import Element
+from ..layout import written
 from ..memory import Memory
 from ..reference.weights import effective_weights
 from ..rounding import Ties
@@ -18,7 +19,7 @@ from . import kernels
 from .arguments import features_of, writer_of
 from .bounds import FLOAT_SUMS, INTEGER_SUMS, largest_input, leaving_core
 from .dense_weights import COLUMNS, DenseWeights, dense_weights
-from .places import in_place, overlap, written
+from .places import in_place, overlap
 from .stages import DpuArguments, stage_arguments
 from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
@@ -58,40 +59,42 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     if not _operand_may_be_read(task):
         return None
     if convolution.weights.layout.is_depthwise:
-        return _plan_depthwise(task, writer)
-    return _plan_dense(task, writer)
+        return _plan_depthwise(task, writer.atom)
+    return _plan_dense(task, writer.atom)
 
 
-def _plan_dense(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Plan | None:
+def _plan_dense(task: ConvolutionTask, lanes: int) -> Plan | None:
     weights = dense_weights(task.convolution)
     if weights is None:
         return None
     sums = weights.magnitudes * largest_input(task.convolution)
     entering = leaving_core(task.convolution, sums)
-    dpu = stage_arguments(task.dpu, task.convolution.shape, writer.atom, entering)
+    dpu = stage_arguments(task.dpu, task.convolution.shape, lanes, entering)
     if sums.max() >= INTEGER_SUMS or dpu is None:
         return None
-    return _Dense(task, writer, dpu, weights)
+    return _Dense(task, dpu, weights)
 
 
-def _plan_depthwise(task: ConvolutionTask, writer: BlockWriter | PhaseWriter) -> Plan | None:
+def _plan_depthwise(task: ConvolutionTask, lanes: int) -> Plan | None:
     source = task.convolution.source
-    if isinstance(source, Image) or source.atom != writer.atom:
+    if isinstance(source, Image) or source.atom != lanes:
         return None
     matrix = _depthwise_matrix(task.convolution)
     magnitudes = np.abs(matrix).sum(0, dtype=np.float64)[: task.convolution.channels]
     sums = magnitudes * largest_input(task.convolution)
     entering = leaving_core(task.convolution, sums)
-    dpu = stage_arguments(task.dpu, task.convolution.shape, writer.atom, entering)
+    dpu = stage_arguments(task.dpu, task.convolution.shape, lanes, entering)
     if sums.max() >= FLOAT_SUMS or dpu is None or _overwrites_input(task):
         return None
-    return _Depthwise(task, writer, dpu, matrix)
+    return _Depthwise(task, dpu, matrix)
 
 
 def _is_known(convolution: Convolution) -> bool:
     weights = convolution.weights
     source = convolution.source
     if source.element is not Element.INT8 or not weights.is_constant:
+        return False
+    if isinstance(source, Features) and source.odd is not None:
         return False
     if convolution.conversion or any(convolution.inserted) or 0 in convolution.stride:
         return False
@@ -109,7 +112,7 @@ def _operand_may_be_read(task: ConvolutionTask) -> bool:
     stage = task.dpu.elementwise
     if stage is None or not isinstance(stage.operand, Features):
         return True
-    return not overlap(stage.operand, *written(task)) or in_place(stage.operand, task.writer)
+    return not overlap(stage.operand, written(task)) or in_place(stage.operand, task.writer)
 
 
 def _overwrites_input(task: ConvolutionTask) -> bool:
@@ -125,8 +128,8 @@ def _overwrites_input(task: ConvolutionTask) -> bool:
             0,
             1,
         )
-        return overlap(surface, *written(task))
-    return overlap(source, *written(task))
+        return overlap(surface, written(task))
+    return overlap(source, written(task))
 
 
 def _depthwise_matrix(convolution: Convolution) -> NDArray[np.float32]:
@@ -161,13 +164,12 @@ class _Depthwise(Plan):
     def __init__(
         self,
         task: ConvolutionTask,
-        writer: BlockWriter | PhaseWriter,
         dpu: DpuArguments,
         matrix: NDArray[np.float32],
     ) -> None:
         convolution = self._convolution = task.convolution
-        lanes = writer.atom
-        self._writer, self._dpu = writer, dpu
+        self._target, self._dpu = written(task), dpu
+        lanes = self._target.atoms[-1]
         # One surface's weights after another: (surfaces, places, lanes).
         surfaces = matrix.reshape(len(matrix), -1, lanes).transpose(1, 0, 2)
         self._weights = np.ascontiguousarray(surfaces)
@@ -178,7 +180,7 @@ class _Depthwise(Plan):
         convolution = self._convolution
         arguments = kernels.Depthwise(
             self._dpu.bind(memory),
-            writer_of(self._writer, convolution.channels, convolution.width, memory),
+            writer_of(self._target, convolution.channels, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
             address_of(self._weights),
@@ -221,12 +223,11 @@ class _Dense(Plan):
     def __init__(
         self,
         task: ConvolutionTask,
-        writer: BlockWriter | PhaseWriter,
         dpu: DpuArguments,
         weights: DenseWeights,
     ) -> None:
         convolution = self._convolution = task.convolution
-        self._writer, self._dpu, self._weights = writer, dpu, weights
+        self._target, self._dpu, self._weights = written(task), dpu, weights
         self._pixels = convolution.height * convolution.width
         self._stride = _row_stride(convolution, weights.depth)
         row_bytes = self._stride * 2
@@ -245,7 +246,7 @@ class _Dense(Plan):
         convolution, weights = self._convolution, self._weights
         arguments = kernels.Dense(
             self._dpu.bind(memory),
-            writer_of(self._writer, convolution.channels, convolution.width, memory),
+            writer_of(self._target, convolution.channels, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             _window(convolution),
             address_of(weights.values),

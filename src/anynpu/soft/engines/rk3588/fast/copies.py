@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 
-from ..layout import feature_views, moved, target_views
+from ..layout import feature_views, moved, written
 from ..memory import Memory, Strided
 from ..tasks import BlockWriter, CopyTask, PhaseWriter
 from . import kernels
-from .places import overlap, written
+from .places import overlap
 from .steps import KernelStep, Plan, Scratch
 
 _ATOMS = (8, 16)
@@ -19,13 +19,13 @@ _STRIDES = ctypes.c_int64 * 3
 
 def plan_copy(task: CopyTask) -> Plan | None:
     """A plan for channel blocks, plain or un-pooled, that don't overlap."""
-    source, (writer, shape) = task.source, written(task)
-    if not isinstance(writer, BlockWriter | PhaseWriter) or overlap(source, writer, shape):
+    source, target = task.source, written(task)
+    if not isinstance(target.writer, BlockWriter | PhaseWriter) or overlap(source, target):
         return None
-    targets = target_views(writer, shape)
-    if len(targets) != 1 or targets[0].shape != shape or source.atom not in _ATOMS:
+    views = target.views
+    if len(views) != 1 or views[0].shape != target.atoms or source.atom not in _ATOMS:
         return None
-    return _Copy(task, targets[0])
+    return _Copy(task, views[0])
 
 
 class _Copy(Plan):
@@ -38,8 +38,8 @@ class _Copy(Plan):
     def _step(self, memory: Memory, source: Strided, target: Strided) -> KernelStep:
         surfaces, height, width, atom = source.shape
         arguments = kernels.Move(
-            memory.pointer(source.address),
-            memory.pointer(target.address),
+            memory.pointer(source),
+            memory.pointer(target, writeable=True),
             height,
             width,
             _STRIDES(*source.strides[:3]),

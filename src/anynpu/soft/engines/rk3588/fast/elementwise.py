@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from .....native.memory import address_of
 from ..elements import Element
+from ..layout import written
 from ..memory import Memory
 from ..reference.dpu import process
 from ..tasks import BlockWriter, Dpu, ElementwiseTask, Features, PhaseWriter
 from . import kernels
 from .arguments import features_of, writer_of
-from .places import in_place, overlap, written
+from .places import in_place, overlap
 from .stages import DpuArguments, stage_arguments
 from .steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 
@@ -28,12 +29,14 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
     source, writer = task.source, task.writer
     if source.element is not Element.INT8 or source.lanes not in _LANES:
         return None
-    if not isinstance(writer, BlockWriter | PhaseWriter) or not may_run_in_blocks(task):
+    if not isinstance(writer, BlockWriter | PhaseWriter) or writer.atom != source.atom:
+        return None
+    if not may_run_in_blocks(task):
         return None
     if is_function_of_one_value(task.dpu):
-        return _Remap(task, writer)
+        return _Remap(task)
     dpu = stage_arguments(task.dpu, source.shape, source.lanes, _INPUT)
-    return None if dpu is None else _Process(task, writer, dpu)
+    return None if dpu is None else _Process(task, dpu)
 
 
 def is_function_of_one_value(dpu: Dpu) -> bool:
@@ -52,8 +55,9 @@ def may_run_in_blocks(task: ElementwiseTask) -> bool:
     source = task.source
     stage = task.dpu.elementwise
     operand = stage.operand if stage and isinstance(stage.operand, Features) else None
+    target = written(task)
     return all(
-        features is None or not overlap(features, *written(task)) or in_place(features, task.writer)
+        features is None or not overlap(features, target) or in_place(features, task.writer)
         for features in (source, operand)
     )
 
@@ -61,16 +65,14 @@ def may_run_in_blocks(task: ElementwiseTask) -> bool:
 class _Process(Plan):
     """Through the stages."""
 
-    def __init__(
-        self, task: ElementwiseTask, writer: BlockWriter | PhaseWriter, dpu: DpuArguments
-    ) -> None:
-        self._source, self._writer, self._dpu = task.source, writer, dpu
+    def __init__(self, task: ElementwiseTask, dpu: DpuArguments) -> None:
+        self._source, self._target, self._dpu = task.source, written(task), dpu
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
         arguments = kernels.Process(
             self._dpu.bind(memory),
-            writer_of(self._writer, source.channels, source.width, memory),
+            writer_of(self._target, source.channels, memory),
             features_of(source, memory),
         )
         work = float(source.channels) * source.height * source.width * WORK_OF_A_RESULT
@@ -84,8 +86,8 @@ class _Process(Plan):
 class _Remap(Plan):
     """The stages' result for each of the 256 values, computed once."""
 
-    def __init__(self, task: ElementwiseTask, writer: BlockWriter | PhaseWriter) -> None:
-        self._source, self._writer = task.source, writer
+    def __init__(self, task: ElementwiseTask) -> None:
+        self._source, self._target = task.source, written(task)
         inputs: NDArray[np.int64] = np.arange(-128, 128).reshape(1, 256, 1)
         results = process(Memory(np.empty(0, np.uint8), {}), task.dpu, inputs)
         self._values = np.ascontiguousarray(results.reshape(-1))
@@ -93,7 +95,7 @@ class _Remap(Plan):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
         arguments = kernels.Remap(
-            writer_of(self._writer, source.channels, source.width, memory),
+            writer_of(self._target, source.channels, memory),
             features_of(source, memory),
             address_of(self._values),
         )

@@ -28,6 +28,7 @@ class Features(Structure):
         ("height", _INTEGER),
         ("width", _INTEGER),
         ("valid", _INTEGER),
+        ("readable", _INTEGER),
     ]
 
 

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..layout import ATOM, feature_views, target_views
+from ..layout import Written, feature_views, written
 from ..memory import Strided
-from ..tasks import (
-    BlockWriter,
-    ConvolutionTask,
-    CopyTask,
-    ElementwiseTask,
-    Features,
-    PhaseWriter,
-    PoolingTask,
-    Task,
-    Writer,
-)
+from ..tasks import BlockWriter, Features, PhaseWriter, Task, Writer
 
 
 def extents(views: Sequence[Strided]) -> list[tuple[int, int, int]]:
@@ -24,12 +14,12 @@ def extents(views: Sequence[Strided]) -> list[tuple[int, int, int]]:
     return [(view.address.section, *view.extent) for view in views]
 
 
-def overlap(features: Features, writer: Writer, shape: tuple[int, int, int, int]) -> bool:
-    """Whether what is read and what is written for atoms of a shape share bytes."""
+def overlap(features: Features, target: Written) -> bool:
+    """Whether what is read and what is written share bytes."""
     return any(
-        read[0] == written[0] and read[1] < written[2] and written[1] < read[2]
+        read[0] == filled[0] and read[1] < filled[2] and filled[1] < read[2]
         for read in extents(feature_views(features))
-        for written in extents(target_views(writer, shape))
+        for filled in extents(target.views)
     )
 
 
@@ -51,10 +41,10 @@ def writes_twice(task: Task) -> bool:
 
     For writers of blocks; others rearrange.
     """
-    writer, shape = written(task)
-    if not isinstance(writer, BlockWriter | PhaseWriter):
+    target = written(task)
+    if not isinstance(target.writer, BlockWriter | PhaseWriter):
         return False
-    return any(_folds(view) for view in target_views(writer, shape))
+    return any(_folds(view) for view in target.views)
 
 
 def _folds(view: Strided) -> bool:
@@ -66,25 +56,3 @@ def _folds(view: Strided) -> bool:
                 return True
             reach += (count - 1) * stride
     return False
-
-
-def written(task: Task) -> tuple[Writer, tuple[int, int, int, int]]:
-    """What writes, and the atoms (surfaces, height, width, bytes) that it gets if it takes any."""
-    match task:
-        case CopyTask():
-            source, (rows, columns) = task.source, task.repeats
-            height, width = source.height, source.width * columns
-            return task.writer, (source.surfaces * rows, height, width, source.atom)
-        case PoolingTask():
-            source = task.source
-            return task.writer, (source.surfaces, task.height, task.width, source.atom)
-        case ConvolutionTask():
-            shape = task.convolution.shape
-        case ElementwiseTask():
-            shape = task.source.shape
-        case _:
-            raise AssertionError("there are no other tasks")
-    writer = task.writer
-    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter) else ATOM
-    lanes = max(1, atom // task.dpu.output.element.size)
-    return writer, (-(-shape[0] // lanes), *shape[1:], atom)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..elements import Element
+from ..layout import written
 from ..memory import Memory
 from ..tasks import PoolingMethod, PoolingTask
 from . import kernels
 from .arguments import features_of, writer_of
-from .places import overlap, written
+from .places import overlap
 from .steps import KernelStep, Plan, Scratch
 
 _SIGNS = {PoolingMethod.MAX: 1, PoolingMethod.MIN: -1}
@@ -24,7 +25,8 @@ def plan_pooling(task: PoolingTask) -> Plan | None:
         return None
     if task.padding_value * _SIGNS[task.method] > _LEAST[task.method]:
         return None
-    return None if overlap(source, *written(task)) else _Pooling(task)
+    target = written(task)
+    return None if overlap(source, target) or source.odd else _Pooling(task)
 
 
 class _Pooling(Plan):
@@ -34,7 +36,7 @@ class _Pooling(Plan):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         task, source = self._task, self._task.source
         arguments = kernels.Pool(
-            writer_of(task.writer, source.channels, task.width, memory),
+            writer_of(written(task), source.channels, memory),
             features_of(source, memory),
             kernels.Window(
                 *task.kernel, *task.stride, 1, 1, *task.padding, task.height, task.width, 0

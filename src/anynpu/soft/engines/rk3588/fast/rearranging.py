@@ -14,7 +14,7 @@ from .....native import steps
 from .....native.library import load
 from .....native.memory import address_of
 from .....structures import Structure
-from ..layout import ATOM, feature_views, target_views
+from ..layout import ATOM, Written, feature_views, written
 from ..memory import Memory
 from ..tasks import (
     AtomTransposer,
@@ -95,7 +95,7 @@ def plan_rearrangement(task: CopyTask) -> Plan | None:
         return None
     if isinstance(task.writer, SurfacePacker) and source.line != source.width * source.atom:
         return None
-    return _Rearrangement(source, task.writer)
+    return _Rearrangement(source, written(task))
 
 
 def is_known_writer(writer: Writer) -> bool:
@@ -110,32 +110,31 @@ def is_known_writer(writer: Writer) -> bool:
 
 
 class _Rearrangement(Plan):
-    def __init__(self, source: Features, writer: Writer) -> None:
-        self._view, self._writer = feature_views(source)[0], writer
-        shape = (source.surfaces, source.height, source.width, source.atom)
-        self._is_direct = not overlap(source, writer, shape)
+    def __init__(self, source: Features, target: Written) -> None:
+        self._view, self._target = feature_views(source)[0], target
+        self._is_direct = not overlap(source, target)
         if not self._is_direct:
-            self.shared_bytes = prod(shape)
+            self.shared_bytes = prod(target.atoms)
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         atoms = memory.view(self._view)
         if self._is_direct:
-            return write_atoms(atoms, self._writer, memory)
+            return write_atoms(atoms, self._target, memory)
         kept = scratch.shared[: self.shared_bytes].reshape(atoms.shape)
-        return [copy_units(atoms, kept), *write_atoms(kept, self._writer, memory)]
+        return [copy_units(atoms, kept), *write_atoms(kept, self._target, memory)]
 
 
-def write_atoms(atoms: NDArray[np.uint8], writer: Writer, memory: Memory) -> Sequence[KernelStep]:
+def write_atoms(atoms: NDArray[np.uint8], target: Written, memory: Memory) -> Sequence[KernelStep]:
     """Write atoms (surfaces, height, width, bytes), which lie where they are at each run."""
-    surfaces, height, width, atom = atoms.shape
-    views = target_views(writer, (surfaces, height, width, atom))
-    targets = [memory.view(view, writeable=True) for view in views]
+    assert atoms.shape == target.atoms, "as many atoms as were checked"
+    surfaces, writer = len(atoms), target.writer
+    targets = [memory.view(view, writeable=True) for view in target.views]
     match writer:
         case BlockWriter():
             places = range(0, surfaces, len(targets[0]))
-            pairs = zip(places, targets, strict=True)
             return [
-                copy_units(atoms[place : place + len(target)], target) for place, target in pairs
+                copy_units(atoms[place : place + len(filled)], filled)
+                for place, filled in zip(places, targets, strict=True)
             ]
         case PhaseWriter():
             return [copy_units(atoms, targets[0])]

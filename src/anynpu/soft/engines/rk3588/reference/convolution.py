@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..layout import weight_view
 from ..memory import Memory
 from ..rounding import shifted
 from ..tasks import Convolution, Image, InputConversion, OffsetPlace
@@ -55,8 +56,7 @@ def _weights(memory: Memory, convolution: Convolution) -> NDArray[np.float32]:
     if stored.is_constant:
         values = stored.values
     else:
-        data = memory.bytes(stored.address, stored.layout.bytes)
-        values = unpack_weights(data, stored.layout)
+        values = unpack_weights(memory.view(weight_view(stored)), stored.layout)
     offset = convolution.weight_offset
     offsets = None if offset is None else operand_values(memory, offset, is_float=False)
     return effective_weights(convolution, values, offsets)

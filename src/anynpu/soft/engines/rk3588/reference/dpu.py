@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..elements import Element
+from ..layout import operand_view
 from ..memory import Memory
 from ..rounding import SILICON, Rounding, whole
 from ..tasks import Dpu, Elementwise, Features, LookupTable, Operation, Output, Stage
@@ -93,7 +94,7 @@ def operand_values(memory: Memory, operand: Operand, is_float: bool) -> Any:
     if isinstance(operand, np.ndarray):
         return operand
     if isinstance(operand, StoredOperand):
-        data = memory.bytes(operand.address, operand.block.bytes)
+        data = memory.view(operand_view(operand))
         return unpack_operands(data, operand.block)[operand.part]
     return _number(operand, is_float)
 

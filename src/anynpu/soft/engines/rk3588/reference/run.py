@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..layout import written
 from ..memory import Memory
 from ..rounding import SILICON, Rounding
 from ..tasks import ConvolutionTask, CopyTask, ElementwiseTask, PoolingTask, Task
@@ -20,14 +21,14 @@ def run_task(memory: Memory, task: Task, rounding: Rounding = SILICON) -> None:
         match task:
             case ConvolutionTask():
                 sums = convolve(memory, task.convolution)
-                write_channels(memory, task.writer, process(memory, task.dpu, sums, rounding))
+                write_channels(memory, written(task), process(memory, task.dpu, sums, rounding))
             case ElementwiseTask():
                 values = as_numbers(read_features(memory, task.source), task.source.element)
-                write_channels(memory, task.writer, process(memory, task.dpu, values, rounding))
+                write_channels(memory, written(task), process(memory, task.dpu, values, rounding))
             case CopyTask():
                 _copy(memory, task)
             case PoolingTask():
-                write_channels(memory, task.writer, pool(memory, task, rounding))
+                write_channels(memory, written(task), pool(memory, task, rounding))
 
 
 def _copy(memory: Memory, task: CopyTask) -> None:
@@ -36,4 +37,4 @@ def _copy(memory: Memory, task: CopyTask) -> None:
     if (rows, columns) != (1, 1):
         # The copies below one another are so many more surfaces for the writer.
         atoms = np.concatenate([atoms.repeat(columns, axis=2)] * rows)
-    write_atoms(memory, task.writer, atoms)
+    write_atoms(memory, written(task), atoms)

@@ -1,4 +1,7 @@
-"""Where results go: each writer is a rearrangement of atoms into one or more views."""
+"""Where results go: each writer is a rearrangement of atoms into one or more views.
+
+How many atoms there are, and where they go, is `layout.Written`'s word alone.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..layout import ATOM, target_views
-from ..memory import Memory, Strided
+from ..layout import ATOM, Written
+from ..memory import Memory
 from ..tasks import (
     AtomTransposer,
     BlockWriter,
@@ -19,37 +22,35 @@ from ..tasks import (
     PixelTransposer,
     RowWriter,
     SurfacePacker,
-    Writer,
 )
 from .features import pack_atoms
 
 
-def write_channels(memory: Memory, writer: Writer, values: NDArray[Any]) -> None:
-    """Write (C, H, W) of the output's dtype."""
+def write_channels(memory: Memory, target: Written, values: NDArray[Any]) -> None:
+    """Write (C, H, W) of the output's dtype; of a reduction (1, H, W)."""
+    writer, atom = target.writer, target.atoms[-1]
     if isinstance(writer, DenseWriter):
         numbers = np.pad(values.reshape(-1), (0, -values.size % writer.unit), "edge")
-        target = memory.view(Strided(writer.address, (numbers.nbytes,), (1,)), writeable=True)
-        target[...] = numbers.view(np.uint8)
+        memory.view(target.views[0], writeable=True)[...] = numbers.view(np.uint8)
         return
     if isinstance(writer, LaneWriter):
-        writer = writer.blocks
-        values = values.reshape(values.shape[1], 1, values.shape[2])
-    atom = writer.atom if isinstance(writer, BlockWriter | PhaseWriter | PackedWriter) else ATOM
+        writer, values = writer.blocks, values.reshape(values.shape[1], 1, values.shape[2])
     padding = writer.padding if isinstance(writer, BlockWriter | PhaseWriter) else 0
-    write_atoms(memory, writer, pack_atoms(values, atom // values.itemsize, padding))
+    write_atoms(memory, target, pack_atoms(values, atom // values.itemsize, padding))
 
 
-def write_atoms(memory: Memory, writer: Writer, atoms: NDArray[np.uint8]) -> None:
+def write_atoms(memory: Memory, target: Written, atoms: NDArray[np.uint8]) -> None:
     """Write atoms (surfaces, height, width, bytes)."""
-    surfaces, height, width, atom = atoms.shape
-    views = target_views(writer, (surfaces, height, width, atom))
-    targets = [memory.view(view, writeable=True) for view in views]
+    assert atoms.shape == target.atoms, "as many atoms as were checked"
+    surfaces, _, _, atom = atoms.shape
+    writer = target.writer.blocks if isinstance(target.writer, LaneWriter) else target.writer
+    targets = [memory.view(view, writeable=True) for view in target.views]
     match writer:
         case BlockWriter():
             stream = atoms.reshape(surfaces, writer.height, writer.width, atom)
-            for place, target in enumerate(targets):
+            for place, filled in enumerate(targets):
                 first = place * writer.group
-                target[...] = stream[first : first + len(target)]
+                filled[...] = stream[first : first + len(filled)]
         case AtomTransposer():
             targets[0][...] = atoms.transpose(2, 0, 1, 3)
         case PixelTransposer():

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ......native.memory import address_of
 from ...elements import Element
+from ...layout import feature_views, image_view, operand_view
 from ...memory import Memory
 from ...rounding import INT32, Ties
 from ...sharing import shared
@@ -69,16 +70,16 @@ def features_of(
     channels = features.channels
     known = channels if valid is None else valid
     size = features.height, features.width, features.element.value
-    base = memory.pointer(features.address)
     if isinstance(features, Image):
-        pixel = channels * features.element.size
+        view, pixel = image_view(features), channels * features.element.size
         return kernels.Features(
-            base, None, 0, features.line, pixel, channels, channels, known, *size
+            memory.pointer(view), None, 0, view.strides[0], pixel, channels, channels, known, *size
         )
-    odd = memory.pointer(features.odd) if features.odd else None
+    even, *odd = feature_views(features)
+    surface, line, pixel, _ = even.strides
     return kernels.Features(
-        base, odd, features.surface, features.line, features.atom, features.lanes, channels, known,
-        *size,
+        memory.pointer(even), memory.pointer(odd[0]) if odd else None, surface, line, pixel,
+        features.lanes, channels, known, *size,
     )  # fmt: skip
 
 
@@ -105,7 +106,7 @@ class DpuArguments:
         result = kernels.Dpu.from_buffer_copy(self._template)
         for stage, name, operand in self._stored:
             field = getattr(getattr(result, stage), name)
-            field.stored = memory.pointer(operand.address) + (field.stored or 0)
+            field.stored = memory.pointer(operand_view(operand)) + (field.stored or 0)
         if self._operand:
             result.operand = features_of(self._operand, memory)
             if self._operand.height < self._shape[1]:

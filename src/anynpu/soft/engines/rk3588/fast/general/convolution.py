@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ......native.memory import address_of
 from ...elements import Element
-from ...layout import image_view
+from ...layout import image_view, weight_view, written
 from ...memory import Memory, Strided
 from ...reference.convolution import convert_input
 from ...rounding import Ties
@@ -66,7 +66,7 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
     if not task.dpu.is_float and not _is_exact(task):
         return None
     target = Target(
-        task.writer, shape, task.dpu.output.element.size, _reads(task), read_operands(task.dpu)
+        written(task), shape, task.dpu.output.element.size, _reads(task), read_operands(task.dpu)
     )
     if not target.is_known:
         return None
@@ -119,7 +119,7 @@ def _reads(task: ConvolutionTask) -> list[Features | Strided]:
     source, weights = task.convolution.source, task.convolution.weights
     reads = [source if isinstance(source, Features) else image_view(source)]
     if not weights.is_constant:
-        reads.append(Strided(weights.address, (weights.layout.bytes,), (1,)))
+        reads.append(weight_view(weights))
     return [*reads, *stored_operands(task.dpu)]
 
 
@@ -164,7 +164,7 @@ def _weights(
     weights: Weights, offsets: NDArray[np.float32] | None, memory: Memory
 ) -> kernels.Weights:
     layout, data = weights.layout, weights.data
-    base = memory.pointer(weights.address) if data is None else address_of(data)
+    base = memory.pointer(weight_view(weights)) if data is None else address_of(data)
     return kernels.Weights(
         base, layout.element.value, layout.kernels, layout.channels, layout.kernel_group,
         layout.channel_group, None if offsets is None else address_of(offsets),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...elements import Element
+from ...layout import Written, written
 from ...memory import Memory, Strided
 from ...tasks import DenseWriter, Dpu, ElementwiseTask, Features
 from ..rearranging import is_known_writer
@@ -34,28 +35,23 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
     if not is_known_writer(task.writer):
         return None
     target = Target(
-        task.writer, source.shape, dpu.output.element.size, stored_operands(dpu),
+        written(task), source.shape, dpu.output.element.size, stored_operands(dpu),
         [source, *read_operands(dpu)],
     )  # fmt: skip
     return _Elementwise(source, dpu, target) if target.is_known else None
 
 
 def _plan_reduction(task: ElementwiseTask) -> Plan | None:
-    source, writer = task.source, task.writer
-    if not isinstance(writer, DenseWriter) or not task.dpu.is_float:
+    source, target = task.source, written(task)
+    if not isinstance(target.writer, DenseWriter) or not task.dpu.is_float:
         return None
     dpu = task.dpu
     if dpu.reduced_lanes or dpu.reduces_pixels or dpu.output.element is not Element.FLOAT16:
         return None
-    size = _filled(source, writer) * Element.FLOAT16.size
-    written = Strided(writer.address, (size,), (1,))
     reads: list[Features | Strided] = [source, *read_operands(task.dpu), *stored_operands(task.dpu)]
-    return None if any(overlaps(read, written) for read in reads) else _Reduction(task, writer)
-
-
-def _filled(source: Features, writer: DenseWriter) -> int:
-    """Elements that a reduction writes."""
-    return -(-source.height * source.width // writer.unit) * writer.unit
+    if any(overlaps(read, view) for read in reads for view in target.views):
+        return None
+    return _Reduction(task, target)
 
 
 class _Elementwise(Plan):
@@ -81,8 +77,8 @@ class _Elementwise(Plan):
 
 
 class _Reduction(Plan):
-    def __init__(self, task: ElementwiseTask, writer: DenseWriter) -> None:
-        self._source, self._writer = task.source, writer
+    def __init__(self, task: ElementwiseTask, target: Written) -> None:
+        self._source, self._target = task.source, target
         self._dpu = DpuArguments(task.dpu, task.source.shape)
         self._sign = 1 if task.dpu.reduction == "max" else -1
 
@@ -93,9 +89,9 @@ class _Reduction(Plan):
             self._dpu.bind(memory),
             features_of(source, memory),
             self._sign,
-            memory.pointer(self._writer.address),
+            memory.pointer(*self._target.views, writeable=True),
             pixels,
-            _filled(source, self._writer),
+            self._target.atoms[2],
         )
         work = float(source.channels) * pixels * WORK_OF_A_RESULT
         return [

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...elements import Element
+from ...layout import written
 from ...memory import Memory
 from ...tasks import PoolingMethod, PoolingTask
 from ..bounds import FLOAT_SUMS
@@ -35,7 +36,7 @@ def plan_pooling(task: PoolingTask) -> Plan | None:
     elif source.element is not Element.FLOAT16:
         return None
     shape = source.channels, task.height, task.width
-    target = Target(task.writer, shape, source.element.size, [source])
+    target = Target(written(task), shape, source.element.size, [source])
     if not (target.is_known and is_known(source)):
         return None
     return _Pooling(task, target)

@@ -13,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ......native.memory import address_of
-from ...layout import ATOM, feature_views, target_views
+from ...layout import Written, feature_views, operand_view
 from ...memory import Memory, Strided
-from ...tasks import BlockWriter, Dpu, Features, PackedWriter, PhaseWriter, Writer
+from ...tasks import BlockWriter, Dpu, Features, PhaseWriter
 from ...weights import StoredOperand
 from ..places import extents, in_place
 from ..rearranging import write_atoms
 from ..steps import KernelStep
 from . import kernels
-
-_SIZED = BlockWriter | PhaseWriter | PackedWriter
 
 
 class Target:
@@ -34,20 +32,19 @@ class Target:
 
     def __init__(
         self,
-        writer: Writer,
+        target: Written,
         shape: tuple[int, int, int],
         size: int,
         reads: Sequence[Features | Strided],
         in_step: Sequence[Features] = (),
     ) -> None:
-        channels, height, width = shape
-        self._writer, self._shape = writer, shape
-        self._atom = writer.atom if isinstance(writer, _SIZED) else ATOM
+        self._written, self._writer, self._shape = target, target.writer, shape
+        self.atoms = target.atoms
+        self._atom = self.atoms[-1]
         self._lanes = self._atom // size
-        self.atoms = (-(-channels // self._lanes), height, width, self._atom)
         late = [*reads, *(read for read in in_step if not self._is_in_place(read))]
-        self._is_direct = isinstance(writer, BlockWriter | PhaseWriter) and not any(
-            overlaps(read, view) for read in late for view in target_views(writer, self.atoms)
+        self._is_direct = isinstance(self._writer, BlockWriter | PhaseWriter) and not any(
+            overlaps(read, view) for read in late for view in target.views
         )
         self.shared_bytes = 0 if self._is_direct else prod(self.atoms)
 
@@ -68,14 +65,15 @@ class Target:
         channels, height, width = self._shape
         writer = self._writer
         if self._is_direct and isinstance(writer, PhaseWriter):
+            base = memory.pointer(*self._written.views, writeable=True)
             result = kernels.Writer(
-                memory.pointer(writer.address), writer.line, writer.pixel, writer.surface,
-                self.atoms[0], 0, width,
-            )  # fmt: skip
+                base, writer.line, writer.pixel, writer.surface, self.atoms[0], 0, width
+            )
         elif self._is_direct and isinstance(writer, BlockWriter):
+            base = memory.pointer(*self._written.views, writeable=True)
             result = kernels.Writer(
-                memory.pointer(writer.address), writer.line, writer.atom, writer.surface,
-                writer.group, writer.group_stride, writer.width,
+                base, writer.line, writer.atom, writer.surface, writer.group, writer.group_stride,
+                writer.width,
             )  # fmt: skip
         else:
             line = width * self._atom
@@ -88,7 +86,7 @@ class Target:
         if self._is_direct:
             return result, ()
         atoms = shared[: self.shared_bytes].reshape(self.atoms)
-        return result, write_atoms(atoms, writer, memory)
+        return result, write_atoms(atoms, self._written, memory)
 
 
 def overlaps(read: Features | Strided, written: Strided) -> bool:
@@ -110,7 +108,7 @@ def stored_operands(dpu: Dpu) -> list[Strided]:
     """What the first two stages read from memory that tasks write."""
     stages = [stage for stage in (dpu.bs, dpu.bn) if stage]
     return [
-        Strided(operand.address, (operand.block.bytes,), (1,))
+        operand_view(operand)
         for stage in stages
         for operand in (stage.add, stage.multiply)
         if isinstance(operand, StoredOperand)
