@@ -75,7 +75,8 @@ def library_folder(soc: Soc | VipSoc | None = None) -> Path:
     texts = {library: exports.source(library.name) for library in of_chip(soc or DEFAULT)}
     configuration = _configuration()
     boot = _boot_script(soc)
-    identity = "\0".join((__version__, *texts.values(), _shim_text(), configuration, boot))
+    parts = (__version__, *texts.values(), _shim_text(), configuration, boot, str(named_folder()))
+    identity = "\0".join(parts)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder = cache_folder("soft") / f"{soc.name if soc else 'any'}-{digest}"
     if not _is_whole(folder, texts):

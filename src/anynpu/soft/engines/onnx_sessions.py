@@ -24,13 +24,18 @@ _computed: set[str] = set()
 
 
 def open_session(
-    model: bytes, options: onnxruntime.SessionOptions, operators: Iterable[str]
+    model: bytes,
+    options: onnxruntime.SessionOptions,
+    operators: Iterable[str],
+    disabled: Iterable[str] = (),
 ) -> onnxruntime.InferenceSession:
-    """A session on the processor for a model of these operators.
+    """A session on the processor for a model of these operators, without some optimisers.
 
     Raises what ONNX Runtime raises.
     """
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(disabled)
+    )
     _alive.add(session)
     kinds = frozenset(operators) | {node.type for node in session.get_inputs()}
     if not kinds <= _computed:

@@ -172,5 +172,19 @@ def test_nodes_that_cannot_be_computed(node: Node, problem: str) -> None:
 
 def test_a_result_of_another_size_is_refused() -> None:
     tensors = [plain("x", SHAPE), plain("y", (1, 4, 6, 5), offset=OUT)]
-    with pytest.raises(anynpu.ModelError, match="gives the shape"):
+    with pytest.raises(anynpu.ModelError, match="the file has \\[1, 4, 6, 5\\]"):
         compute(cpu_node("Exp", (0,), (1,)), tensors, REAL)
+
+
+def test_sizes_that_follow_from_values_are_refused() -> None:
+    tensors = [plain("x", SHAPE), plain("y", (4, 144), np.int64, offset=OUT)]
+    with pytest.raises(anynpu.ModelError, match=r"would give \[4, .*the file has"):
+        compute(cpu_node("NonZero", (0,), (1,)), tensors, REAL)
+
+
+def test_what_a_constant_asks_for_is_not_computed_before_it_is_known_to_fit() -> None:
+    """A terabyte, while the file says that it is six numbers."""
+    tensors = [plain("x", (1,)), plain("y", (6,), offset=OUT), constant("s", np.array([1 << 38]))]
+    model = model_of(tensors, cpu_node("Expand", (0, 2), (1,)), {"s": np.array([1 << 38])})
+    with pytest.raises(anynpu.ModelError, match="the file has \\[6\\]"):
+        prepare_cpu_node(model, model.graphs[0], model.graphs[0].nodes[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from anynpu.soft.engines.compiled.recurrent import staging_of
+from anynpu.soft.engines.compiled.recurrent import stagings_of
 from anynpu.soft.formats.rknn.model import Device, Graph, Relocation, Task
 
 from .parts import cpu_node, model_of, plain
@@ -32,7 +32,7 @@ def recurrent(*read: str) -> Graph:
 
 
 def staged_input(graph: Graph) -> str | None:
-    staging = staging_of(graph, graph.nodes[0], ATOM)
+    staging = stagings_of(graph, graph.nodes, ATOM).get(0)
     return staging.staged_input.name if staging and staging.staged_input else None
 
 

@@ -24,6 +24,7 @@ from ...formats.rknn.model import (
     Node,
     Tensor,
 )
+from ..work import Budget
 from .buffers import TensorBuffer, element_dtype
 from .layers import is_scratch
 from .real_values import RealValues, as_real, real_dtype
@@ -85,8 +86,13 @@ class Move:
         return run
 
 
-def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode | Move | Spread:
-    """A CPU node of a graph; raises `ModelError` that names the node where it can't be computed."""
+def prepare_cpu_node(
+    model: CompiledModel, graph: Graph, node: Node, budget: Budget | None = None
+) -> CpuNode | Move | Spread:
+    """A CPU node of a graph, whose work is taken from `budget`.
+
+    Raises `ModelError` that names the node where it can't be computed.
+    """
     operands = [graph.tensors[index] if index >= 0 else None for index in node.inputs]
     outputs = tuple(graph.tensors[index] for index in node.outputs if index >= 0)
     if not outputs:
@@ -108,10 +114,12 @@ def prepare_cpu_node(model: CompiledModel, graph: Graph, node: Node) -> CpuNode 
             outputs=[f"output{number}" for number in range(len(outputs))],
             constants=constants,
             sources=[(real_dtype(tensor), tensor.shape) for tensor in sources],
+            results=[tensor.shape for tensor in outputs],
             attributes=_attributes(node, outputs[0]),
             options=node.options,
             is_complete=bool(node.attributes) or node.has_options or not loses_attributes,
         ),
+        budget or Budget(),
     )
     return CpuNode(node, tuple(sources), outputs, compute)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Any
 
@@ -110,8 +111,8 @@ def _nodes_with_tables(graph: Graph) -> set[int]:
     words = sorted(word for word, found in graph.relocations.items() if found.buffer in tables)
     found: set[int] = set()
     for task in graph.tasks_for(1):
-        span = range(task.first_command, task.first_command + task.commands)
-        if any(word in span for word in words):
+        first = bisect_left(words, task.first_command)
+        if first < len(words) and words[first] < task.first_command + task.commands:
             found.add(task.node)
     return found
 

@@ -27,9 +27,10 @@ from ..program import (
     Program,
     Variant,
 )
-from ..rk3588 import Executor, PreparedGraph, prepare
+from ..rk3588 import Executor, PreparedGraph, count_tasks, prepare
 from ..rk3588.generations import GENERATIONS
 from ..rk3588.rounding import SILICON, Rounding
+from ..work import Budget
 from .buffers import TensorBuffer
 from .cpu_nodes import CpuNode, Move, prepare_cpu_node
 from .custom_nodes import bind_call, describe, is_foreign, missing
@@ -42,7 +43,7 @@ from .layers import (
     shapes_of,
 )
 from .ports import variant_of
-from .recurrent import Staging, staging_of
+from .recurrent import Staging, stagings_of
 from .spreads import Spread
 from .unroll import unroll
 
@@ -119,18 +120,21 @@ class CompiledProgram(Program):
 
     def _prepare(self, number: int) -> GraphProgram:
         graph = self.model.graphs[number]
+        budget = Budget(self.model.batch)
+        count_tasks(graph.tasks_for(1), budget)
         unrolled, skipped = unroll(graph)
-        prepared = prepare(self.model, unrolled, skipped=skipped, rounding=self._rounding)
+        prepared = prepare(
+            self.model, unrolled, skipped=skipped, rounding=self._rounding, budget=budget
+        )
         cpu_nodes: dict[int, CpuNode | Move | Spread] = {
-            node.index: prepare_cpu_node(self.model, graph, node)
+            node.index: prepare_cpu_node(self.model, graph, node, budget)
             for node in computing_nodes(graph)
             if node.device is Device.CPU
             and not prepared.has_tasks(node.index)
             and not is_foreign(node)
         }
         atom = GENERATIONS[self.model.generation].atom
-        found = ((node.index, staging_of(graph, node, atom)) for node in computing_nodes(graph))
-        stagings = {index: staging for index, staging in found if staging is not None}
+        stagings = stagings_of(graph, computing_nodes(graph), atom)
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
 
 

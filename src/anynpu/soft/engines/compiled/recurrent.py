@@ -9,7 +9,7 @@ leaves both copies to the runtime.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,14 +94,18 @@ class Staging:
         return rows
 
 
-def staging_of(graph: Graph, node: Node, atom: int) -> Staging | None:
-    """The copies that a node needs, or None; raises `ModelError` for what isn't known.
+def stagings_of(graph: Graph, nodes: Iterable[Node], atom: int) -> dict[int, Staging]:
+    """The copies that nodes need, by their indices; raises `ModelError` for what isn't known.
 
     `atom` is the chip's, in bytes.
     """
-    if node.op_type not in _RECURRENT:
-        return None
-    used = _buffers_of(graph, node)
+    recurrent = [node for node in nodes if node.op_type in _RECURRENT]
+    used = _buffers_of(graph, {node.index for node in recurrent})
+    found = {node.index: _staging_of(graph, node, atom, used[node.index]) for node in recurrent}
+    return {index: staging for index, staging in found.items() if staging is not None}
+
+
+def _staging_of(graph: Graph, node: Node, atom: int, used: set[str]) -> Staging | None:
     operands = [graph.tensors[index] for index in node.inputs if index >= 0]
     staged = {
         suffix: tensor
@@ -133,14 +137,14 @@ def staging_of(graph: Graph, node: Node, atom: int) -> Staging | None:
     return Staging(node, sequence, into, result, out, directions, batch, hidden, atom)
 
 
-def _buffers_of(graph: Graph, node: Node) -> set[str]:
-    """The names of the buffers that a node's commands point to."""
-    used = set()
-    for task in graph.tasks_for(1):
-        if task.node == node.index:
+def _buffers_of(graph: Graph, nodes: Collection[int]) -> dict[int, set[str]]:
+    """The names of the buffers that each node's commands point to."""
+    used: dict[int, set[str]] = {node: set() for node in nodes}
+    for task in graph.tasks_for(1) if used else ():
+        if task.node in used:
             for word in range(task.first_command, task.first_command + task.commands):
                 if word in graph.relocations:
-                    used.add(graph.relocations[word].buffer)
+                    used[task.node].add(graph.relocations[word].buffer)
     return used
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ...formats.rknn.model import Node
+from ..work import PER_CPU_NODE, Budget
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
 
 _OPSETS = (21, 18, 13, 11, 9)
 _WITHOUT_EFFECT = frozenset({"allowzero", "keepdims", "noop_with_empty_axes", "saturate", "to"})
@@ -24,7 +29,8 @@ class OneNode:
     """A model of one node.
 
     `inputs` are names: of `constants`, or ``input0``, ``input1``... for `sources`, given by dtype
-    and shape, or "" for an operand that is left out. `attributes` must be the operator's; of
+    and shape, or "" for an operand that is left out. `results` are the outputs' shapes, which the
+    operator must give, but for axes of one. `attributes` must be the operator's; of
     `options` those that the operator doesn't have are ignored. An operator with attributes is
     refused where the file has none (`is_complete` is False): its defaults may not be meant.
     """
@@ -34,39 +40,67 @@ class OneNode:
     outputs: Sequence[str]
     constants: Mapping[str, NDArray[Any]]
     sources: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
+    results: Sequence[tuple[int, ...]]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     is_complete: bool = True
 
 
-def compute_with_onnxruntime(node: Node, one: OneNode) -> Compute:
+def compute_with_onnxruntime(node: Node, one: OneNode, budget: Budget) -> Compute:
     """A session for a node: from the sources' values to those of the outputs, by any thread.
 
     The newest set of operators that takes the node's form is used: older ones have attributes
-    where newer ones have operands. Raises `ModelError` that names the node where none does, or
-    where a run fails.
+    where newer ones have operands. Raises `ModelError` that names the node where none does, where
+    its results would have other sizes than the file says, where it is more work than there may be,
+    or where a run fails.
     """
     import onnxruntime
 
     from ..onnx_sessions import open_session
 
+    place = f"CPU node {node.index} {node.name!r} of type {node.op_type}"
+    budget.take(PER_CPU_NODE, place)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     problem: Exception | None = None
     for opset in _OPSETS:
         try:
-            session = open_session(_model_bytes(one, opset), options, [one.op_type])
+            model = _model(one, opset)
+            # Nothing is computed before it is known how large it gets.
+            session = open_session(
+                model.SerializeToString(), options, [one.op_type], disabled=["ConstantFolding"]
+            )
         except Exception as error:  # ONNX Runtime's errors have no base of their own
             problem = problem or error
             continue
+        _check_results(place, one, [output.shape for output in session.get_outputs()])
+        budget.take(_work(one, model.graph.node[0]), place)
         return _running(node, session)
-    raise ModelError(
-        f"CPU node {node.index} {node.name!r} of type {node.op_type} can't be computed: {problem}"
-    )
+    raise ModelError(f"{place} can't be computed: {problem}")
 
 
-def _model_bytes(one: OneNode, opset: int) -> bytes:
+def _check_results(place: str, one: OneNode, found: Sequence[Sequence[Any]]) -> None:
+    """Refuse results of other sizes than the file's, and those whose sizes follow from values."""
+    for wanted, shape in zip(one.results, found, strict=True):
+        is_known = all(isinstance(size, int) for size in shape)
+        if not is_known or math.prod(shape) != math.prod(wanted):
+            raise ModelError(f"{place} would give {list(shape)}, but the file has {list(wanted)}")
+
+
+def _work(one: OneNode, node: NodeProto) -> float:
+    from .cpu_work import cpu_work
+
+    shapes = iter([shape for _, shape in one.sources])
+    inputs = [
+        one.constants[name].shape if name in one.constants else next(shapes)
+        for name in node.input
+        if name
+    ]
+    return cpu_work(node, {**one.options, **one.attributes}, inputs, one.results)
+
+
+def _model(one: OneNode, opset: int) -> ModelProto:
     import onnx
     from onnx import helper, numpy_helper
 
@@ -93,7 +127,7 @@ def _model_bytes(one: OneNode, opset: int) -> bytes:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     model.ir_version = 8
-    return bytes(model.SerializeToString())
+    return model
 
 
 def _running(node: Node, session: Any) -> Compute:

@@ -6,5 +6,6 @@ computes descriptions with plain NumPy.
 """
 
 from .graph import Executor, PreparedGraph, prepare
+from .work import count_tasks
 
-__all__ = ["Executor", "PreparedGraph", "prepare"]
+__all__ = ["Executor", "PreparedGraph", "count_tasks", "prepare"]

@@ -14,6 +14,7 @@ from ....errors import ModelError
 from ...formats.rknn.model import CompiledModel, Graph
 from ...formats.rknn.model import Generation as FileGeneration
 from ...formats.rknn.model import Task as CommandTask
+from ..work import Budget
 from .addresses import AbsoluteAddresses, AddressSpace, RelocatedAddresses
 from .decode import decode_task
 from .decode.context import Context
@@ -28,6 +29,7 @@ from .registers.ppu import PpuDestination
 from .rounding import SILICON, Rounding
 from .tasks import Task
 from .view import TaskRegisters
+from .work import check_room, count_tasks, work_of
 
 _OUTPUT = "OutputOperator"
 _MICRO_COMMANDS = 2
@@ -38,7 +40,8 @@ class PreparedGraph:
     """One graph's tasks, resolved; immutable, shared between contexts and threads.
 
     `memory_bytes` is what internal memory needs: the file's size, and what the hardware touches
-    behind it. `tasks` are by the node's index.
+    behind it. `tasks` are by the node's index, `plans` by the task's;
+    `sections` are the file's, of which tasks write those in `written`.
     """
 
     def __init__(
@@ -47,18 +50,15 @@ class PreparedGraph:
         memory_bytes: int,
         sections: Mapping[int, NDArray[np.uint8]],
         written: frozenset[int],
-        use_fast: bool,
+        plans: Mapping[int, Plan],
         rounding: Rounding = SILICON,
     ) -> None:
         self.tasks = tasks
         self._rounding = rounding
-        self._plans: dict[int, Plan] = {}
-        for task in (task for items in tasks.values() for task in items) if use_fast else ():
-            if plan := plan_task(task):
-                self._plans[task.index] = plan
+        self._plans = plans
         self.memory_bytes = memory_bytes
-        self._sections = sections
-        self._written = written
+        self.sections = sections
+        self.written = written
 
     def has_tasks(self, node: int) -> bool:
         """Whether a node has something to compute on the NPU."""
@@ -80,7 +80,7 @@ class PreparedGraph:
                 f"internal memory is a vector of {self.memory_bytes} uint8 or more, not "
                 f"{memory.dtype} {memory.shape}"
             )
-        own = Memory(memory, self._sections, self._written)
+        own = Memory(memory, self.sections, self.written)
         return Executor(self.tasks, self._plans, own, self._rounding)
 
 
@@ -145,17 +145,16 @@ def prepare(
     use_fast: bool = True,
     skipped: frozenset[int] = frozenset(),
     rounding: Rounding = SILICON,
-    pictures_are_quantised: bool = True,
+    budget: Budget | None = None,
 ) -> PreparedGraph:
     """Decode one graph's task list for 1, 2 or 3 cores.
 
     Tasks whose indices are in `skipped` write registers that count, and compute nothing.
     Without `use_fast` the reference runs every task; the bytes are the same. It also does with
     another `rounding` than that of boards, which is all that kernels know.
-    With `pictures_are_quantised` an input that registers convert from the bytes of a camera holds
-    what that gives, as the model's quantisation says.
-    A node's tasks on several cores run one core after another. Raises `ModelError`, which names
-    node, task, register and value, for what isn't known.
+    A node's tasks on several cores run one core after another. The work of all is taken from
+    `budget`, which has counted the list already. Raises `ModelError`, which names node, task,
+    register and value, for what isn't known, and for more work than a run may take.
     """
     generation = GENERATIONS.get(model.generation)
     if generation is None:
@@ -167,26 +166,35 @@ def prepare(
     }
     commands = np.frombuffer(graph.commands, "<u8")
     known, inert = generation.known, generation.own_inert
+    queues = tuple(_queues(graph, cores))
+    if budget is None:
+        budget = Budget(model.batch)
+        for queue in queues:
+            count_tasks(queue, budget)
     states = [
         generation.located(state)
-        for queue in _queues(graph, cores)
+        for queue in queues
         for state in run_commands(commands, queue, graph.relocations, known, inert)
         if state.index not in skipped
     ]
     addresses = _address_space(model, graph)
     memory = MemoryMap(model.memory.internal, sections, _written(states, addresses))
-    context = Context(generation, memory, pictures_are_quantised=pictures_are_quantised)
+    context = Context(generation, memory)
     tasks: dict[int, list[Task]] = {}
+    plans: dict[int, Plan] = {}
     for state in states:
         task = _decode(state, graph, context, addresses)
         if task:
             tasks.setdefault(state.node, []).append(task)
+            plan = _plan(task, _place(state, graph), budget, use_fast and rounding is SILICON)
+            if plan:
+                plans[task.index] = plan
     return PreparedGraph(
         {node: tuple(items) for node, items in tasks.items()},
         memory.needed_bytes,
         memory.sections,
         memory.written,
-        use_fast and rounding is SILICON,
+        plans,
         rounding,
     )
 
@@ -244,7 +252,27 @@ def _decode(
         words = context.generation.translate(state, partial(_constant, state, context, addresses))
         return decode_task(TaskRegisters(state, words, addresses), context)
     except ModelError as error:
-        raise ModelError(f"node {node.name!r}, task {state.index}: {error}") from None
+        raise ModelError(f"{_place(state, graph)}: {error}") from None
+
+
+def _place(state: TaskState, graph: Graph) -> str:
+    """Which task it is, for messages."""
+    return f"node {graph.nodes[state.node].name!r}, task {state.index}"
+
+
+def _plan(task: Task, place: str, budget: Budget, use_fast: bool) -> Plan | None:
+    """A plan, where kernels know the task; its work is taken from the budget."""
+    # First what it costs at least: planning too much would take long as well.
+    least = work_of(task, is_planned=True)
+    budget.take(least, place)
+    plan = plan_task(task) if use_fast else None
+    if plan is None:
+        budget.take(work_of(task, is_planned=False) - least, place)
+    try:
+        check_room(task, plan is not None)
+    except ModelError as error:
+        raise ModelError(f"{place}: {error}") from None
+    return plan
 
 
 def _constant(

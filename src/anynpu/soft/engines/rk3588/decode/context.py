@@ -18,9 +18,11 @@ from ..weights import (
     Weights,
     unpack_operands,
 )
+from ..work import MOST_ELEMENTS
 
-_MOST_ELEMENTS = 1 << 28
-_MOST_PRODUCTS = 1 << 40
+_TIMES_UNPACKED, _LEAST_UNPACKED = 8, 1 << 26
+"""How many times a file's bytes may be unpacked as weights and operands, and how many bytes may be
+in any case: a sound file has each weight once, and operands for each tile."""
 
 
 class Context:
@@ -37,6 +39,8 @@ class Context:
         self.memory = memory
         self.pictures_are_quantised = pictures_are_quantised
         self._weights: dict[tuple[Address, WeightLayout], Weights] = {}
+        size = sum(section.size for section in memory.sections.values())
+        self._may_unpack = max(_TIMES_UNPACKED * size, _LEAST_UNPACKED)
 
     def weights(self, address: Address, layout: WeightLayout) -> Weights:
         """Unpacked weights, or a note to read them at run time if another task computes them."""
@@ -44,6 +48,7 @@ class Context:
         if known is None:
             known = Weights(address, layout, None)
             if self.memory.is_constant(address.section):
+                self._unpack(layout.bytes)
                 known = Weights(address, layout, self.memory.constant(weight_view(known)))
             else:
                 self.memory.check(weight_view(known))
@@ -55,18 +60,24 @@ class Context:
         stored = {name: StoredOperand(address, block, name) for name, _ in block.parts}
         view = operand_view(next(iter(stored.values())))
         if self.memory.is_constant(address.section):
+            self._unpack(block.bytes)
             return dict(unpack_operands(self.memory.constant(view), block))
         self.memory.check(view)
         return dict(stored)
 
-    def check_size(self, shape: tuple[int, ...], products: int = 1) -> None:
-        """Raise `ModelError` for results, or sums of so many products each, that no NPU computes.
+    def _unpack(self, size: int) -> None:
+        self._may_unpack -= size
+        if self._may_unpack < 0:
+            raise ModelError("the tasks read the file's weights and operands without end")
+
+    def check_size(self, shape: tuple[int, ...]) -> None:
+        """Raise `ModelError` for more elements than any NPU computes in a task.
 
         Strides of zero let a few bytes of memory stand for any number of elements.
         """
         elements = math.prod(shape)
-        if elements > _MOST_ELEMENTS or elements * products > _MOST_PRODUCTS:
-            raise ModelError(f"{elements} results of {products} products each are too many")
+        if elements > MOST_ELEMENTS:
+            raise ModelError(f"{elements} elements are more than the {MOST_ELEMENTS} of a task")
 
     def check_features(self, features: Features) -> Features:
         """The features, when all their bytes lie in memory."""

@@ -52,9 +52,7 @@ def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
     stride = (task[CnaConv3.CONV_Y_STRIDE], task[CnaConv3.CONV_X_STRIDE])
     channels = source.channels if is_depthwise else weights.layout.kernels
     height, width = task[CoreSize0.DATAOUT_HEIGHT] + 1, task[CoreSize0.DATAOUT_WIDTH] + 1
-    layout = weights.layout
-    depth = layout.height * layout.width * (1 if is_depthwise else source.channels)
-    context.check_size((channels, height, width), depth)
+    context.check_size((channels, height, width))
     _check_reach(task, (height, width), stride)
     return Convolution(
         source,

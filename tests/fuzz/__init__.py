@@ -1,0 +1,1 @@
+"""Fuzzing that knows what it changes: fields of files that the soft NPU executes."""
