@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from .inputs import KINDS
 
-_ROUND = 500
+_ROUND = 2000
 """Inputs that Hypothesis draws from one seed: it remembers them, so that memory grows with them."""
 
 

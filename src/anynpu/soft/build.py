@@ -19,6 +19,7 @@ from ..errors import ModelError, OptionError
 from .calibration import CalibrationFolder
 from .engines import ModelSource, Program, load
 from .engines.onnx_boundary import fix_shapes
+from .engines.onnx_external import take_in
 from .engines.onnx_weights import remove_weights
 from .formats.rknn import write_soft
 from .metadata import Metadata, Shapes, pair_normalizations
@@ -166,13 +167,18 @@ def _load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Mode
     if isinstance(source, onnx.ModelProto):
         return source
     try:
+        model: onnx.ModelProto
         if isinstance(source, bytes):
-            return onnx.load_from_string(source)
-        return onnx.load(os.fspath(source))
+            model, path = onnx.load_from_string(source), None
+        else:
+            path = Path(source)
+            model = onnx.load(path, load_external_data=False)
     except OSError:
         raise
     except Exception as error:  # protobuf's DecodeError has moved between versions
         raise ModelError(f"not an ONNX file: {error}") from None
+    take_in(model, path)
+    return model
 
 
 def _store(model: onnx.ModelProto, metadata: Metadata) -> None:

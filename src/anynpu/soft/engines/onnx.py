@@ -10,7 +10,7 @@ from functools import partial
 from ...errors import ModelError
 from ...rknn.abi import MAX_DIMS
 from ..metadata import Metadata
-from . import onnx_bytes
+from . import onnx_bytes, onnx_path
 from .program import (
     NOT_CUSTOMIZED,
     Customization,
@@ -34,8 +34,10 @@ except ImportError as error:
 
 from .onnx_boundary import Boundary, Terminal, cut, fed_inputs, fix_shapes, shape_sets
 from .onnx_custom import NOTHING, Edge, Knowledge, knowledge, node_keys, use_builtin
+from .onnx_external import take_in
 from .onnx_instance import OnnxInstance, bound_dtype
 from .onnx_layers import lower
+from .onnx_limits import Limits
 from .onnx_plan import Cut, Plan, Resolved, step_models
 from .onnx_profile import custom_layer, profiled_run
 from .onnx_sessions import open_session
@@ -63,6 +65,8 @@ class OnnxProgram(Program):
         self.producer = f"{model.producer_name} {model.producer_version}".strip() or "unknown"
         self.input_shapes = shape_sets(model, metadata)
         self._input_names = [info.name for info in fed_inputs(model.graph)]
+        self._limits = Limits(model)
+        self._check_limits(self.largest)
         self._boundary = self._boundary_of(model, metadata)
         self._keys = node_keys(model)
         self._as_it_is = Cut(frozenset(key.index for key in self._keys if key.is_foreign))
@@ -96,7 +100,8 @@ class OnnxProgram(Program):
         chosen = Cut(taken, custom.builtin & self._as_it_is.taken)
         resolved = self._resolution(chosen, number)
         boundary = self._resolve(number)[0]
-        return OnnxInstance(chosen, self._plans[chosen], resolved, boundary, custom.calls)
+        plan = self._plans[chosen]
+        return OnnxInstance(chosen, plan, resolved, boundary, custom.calls, self._limits)
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, OnnxInstance), "an instance of this program"
@@ -111,7 +116,8 @@ class OnnxProgram(Program):
             else:
                 names = [info.name for info in step.graph.input if info.name in arrays]
                 feeds = {name: arrays[name] for name in names}
-                layers += profiled_run(partial(_open_session, step), _options(), feeds)
+                open_session = partial(_open_session, step)
+                layers += profiled_run(open_session, _options(), feeds, self._limits)
         return tuple(layers)
 
     def _boundary_of(self, model: onnx.ModelProto, metadata: Metadata) -> Boundary:
@@ -121,6 +127,7 @@ class OnnxProgram(Program):
     def _model(self) -> onnx.ModelProto:
         """The model as it is in the file, with removed weights filled in."""
         model = _parse(onnx_bytes(self._source))
+        take_in(model, onnx_path(self._source))
         donor = self._weights
         fill_removed_weights(model, donor._model() if isinstance(donor, OnnxProgram) else None)
         return model
@@ -134,6 +141,10 @@ class OnnxProgram(Program):
     def _shapes(self, number: int) -> dict[str, tuple[int, ...]]:
         return dict(zip(self._input_names, self.input_shapes[number], strict=True))
 
+    def _check_limits(self, number: int) -> None:
+        """Raise `ModelError` where a set of shapes asks for too much."""
+        self._limits.check(lambda light: fix_shapes(light, self._shapes(number)))
+
     def _with_inputs(self, number: int) -> tuple[Terminal, ...]:
         return tuple(
             replace(terminal, port=replace(terminal.port, shape=shape))
@@ -146,6 +157,8 @@ class OnnxProgram(Program):
         """The boundary and the ports under a set of shapes; worked out once."""
         with self._lock:
             if number not in self._variants:
+                if number != self.largest:
+                    self._check_limits(number)
                 inputs = self._with_inputs(number)
                 edges = self._resolution(self._as_it_is, number).edges
                 outputs = tuple(
@@ -168,6 +181,7 @@ class OnnxProgram(Program):
             self._edges(self.largest),
             self._knowledge(chosen, self.largest),
             lambda part: _open_session(part, _options()),
+            self._limits,
             has_fixed_shapes=len(self.input_shapes) == 1,
         )
         return self._plans[chosen]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...errors import ModelError
 from .onnx_boundary import Boundary, Terminal
+from .onnx_limits import Limits
 from .onnx_plan import Cut, Plan, Resolved, Segment
 from .onnx_sessions import has_run
 from .program import CustomCall, CustomNode, Instance, MissingOperatorError
@@ -30,6 +31,7 @@ class OnnxInstance(Instance):
         resolved: Resolved,
         boundary: Boundary,
         calls: Mapping[int, CustomCall],
+        limits: Limits,
     ) -> None:
         self.cut = cut
         self._nodes = resolved.nodes
@@ -37,6 +39,7 @@ class OnnxInstance(Instance):
         # The default, said aloud: ONNX Runtime 1.32 asks for it at each run, and throws and
         # catches an exception where it isn't there.
         self._options.add_run_config_entry("gpu_graph_id", "0")
+        self._watch = limits.watched(self._options)
         self._is_cancelled = False
         self._microseconds: dict[int, int] = {}
         self._arrays: dict[str, NDArray[Any]] = {}
@@ -108,13 +111,14 @@ class OnnxInstance(Instance):
         self._flip(self._flips_in)
         # A `cancel` that came after the end of the run before is not meant for this one.
         self._options.terminate = self._is_cancelled = False
-        for step in steps:
-            if self._is_cancelled:
-                raise ModelError("the run was cancelled")
-            start = time.perf_counter()
-            step.run()
-            if isinstance(step, _BoundCall):
-                self._microseconds[step.index] = round((time.perf_counter() - start) * 1e6)
+        with self._watch.run():
+            for step in steps:
+                if self._is_cancelled:
+                    raise ModelError("the run was cancelled")
+                start = time.perf_counter()
+                step.run()
+                if isinstance(step, _BoundCall):
+                    self._microseconds[step.index] = round((time.perf_counter() - start) * 1e6)
         self._flip(self._flips_out)
 
     def cancel(self) -> None:

@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto, numpy_helper
 
 from ...errors import ModelError
 from .onnx_custom import Edge, Knowledge, NodeKey, custom_node
+from .onnx_limits import Limits
 from .onnx_segments import Part, part_model, split
 from .program import CustomNode
 
@@ -63,9 +64,11 @@ class Plan:
         inputs: Mapping[str, Edge],
         known: Knowledge,
         open_session: SessionOpener,
+        limits: Limits,
         *,
         has_fixed_shapes: bool,
     ) -> None:
+        self._limits = limits
         self._keys = {key.index: key for key in taken}
         # Copies, so that the model with its weights can go.
         self._nodes = {index: _copy(model.graph.node[index]) for index in self._keys}
@@ -86,7 +89,7 @@ class Plan:
                 results = tuple(info.name for info in step.graph.output)
                 segment = Segment(open_session(step), names, results)
                 self.steps.append(segment)
-                edges |= _results(segment, edges)
+                edges |= _results(segment, edges, limits)
 
     def resolve(self, inputs: Mapping[str, Edge], known: Knowledge) -> Resolved:
         """What flows between the steps for inputs of these shapes."""
@@ -94,7 +97,7 @@ class Plan:
         nodes = {}
         for step in self.steps:
             if isinstance(step, Segment):
-                edges |= _results(step, edges)
+                edges |= _results(step, edges, self._limits)
             else:
                 nodes[step], outputs = self._custom(step, edges, known)
                 edges |= outputs
@@ -136,7 +139,7 @@ def _copy(node: NodeProto) -> NodeProto:
     return copied
 
 
-def _results(segment: Segment, edges: Mapping[str, Edge]) -> dict[str, Edge]:
+def _results(segment: Segment, edges: Mapping[str, Edge], limits: Limits) -> dict[str, Edge]:
     """What a session makes: as ONNX Runtime infers it, else by computing zeros once."""
     nodes = segment.session.get_outputs()
     if all(isinstance(size, int) for node in nodes for size in node.shape):
@@ -145,6 +148,7 @@ def _results(segment: Segment, edges: Mapping[str, Edge]) -> dict[str, Edge]:
         shapes = _shapes_by_running(
             segment.session,
             {name: np.zeros(edges[name].shape, edges[name].dtype) for name in segment.inputs},
+            limits,
         )
     return {
         node.name: Edge(_dtype(node.name, node.type), shape)
@@ -164,10 +168,12 @@ def _dtype(name: str, kind: str) -> np.dtype[Any]:
 
 
 def _shapes_by_running(
-    session: onnxruntime.InferenceSession, feeds: Mapping[str, NDArray[Any]]
+    session: onnxruntime.InferenceSession, feeds: Mapping[str, NDArray[Any]], limits: Limits
 ) -> list[tuple[int, ...]]:
     """The shapes of a session's outputs for these inputs; `ModelError` where it can't run."""
+    options = onnxruntime.RunOptions()
     try:
-        return [np.shape(output) for output in session.run(None, dict(feeds))]
+        with limits.watched(options).run():
+            return [np.shape(output) for output in session.run(None, dict(feeds), options)]
     except Exception as error:  # ONNX Runtime's errors have no base of their own
         raise ModelError(f"the shapes of the outputs can't be determined: {error}") from error

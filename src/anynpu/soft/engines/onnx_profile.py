@@ -12,6 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from ...errors import ModelError
+from .onnx_limits import Limits
 from .program import CustomNode, MeasuredLayer
 
 _KERNEL = "_kernel_time"
@@ -22,6 +23,7 @@ def profiled_run(
     open_session: Callable[[onnxruntime.SessionOptions], onnxruntime.InferenceSession],
     options: onnxruntime.SessionOptions,
     feeds: Mapping[str, NDArray[Any]],
+    limits: Limits,
 ) -> tuple[MeasuredLayer, ...]:
     """Run twice in a session of its own, and return the layers of the second run in order.
 
@@ -34,7 +36,9 @@ def profiled_run(
         session = open_session(options)
         try:
             for _ in range(2):
-                session.run(None, dict(feeds))
+                run_options = onnxruntime.RunOptions()
+                with limits.watched(run_options).run():
+                    session.run(None, dict(feeds), run_options)
         except Exception as error:  # ONNX Runtime's errors have no base of their own
             raise ModelError(f"ONNX Runtime: {error}") from error
         events = json.loads(Path(session.end_profiling()).read_text())

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import (
+    AttributeProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -29,13 +30,21 @@ Values = NDArray[Any]
 _MOST_VALUES = 1024
 """Shapes follow from the values of small tensors (shapes, axes, scales), never from weights."""
 
+_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+_GENERATORS = frozenset({
+    "Bernoulli", "BlackmanWindow", "CenterCropPad", "Col2Im", "ConstantOfShape", "ConvTranspose",
+    "DFT", "Expand", "EyeLike", "HammingWindow", "HannWindow", "MelWeightMatrix", "Multinomial",
+    "OneHot", "Pad", "RandomNormal", "RandomUniform", "Range", "Resize", "STFT", "Tile", "Upsample",
+})  # fmt: skip
+"""Operators that make much of a few values."""
+
 
 def infer_types(model: ModelProto) -> dict[str, ValueInfoProto]:
     """The element type and, where it can be known, the shape of every tensor by name."""
-    light = _without_weights(model)
-    infos = _infer(light)
+    light = without_weights(model)
+    infos = infer_once(light)
     while not _are_known(light.graph, infos) and _compute_shapes(light, infos):
-        infos = _infer(light)
+        infos = infer_once(light)
     return infos | {tensor.name: _info(tensor) for tensor in model.graph.initializer}
 
 
@@ -48,7 +57,7 @@ def shape_of(info: ValueInfoProto | None) -> Shape | None:
     return None if any(size < 0 for size in sizes) else sizes
 
 
-def _without_weights(model: ModelProto) -> ModelProto:
+def without_weights(model: ModelProto) -> ModelProto:
     """A copy in which large initialisers are inputs, so that inference is cheap."""
     light = ModelProto(ir_version=model.ir_version)
     light.opset_import.extend(model.opset_import)
@@ -72,7 +81,8 @@ def _info(tensor: TensorProto) -> ValueInfoProto:
     return helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
 
 
-def _infer(light: ModelProto) -> dict[str, ValueInfoProto]:
+def infer_once(light: ModelProto) -> dict[str, ValueInfoProto]:
+    """What ONNX finds in one pass."""
     try:
         graph = onnx.shape_inference.infer_shapes(light, data_prop=True).graph
     except Exception:  # a model that ONNX can't infer may still run
@@ -111,6 +121,10 @@ def _feeds(
     """What a node computes with, None where that isn't known or is too much to compute here."""
     shapes = [shape_of(infos.get(name)) for name in node.output]
     if any(shape is not None and math.prod(shape) > _MOST_VALUES for shape in shapes):
+        return None
+    if any(entry.type in _GRAPHS for entry in node.attribute):
+        return None
+    if node.op_type in _GENERATORS and None in shapes:
         return None
     if node.op_type == "Shape" and (shape := shape_of(infos.get(node.input[0]))) is not None:
         return {node.input[0]: np.broadcast_to(np.False_, shape)}

@@ -9,7 +9,7 @@ from onnx import helper
 
 import anynpu
 from anynpu.soft.engines import ModelSource, load
-from anynpu.soft.engines.compiled.cpu_work import cpu_work
+from anynpu.soft.engines.node_work import node_work
 from anynpu.soft.engines.rk3588 import prepare
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.memory import INTERNAL
@@ -111,10 +111,10 @@ def test_the_work_of_cpu_nodes(
     least: int,
 ) -> None:
     node = helper.make_node(op_type, ["a", "b"][: len(inputs)], ["y"])
-    assert cpu_work(node, attributes, inputs, [output]) >= least
+    assert node_work(node, attributes, inputs, [output]) >= least
 
 
 def test_an_operator_that_samples_as_it_likes_is_refused() -> None:
     node = helper.make_node("RoiAlign", ["x", "r", "i"], ["y"])
     with pytest.raises(anynpu.ModelError, match="follows from its regions"):
-        cpu_work(node, {}, [(1, 1, 9, 9), (1, 4), (1,)], [(1, 1, 2, 2)])
+        node_work(node, {}, [(1, 1, 9, 9), (1, 4), (1,)], [(1, 1, 2, 2)])

@@ -89,7 +89,7 @@ def _check_results(place: str, one: OneNode, found: Sequence[Sequence[Any]]) -> 
 
 
 def _work(one: OneNode, node: NodeProto) -> float:
-    from .cpu_work import cpu_work
+    from ..node_work import node_work
 
     shapes = iter([shape for _, shape in one.sources])
     inputs = [
@@ -97,7 +97,7 @@ def _work(one: OneNode, node: NodeProto) -> float:
         for name in node.input
         if name
     ]
-    return cpu_work(node, {**one.options, **one.attributes}, inputs, one.results)
+    return node_work(node, {**one.options, **one.attributes}, inputs, one.results)
 
 
 def _model(one: OneNode, opset: int) -> ModelProto:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..layout import Written, feature_views, written
 from ..memory import Strided
-from ..tasks import BlockWriter, Features, PhaseWriter, Task, Writer
+from ..tasks import BlockWriter, Features, Task, Writer
 
 
 def extents(views: Sequence[Strided]) -> list[tuple[int, int, int]]:
@@ -37,20 +37,23 @@ def in_place(features: Features, writer: Writer) -> bool:
 
 
 def writes_twice(task: Task) -> bool:
-    """Whether atoms of a task may be written over one another: which one stays is up to the order.
-
-    For writers of blocks; others rearrange.
-    """
+    """Whether a task may write bytes more than once: which stay is up to the order."""
     target = written(task)
-    if not isinstance(target.writer, BlockWriter | PhaseWriter):
-        return False
-    return any(_folds(view) for view in target.views)
+    first, *others = target.views
+    axes = list(zip(map(abs, first.strides), first.shape, strict=True))
+    if others:
+        assert isinstance(target.writer, BlockWriter), "others fill one view"
+        axes.append((abs(target.writer.group_stride), 1 + len(others)))
+    return _folds(axes)
 
 
-def _folds(view: Strided) -> bool:
-    """Whether places of a view may share bytes: some axis steps less far than those within it."""
+def _folds(axes: Sequence[tuple[int, int]]) -> bool:
+    """Whether places may share bytes: some axis steps less far than those within it.
+
+    `axes` are strides and counts.
+    """
     reach = 1
-    for stride, count in sorted(zip(map(abs, view.strides), view.shape, strict=True)):
+    for stride, count in sorted(axes):
         if count > 1:
             if stride < reach:
                 return True

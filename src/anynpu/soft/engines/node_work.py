@@ -1,4 +1,4 @@
-"""How much work a node that the CPU computes is at most, as far as that depends on shapes.
+"""How much work a node that ONNX Runtime computes is at most, as far as that depends on shapes.
 
 Most operators look at each element a few times. The others are told apart by name: products are
 counted, windows are no larger than what they lie in, and of what remains every result may look at
@@ -13,8 +13,8 @@ from typing import Any
 
 from onnx import NodeProto
 
-from ....errors import ModelError
-from ..onnx_work import NONE, work
+from ...errors import ModelError
+from .onnx_work import NONE, work
 
 _PER_ELEMENT = 200
 """What looking at an element costs, in products of a dense convolution by the NPU's kernels."""
@@ -31,28 +31,31 @@ _ALL_TO_ALL = frozenset(
         "TensorScatter", "TfIdfVectorizer", "Unique",
     }
 )  # fmt: skip
-_BY_VALUES = "RoiAlign"
+SAMPLER = "RoiAlign"
 """It takes as many samples as regions are large, where its attribute doesn't say how many."""
 
 Shape = tuple[int, ...]
 
 
-def cpu_work(
+def node_work(
     node: NodeProto,
     attributes: Mapping[str, Any],
     inputs: Sequence[Shape],
     outputs: Sequence[Shape],
 ) -> float:
-    """The work of one node; raises `ModelError` where it follows from values alone."""
+    """The work of one node; raises `ModelError` where it follows from values alone.
+
+    `inputs` and `outputs` are the shapes that are known.
+    """
     results, elements = (sum(map(math.prod, shapes)) for shapes in (outputs, inputs))
     least = _PER_ELEMENT * (results + elements)
     if node.op_type in _WINDOWS:
         places = _window(attributes, inputs[0] if inputs else ())
         return least + results * places * _PER_ELEMENT
-    if node.op_type == _BY_VALUES:
+    if node.op_type == SAMPLER:
         samples = attributes.get("sampling_ratio", 0)
         if not isinstance(samples, int) or samples < 1:
-            raise ModelError(f"how much a {_BY_VALUES} computes follows from its regions")
+            raise ModelError(f"how much a {SAMPLER} computes follows from its regions")
         return least + results * samples**2 * _PER_ELEMENT
     if node.op_type not in _ALL_TO_ALL:
         return least
