@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from numpy.typing import NDArray
 from onnxruntime.quantization import CalibrationDataReader
 
 from ..errors import OptionError
+from .array_files import read_npy, read_npz
 from .engines import Normalization
 from .engines.onnx_boundary import fed_inputs
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 ARRAY_SUFFIXES = (".npy", ".npz")
+_FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
+_MOST_PIXELS = 1 << 26
 
 
 class CalibrationFolder(CalibrationDataReader):  # type: ignore[misc]
@@ -27,7 +31,9 @@ class CalibrationFolder(CalibrationDataReader):  # type: ignore[misc]
     Arrays of images may be NHWC or NCHW, with or without the batch axis. All values are as a
     program passes them to the runtime, before normalisation.
 
-    Raises `OptionError` for a folder without such files and for files that don't fit the model.
+    Raises `OptionError` for a folder without such files, and one that names the file for files that
+    don't fit the model, aren't whole, or hold anything but finite numbers. What a file announces is
+    checked before memory is taken for it.
     """
 
     def __init__(
@@ -59,9 +65,10 @@ class CalibrationFolder(CalibrationDataReader):  # type: ignore[misc]
         self._remaining = iter(self._files)
 
     def _feeds(self, file: Path) -> dict[str, NDArray[Any]]:
+        if not file.is_file():
+            raise OptionError(f"{file.name} is not a file")
         if file.suffix.lower() == ".npz":
-            with np.load(file, allow_pickle=False) as arrays:
-                values = {name: arrays[name] for name in arrays.files}
+            values = read_npz(file, self._inputs, self._accepts)
         elif len(self._inputs) != 1:
             raise OptionError(
                 f"{file.name}: the model has the inputs {list(self._inputs)}; give .npz files with "
@@ -71,10 +78,8 @@ class CalibrationFolder(CalibrationDataReader):  # type: ignore[misc]
             (name,) = self._inputs
             is_array = file.suffix.lower() == ".npy"
             values = {
-                name: np.load(file, allow_pickle=False) if is_array else self._image(file, name)
+                name: read_npy(file, name, self._accepts) if is_array else self._image(file, name)
             }
-        if set(values) != set(self._inputs):
-            raise OptionError(f"{file.name} has {list(values)}, not {list(self._inputs)}")
         return {name: self._prepare(file, name, value) for name, value in values.items()}
 
     def _image(self, file: Path, name: str) -> NDArray[np.uint8]:
@@ -83,11 +88,27 @@ class CalibrationFolder(CalibrationDataReader):  # type: ignore[misc]
         shape = self._inputs[name][0]
         if len(shape) != 4 or shape[1] not in (1, 3):
             raise OptionError(f"{file.name}: input {name!r} of shape {shape} takes no images")
-        with Image.open(file) as opened:
-            image = opened.convert("L" if shape[1] == 1 else "RGB")
+        try:
+            with Image.open(file, formats=_FORMATS) as opened:
+                if math.prod(opened.size) > _MOST_PIXELS:
+                    raise OptionError(
+                        f"{file.name} has {opened.size[0]}x{opened.size[1]} pixels, more than "
+                        f"{_MOST_PIXELS}"
+                    )
+                image = opened.convert("L" if shape[1] == 1 else "RGB")
+        except OptionError:
+            raise
+        except Exception as error:  # Pillow's decoders have errors of many kinds
+            raise OptionError(f"{file.name} is not an image that can be read: {error}") from None
         pixels = np.asarray(image.resize((shape[3], shape[2]), Image.Resampling.BILINEAR))
         pixels = pixels.reshape(shape[2], shape[3], shape[1])
         return pixels[:, :, ::-1] if self._bgr else pixels
+
+    def _accepts(self, name: str, shape: tuple[int, ...]) -> bool:
+        """Whether an array has an input's shape, NCHW or NHWC, with or without the batch axis."""
+        wanted = self._inputs[name][0]
+        layouts = {wanted, (wanted[0], *wanted[2:], wanted[1])} if len(wanted) == 4 else {wanted}
+        return shape in layouts or (1, *shape) in layouts
 
     def _prepare(self, file: Path, name: str, value: NDArray[Any]) -> NDArray[Any]:
         """The values as the source model takes them: NCHW, normalised, of its own dtype."""
@@ -103,7 +124,11 @@ class CalibrationFolder(CalibrationDataReader):  # type: ignore[misc]
             )
         if (normalization := self._normalization.get(name)) is not None:
             value = normalization.apply(value)
-        return np.ascontiguousarray(value.astype(dtype))
+        with np.errstate(over="ignore", invalid="ignore"):
+            cast = np.ascontiguousarray(value.astype(dtype))
+        if not (np.isfinite(value).all() and np.isfinite(cast).all()):
+            raise OptionError(f"{file.name}: input {name!r} has values that aren't finite")
+        return cast
 
 
 def _inputs(model: onnx.ModelProto) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
