@@ -2,13 +2,25 @@
 # make test   run the tests (ARGS='-k name' for some)     make nightly   those that take minutes
 # make lint   types and style                             make bench     benchmarks
 # make conformance   compiled files against the vendor's simulator
+# make sanitize   native code and engines under sanitizers, and fuzzing (FUZZ=300 seconds of it)
 # Each makes .venv and installs what it needs on the first run.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test nightly conformance lint bench clean
+# Seconds for which fuzzers run under a sanitizer, and inputs of a night.
+FUZZ ?= 300
+INPUTS ?= 1000000
+
+WATCH := $(BIN)/python -m tests.sanitize
+PYTEST := $(BIN)/python -m pytest --capture=sys -q
+WATCHED := tests/native tests/soft/engines tests/soft/formats tests/soft/test_nbg.py \
+	tests/soft/test_onnx_external.py tests/soft/test_onnx_limits.py tests/fuzz
+THREADED := tests/native/test_steps.py tests/native/test_pump.py \
+	tests/soft/engines/compiled/test_networks.py
+
+.PHONY: demo test nightly conformance lint bench sanitize sanitize-briefly clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/anynpu demo
@@ -18,6 +30,9 @@ test: $(VENV)/installed-conformance
 
 nightly: $(VENV)/installed-conformance
 	$(BIN)/python -m pytest -m nightly $(ARGS)
+	$(BIN)/python -m tests.fuzz compiled --inputs $(INPUTS)
+	$(BIN)/python -m tests.fuzz nbg --inputs $$(($(INPUTS) / 10))
+	$(BIN)/python -m tests.fuzz onnx --inputs $$(($(INPUTS) / 10))
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check
@@ -29,6 +44,18 @@ conformance: $(VENV)/installed-conformance
 
 bench: $(VENV)/installed-conformance
 	$(BIN)/python -m benchmarks $(ARGS)
+
+sanitize: $(VENV)/installed-sanitize
+	$(WATCH) address $(PYTEST) $(WATCHED) $(ARGS)
+	$(WATCH) thread $(PYTEST) $(THREADED) $(ARGS)
+	$(WATCH) narrow $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) / 5))
+	$(WATCH) address $(BIN)/python -m tests.fuzz nbg --gigabytes 0 --seconds $$(($(FUZZ) / 5))
+	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) * 3 / 5))
+
+sanitize-briefly: $(VENV)/installed-sanitize
+	$(WATCH) address $(PYTEST) tests/native/test_steps.py tests/native/test_pump.py \
+		tests/soft/engines/rk3588/test_extents.py tests/fuzz
+	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds 30
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

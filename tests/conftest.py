@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from anynpu.native import kernels, matmul
 from anynpu.rknn.library import RknnLibrary, load
@@ -16,6 +17,11 @@ from anynpu.soft.cabi.build import library_folder
 
 _KEPT = ("ANYNPU_CACHE", "ANYNPU_NATIVE")
 """What the run itself needs: where it builds, and which builds it tests."""
+
+if "ANYNPU_NATIVE" in os.environ:
+    # Instrumented code is as slow as it likes.
+    settings.register_profile("watched", deadline=None)
+    settings.load_profile("watched")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

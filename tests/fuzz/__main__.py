@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -26,6 +27,10 @@ _ROUND = 2000
 """Inputs that Hypothesis draws from one seed: it remembers them, so that memory grows with them."""
 
 
+class _TimeIsOver(BaseException):
+    """Ends a round; Hypothesis takes it for no failure."""
+
+
 def main() -> int:
     """Drive workers until enough inputs were tried; the exit code says whether any failed."""
     options = _options()
@@ -34,6 +39,7 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     totals: Counter[str] = Counter()
     begun, next_seed = time.monotonic(), options.seed
+    options.until = time.time() + options.seconds if options.seconds else 0
     running: dict[int, tuple[subprocess.Popen[bytes], Path]] = {}
     while True:
         is_over = totals["inputs"] >= options.inputs or (
@@ -73,7 +79,7 @@ def _options() -> argparse.Namespace:
 def _start(options: argparse.Namespace, number: int, folder: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.fuzz", options.kind, "--seed", str(number)]
     command += ["--worker", str(folder), "--patience", str(options.patience)]
-    command += ["--gigabytes", str(options.gigabytes)]
+    command += ["--gigabytes", str(options.gigabytes), "--seconds", str(options.until)]
     with open(folder / "errors", "wb") as errors:
         return subprocess.Popen(command, stderr=errors, stdout=subprocess.DEVNULL)
 
@@ -99,6 +105,8 @@ def _work(options: argparse.Namespace) -> int:
     )
     @given(kind.strategy())
     def try_all(found: tuple[str, bytes]) -> None:
+        if options.seconds and time.time() > options.seconds:
+            raise _TimeIsOver
         name, data = found
         current.write_bytes(data)
         faulthandler.dump_traceback_later(options.patience, exit=True)
@@ -112,7 +120,8 @@ def _work(options: argparse.Namespace) -> int:
         if counts["inputs"] % 20 == 0:
             (folder / "counts").write_text(json.dumps(counts))
 
-    try_all()
+    with suppress(_TimeIsOver):
+        try_all()
     (folder / "counts").write_text(json.dumps(counts))
     return 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anynpu.errors import ModelError
-from anynpu.soft.engines import Instance, ModelSource, load
+from anynpu.soft.engines import Instance, ModelSource, Program, load, vip
 from anynpu.soft.engines.compiled import program as compiled_program
 from anynpu.soft.engines.rk3588 import PreparedGraph
 from anynpu.soft.engines.rk3588.tasks import Task
 from anynpu.soft.engines.rk3588.work import check_room
+from anynpu.soft.formats import nbg
 from anynpu.soft.formats.rknn.model import CompiledModel
 from anynpu.soft.formats.rknn.reader import read_model
 
@@ -45,6 +46,38 @@ def compiled_file(data: bytes, seed: int = 0) -> str:
         instance.close()
     assert isinstance(program, compiled_program.CompiledProgram)
     compare(program.graph(0).prepared, rng)
+    return RAN
+
+
+def onnx_file(data: bytes, seed: int = 0) -> str:
+    """Load an ONNX file with all its sets of shapes, and run it."""
+    try:
+        program = load(ModelSource.of(data))
+    except ModelError:
+        return REFUSED
+    return _run_program(program, seed)
+
+
+def nbg_file(data: bytes, seed: int = 0) -> str:
+    """Read a `.nb` file, and run the ONNX file inside."""
+    try:
+        program = vip.load(nbg.read(data))
+    except ModelError:
+        return REFUSED
+    return _run_program(program, seed)
+
+
+def _run_program(program: Program, seed: int) -> str:
+    rng = np.random.default_rng(seed)
+    for number in range(len(program.input_shapes)):
+        with suppress(ModelError):
+            program.variant(number)
+            program.lowered(number)
+            instance = program.instance(number)
+            try:
+                run(instance, rng)
+            finally:
+                instance.close()
     return RAN
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hypothesis.strategies import SearchStrategy
 
-from . import checks, compiled_files
+from . import checks, compiled_files, nbg_files, onnx_files
 
 
 @dataclass(frozen=True)
@@ -24,4 +24,8 @@ def _compiled() -> SearchStrategy[tuple[str, bytes]]:
     return compiled_files.damaged(Path(os.environ.get("ANYNPU_FUZZ", compiled_files.FOLDER)))
 
 
-KINDS: dict[str, Inputs] = {"compiled": Inputs(_compiled, checks.compiled_file)}
+KINDS: dict[str, Inputs] = {
+    "compiled": Inputs(_compiled, checks.compiled_file),
+    "nbg": Inputs(nbg_files.damaged, checks.nbg_file),
+    "onnx": Inputs(onnx_files.damaged, checks.onnx_file),
+}

@@ -83,11 +83,17 @@ def make(request: pytest.FixtureRequest, device: Device) -> Iterator[Make]:
     for pump in pumps:
         pump.close(cancel=True)
         pump.join()
+    _jobs.clear()
+
+
+_jobs: list[Job] = []
+"""All of a test's: a pump uses them until it is joined, whoever still wants them."""
 
 
 def job(*slots: int, workers: int = ANY, **fields: int) -> Job:
     made = Job(workers=workers, **fields)
     made.slots[: len(slots)] = slots
+    _jobs.append(made)
     return made
 
 

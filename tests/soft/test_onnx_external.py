@@ -147,7 +147,7 @@ def test_tensors_that_say_too_much_are_refused_before_anything_is_read(folder: P
         load(ModelSource.of(folder / "net.onnx"))
     tensor.dims[:] = [-1, 16]
     (folder / "net.onnx").write_bytes(model(tensor).SerializeToString())
-    with pytest.raises(anynpu.ModelError, match="can't have its data in a file"):
+    with pytest.raises(anynpu.ModelError, match=r"has the shape \[-1, 16\]"):
         load(ModelSource.of(folder / "net.onnx"))
 
 

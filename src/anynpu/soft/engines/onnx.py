@@ -35,6 +35,7 @@ except ImportError as error:
 from .onnx_boundary import Boundary, Terminal, cut, fed_inputs, fix_shapes, shape_sets
 from .onnx_custom import NOTHING, Edge, Knowledge, knowledge, node_keys, use_builtin
 from .onnx_external import take_in
+from .onnx_form import check_form
 from .onnx_instance import OnnxInstance, bound_dtype
 from .onnx_layers import lower
 from .onnx_limits import Limits
@@ -59,6 +60,7 @@ class OnnxProgram(Program):
         self._source = source
         self._weights = weights
         model = self._model()
+        check_form(model)
         metadata = Metadata.parse({entry.key: entry.value for entry in model.metadata_props})
         self.soc = metadata.soc
         self.custom_string = metadata.custom_string

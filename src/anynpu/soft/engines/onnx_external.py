@@ -9,31 +9,20 @@ sees a name.
 
 from __future__ import annotations
 
-import math
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from onnx.onnx_ml_pb2 import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.onnx_ml_pb2 import ModelProto, TensorProto
 
 from ...errors import ModelError
+from .onnx_form import all_tensors, size_of
 
 _MOST_BYTES = 2**31 - 1
 """What a model may have as a message of protobuf."""
 
 _LONGEST_NUMBER = 18
-
-_BITS = {
-    TensorProto.FLOAT: 32, TensorProto.UINT8: 8, TensorProto.INT8: 8, TensorProto.UINT16: 16,
-    TensorProto.INT16: 16, TensorProto.INT32: 32, TensorProto.INT64: 64, TensorProto.BOOL: 8,
-    TensorProto.FLOAT16: 16, TensorProto.DOUBLE: 64, TensorProto.UINT32: 32,
-    TensorProto.UINT64: 64, TensorProto.COMPLEX64: 64, TensorProto.COMPLEX128: 128,
-    TensorProto.BFLOAT16: 16, TensorProto.FLOAT8E4M3FN: 8, TensorProto.FLOAT8E4M3FNUZ: 8,
-    TensorProto.FLOAT8E5M2: 8, TensorProto.FLOAT8E5M2FNUZ: 8, TensorProto.UINT4: 4,
-    TensorProto.INT4: 4,
-}  # fmt: skip
 
 
 def take_in(model: ModelProto, path: Path | None) -> None:
@@ -45,7 +34,7 @@ def take_in(model: ModelProto, path: Path | None) -> None:
     with _Files(path) as files:
         left = _MOST_BYTES
         for tensor in external_tensors(model):
-            size = _size_of(tensor)
+            size = size_of(tensor)
             left -= size
             if left < 0:
                 raise ModelError(f"the model's tensors have more than {_MOST_BYTES} bytes")
@@ -57,48 +46,9 @@ def take_in(model: ModelProto, path: Path | None) -> None:
 
 def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
     """All tensors of a model, however deep, whose data are elsewhere."""
-    graphs = [model.graph]
-    for training in model.training_info:
-        graphs += [training.initialization, training.algorithm]
-    found = [_of_graph(graph) for graph in graphs]
-    for function in model.functions:
-        found += [_of_nodes(function.node), _of_attributes(function.attribute_proto)]
-    for tensor in chain.from_iterable(found):
+    for tensor in all_tensors(model):
         if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
             yield tensor
-
-
-def _of_graph(graph: GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    yield from _of_nodes(graph.node)
-
-
-def _of_nodes(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
-    for node in nodes:
-        yield from _of_attributes(node.attribute)
-
-
-def _of_attributes(attributes: Iterable[AttributeProto]) -> Iterator[TensorProto]:
-    """Whatever type an attribute says it is of."""
-    for attribute in attributes:
-        yield from (attribute.t, *attribute.tensors)
-        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-            yield from (sparse.values, sparse.indices)
-        for graph in (attribute.g, *attribute.graphs):
-            yield from _of_graph(graph)
-
-
-def _size_of(tensor: TensorProto) -> int:
-    """The bytes that a tensor's shape and type ask for."""
-    bits = _BITS.get(tensor.data_type)
-    if bits is None or any(size < 0 for size in tensor.dims):
-        raise ModelError(
-            f"tensor {tensor.name!r} of type {tensor.data_type} and shape {list(tensor.dims)} "
-            f"can't have its data in a file"
-        )
-    return -(-math.prod(tensor.dims) * bits // 8)
 
 
 class _Files:

@@ -63,10 +63,15 @@ def fields(values: Mapping[Field, int]) -> list[Word]:
     return list(words.items())
 
 
-def decode(mask: int, words: Sequence[Word], constants: Mapping[int, bytes] | None = None) -> Task:
-    """One task alone, decoded."""
+def decode(
+    mask: int,
+    words: Sequence[Word],
+    constants: Mapping[int, bytes] | None = None,
+    generation: Generation | None = None,
+) -> Task:
+    """One task alone, decoded; its words are in RK3588's notation."""
     sections = {number: np.frombuffer(data, np.uint8) for number, data in (constants or {}).items()}
     memory = MemoryMap(INTERNAL_BYTES, sections)
     (state,) = run([(mask, words)])
     view = TaskRegisters(state, state.words, RelocatedAddresses(BUFFERS))
-    return decode_task(view, Context(Generation(), memory))
+    return decode_task(view, Context(generation or Generation(), memory))

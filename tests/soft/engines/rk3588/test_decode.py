@@ -225,7 +225,7 @@ def test_features_through_the_output_conversion() -> None:
         ({DpuEw.BYPASS: 0, DpuEw.OP_SRC: 1}, "the operand is to come from memory"),
         (
             {CoreSize0.DATAOUT_HEIGHT: 65535, CoreSize0.DATAOUT_WIDTH: 65535},
-            "too many|reaches over",
+            "of a task|reaches over",
         ),
     ],
 )  # fmt: skip

@@ -15,9 +15,26 @@ from hypothesis import strategies as st
 from anynpu.errors import ModelError
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.fast import Scratch, chained, plan_task, thread_count
+from anynpu.soft.engines.rk3588.generations import Generation
 from anynpu.soft.engines.rk3588.layout import Written, feature_views, image_view, written
 from anynpu.soft.engines.rk3588.memory import INTERNAL, Memory, Strided, span
 from anynpu.soft.engines.rk3588.reference import run_task
+from anynpu.soft.engines.rk3588.registers.cna import CnaWeightSize1
+from anynpu.soft.engines.rk3588.registers.dpu import (
+    DpuBn,
+    DpuBs,
+    DpuBsOw,
+    DpuChannel,
+    DpuDataFormat,
+    DpuEw,
+    DpuFeatureMode,
+    DpuOutScale,
+    DpuSurfaceAdd,
+    DpuSurfaceStride,
+    DpuWriteSize1,
+)
+from anynpu.soft.engines.rk3588.registers.fields import Field
+from anynpu.soft.engines.rk3588.registers.rdma import RdmaChannel, RdmaFeatureMode, RdmaWidth
 from anynpu.soft.engines.rk3588.tasks import (
     AtomTransposer,
     BlockWriter,
@@ -32,8 +49,12 @@ from anynpu.soft.engines.rk3588.tasks import (
     PixelTransposer,
     Task,
 )
+from anynpu.soft.engines.rk3588.view import TaskRegisters
+from anynpu.soft.engines.rk3588.weights import WeightLayout
 
+from .commands import decode, fields
 from .descriptions import convolution, dense_weights, dpu, output
+from .test_decode import DENSE as CONVOLUTION_FIELDS
 
 CONSTANT = 1
 
@@ -182,3 +203,71 @@ def test_features_at_a_memory_s_end(
     writer = BlockWriter(PLACE, height, width, width * atom, area, surfaces, 0, atom, 0xFB)
     task = ElementwiseTask(0, 0, source, dpu(output=output(scale=3, shift=1)), writer)
     run_both_ways(task, rng.integers(0, 256, 2 * results, np.uint8))
+
+
+class _Wide(Generation):
+    """Atoms of eight bytes, but for elements of four."""
+
+    atom = 8
+
+
+_FROM_FLOAT16: dict[Field, int] = {
+    DpuDataFormat.IN_PRECISION: Element.FLOAT16.value,
+    DpuDataFormat.PROC_PRECISION: Element.FLOAT16.value,
+    DpuDataFormat.OUT_PRECISION: Element.FLOAT32.value,
+    DpuFeatureMode.OUTPUT_MODE: 2,
+    DpuBs.BYPASS: 1,
+    DpuBn.BYPASS: 1,
+    DpuEw.BYPASS: 1,
+    DpuOutScale.OUT_CVT_SCALE: 1,
+    DpuSurfaceStride.DST_SURF_STRIDE: 64,
+    DpuSurfaceAdd.SURF_ADD: 64,
+    DpuChannel.CHANNEL: 15,
+    DpuWriteSize1.WIDTH_WDMA: 3,
+    RdmaFeatureMode.IN_PRECISION: Element.FLOAT16.value,
+    RdmaChannel.CHANNEL: 15,
+    RdmaWidth.WIDTH: 3,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {DpuFeatureMode.TP_EN: 1},
+        {DpuFeatureMode.NONALIGN: 1, DpuFeatureMode.SURF_LEN: 64},
+        {DpuBsOw.TP_ORG_EN: 1},
+    ],
+)
+def test_atoms_of_another_size_are_not_rearranged(change: dict[Field, int]) -> None:
+    """Elements of four bytes on RK3566: no file has them in a transposer or packer."""
+    words = [*fields({**_FROM_FLOAT16, **change}), (0x4020, "y"), (0x5018, "x")]
+    with pytest.raises(ModelError, match="atoms of 16 bytes are not known to be rearranged"):
+        decode(0x18, words, generation=_Wide())
+    plain = decode(0x18, [*fields(_FROM_FLOAT16), (0x4020, "y"), (0x5018, "x")], None, _Wide())
+    assert written(plain).atoms == (4, 1, 4, 16)
+
+
+def test_rows_of_weights_hold_their_kernels() -> None:
+    layout = WeightLayout(Element.FLOAT16, 16, 3, 3, 3, 16, 32, False, 0, 18)
+    assert layout.bytes == 16 * 3 * 18
+
+    class Rows(Generation):
+        """Rows of another length than three places of three channels take."""
+
+        def __init__(self, size: int) -> None:
+            self.size = size
+
+        def weight_row_bytes(self, task: TaskRegisters) -> int:
+            return self.size
+
+    changes: dict[Field, int] = {
+        **CONVOLUTION_FIELDS,
+        CnaWeightSize1.WEIGHT_BYTES_PER_KERNEL: 32 * 9,
+    }
+    addresses = [(0x1070, "x"), (0x1110, "weights"), (0x4020, "y")]
+    words = [*fields(changes), *addresses]
+    constants = {1: bytes(1 << 16)}
+    decode(0x0D, words, constants, Rows(96))
+    for size in (95, 1):
+        with pytest.raises(ModelError, match=f"3 places of 32 channels in {size} bytes"):
+            decode(0x0D, words, constants, Rows(size))
