@@ -183,7 +183,7 @@ def _channels(words: dict[int, int], channel: int) -> int:
     if CoreSize0.number not in words:
         return channel
     rows = CoreSize0.DATAOUT_HEIGHT.of(words[CoreSize0.number]) + 1
-    channels = CoreSize1.DATAOUT_CHANNEL.of(words[CoreSize1.number]) + 1
+    channels = CoreSize1.DATAOUT_CHANNEL.of(words.get(CoreSize1.number, 0)) + 1
     if rows == 1 or DpuChannel.CHANNEL.of(channel) + 1 != rows * channels:
         return channel
     mask = DpuChannel.CHANNEL.put(DpuChannel.CHANNEL.of(0xFFFFFFFF))
