@@ -1,5 +1,5 @@
 /* The NPU's writers that rearrange: bytes moved between two ways through memory. Plain C11; kernels are
- * those of steps.c. */
+ * those of steps.c. Ways are those of arrays that lie inside, and no unit of theirs is passed. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -9,6 +9,10 @@
  * Whatever lanes an atom has, values between memory and memory are (pixels, GROUP) floats. Nothing is
  * allocated, and weights stay as the file has them. Kernels are those of steps.c: arguments, the first
  * unit of work, the one behind the last, the thread's own space.
+ *
+ * Memory is only touched where the arguments say: whole atoms of features and rows of pictures, weights,
+ * operands and what is written, each as the view of these strides and counts that callers have found to
+ * lie inside. Arrays that have an entry a channel are filled up to whole groups.
  */
 #include <float.h>
 #include <math.h>
