@@ -113,7 +113,7 @@ def _has_room(task: Task) -> bool:
 
 
 def _final(prepared: PreparedGraph, noise: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
-    memory = noise.copy()
+    memory: NDArray[np.uint8] = noise.copy()
     executor = prepared.executor(memory)
     try:
         for node in prepared.tasks:

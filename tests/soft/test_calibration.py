@@ -97,9 +97,11 @@ def little_memory() -> Iterator[None]:
         tracemalloc.stop()
 
 
-def archive(folder: Path, members: dict[str, bytes], zeros: int = 0, **how: int) -> None:
+def archive(
+    folder: Path, members: dict[str, bytes], zeros: int = 0, compression: int = zipfile.ZIP_STORED
+) -> None:
     """A .npz file; behind the last member's bytes there are so many zeros."""
-    with zipfile.ZipFile(folder / "data.npz", "w", **how) as file:  # type: ignore[arg-type]
+    with zipfile.ZipFile(folder / "data.npz", "w", compression) as file:
         for name, data in members.items():
             with file.open(name, "w") as member:
                 member.write(data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import pytest
@@ -11,14 +13,16 @@ import anynpu
 from anynpu.soft.engines import ModelSource, load
 from anynpu.soft.engines.onnx_shapes import infer_types, shape_of
 
+Shape = Sequence[int | str | None] | None
+
 SHAPE = (1, 16)
 
 
-def info(name: str, kind: int = TensorProto.FLOAT, shape: object = SHAPE) -> ValueInfoProto:
+def info(name: str, kind: int = TensorProto.FLOAT, shape: Shape = SHAPE) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def model_of(nodes: list[onnx.NodeProto], output: object = SHAPE, **more: object) -> ModelProto:
+def model_of(nodes: list[onnx.NodeProto], output: Shape = SHAPE, **more: object) -> ModelProto:
     made = helper.make_model(
         helper.make_graph(nodes, "g", [info("x")], [info("y", shape=output)]),
         opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid("own", 1)],

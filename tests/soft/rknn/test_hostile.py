@@ -26,6 +26,7 @@ from anynpu.soft.rknn import IMPLEMENTED
 from ... import models
 from ...capi import SUCC, infer, init, opened
 from ...matmul import shapes_of
+from ...test_endurance import MEGABYTE, growth
 
 KNOWN_CODES = set(abi.ErrorCode)
 VALID = [
@@ -521,18 +522,9 @@ def test_many_runs_without_a_collection() -> None:
     npu = load("soft")
     values = np.zeros((1, 3, 64, 64), np.float32)
     with opened(npu, models.add_one(values.shape)) as context:
-        for _ in range(500):
-            infer(npu, context, values, values)
         gc.collect()
         gc.disable()
         try:
-            growth: list[int] = []
-            # What a thread's allocator keeps comes once, a leak comes again.
-            while len(growth) < 3 and (not growth or growth[-1] >= 4 * 2**20):
-                memory = psutil.Process().memory_info().rss
-                for _ in range(5000):
-                    infer(npu, context, values, values)
-                growth.append(psutil.Process().memory_info().rss - memory)
-            assert min(growth) < 4 * 2**20
+            assert growth(lambda: infer(npu, context, values, values), 5000) < 4 * MEGABYTE
         finally:
             gc.enable()

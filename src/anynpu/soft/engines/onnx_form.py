@@ -18,7 +18,7 @@ from .onnx_weights import is_removed
 
 _STANDARD_DOMAINS = ("", "ai.onnx")
 
-_BITS = {
+_BITS: dict[int, int] = {
     TensorProto.FLOAT: 32, TensorProto.UINT8: 8, TensorProto.INT8: 8, TensorProto.UINT16: 16,
     TensorProto.INT16: 16, TensorProto.INT32: 32, TensorProto.INT64: 64, TensorProto.BOOL: 8,
     TensorProto.FLOAT16: 16, TensorProto.DOUBLE: 64, TensorProto.UINT32: 32,
@@ -27,12 +27,12 @@ _BITS = {
     TensorProto.FLOAT8E5M2: 8, TensorProto.FLOAT8E5M2FNUZ: 8, TensorProto.UINT4: 4,
     TensorProto.INT4: 4,
 }  # fmt: skip
-_FIELDS = {
-    "float_data": ({TensorProto.FLOAT: 1, TensorProto.COMPLEX64: 2}),
-    "double_data": ({TensorProto.DOUBLE: 1, TensorProto.COMPLEX128: 2}),
-    "int64_data": ({TensorProto.INT64: 1}),
-    "uint64_data": ({TensorProto.UINT32: 1, TensorProto.UINT64: 1}),
-    "string_data": ({TensorProto.STRING: 1}),
+_FIELDS: dict[str, dict[int, int]] = {
+    "float_data": {TensorProto.FLOAT: 1, TensorProto.COMPLEX64: 2},
+    "double_data": {TensorProto.DOUBLE: 1, TensorProto.COMPLEX128: 2},
+    "int64_data": {TensorProto.INT64: 1},
+    "uint64_data": {TensorProto.UINT32: 1, TensorProto.UINT64: 1},
+    "string_data": {TensorProto.STRING: 1},
 }
 """Where numbers of a type may be written out, and how many make an element; in `int32_data` others,
 of which some numbers hold two elements."""
@@ -60,7 +60,8 @@ def size_of(tensor: TensorProto) -> int:
             f"tensor {tensor.name!r} has the shape {list(tensor.dims)} and the type "
             f"{tensor.data_type}"
         )
-    return -(-math.prod(tensor.dims) * bits // 8)
+    elements: int = math.prod(tensor.dims)
+    return -(-elements * bits // 8)
 
 
 def all_tensors(model: ModelProto) -> Iterator[TensorProto]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anynpu.soft.engines.rk3588.addresses import AbsoluteAddresses
 from anynpu.soft.engines.rk3588.decode import decode_task
 from anynpu.soft.engines.rk3588.decode.context import Context
+from anynpu.soft.engines.rk3588.fast import plan_task
 from anynpu.soft.engines.rk3588.generations import GENERATIONS
 from anynpu.soft.engines.rk3588.graph import PreparedGraph
 from anynpu.soft.engines.rk3588.machine import run_commands
@@ -62,7 +63,9 @@ class Program:
         used = MemoryMap(address - base + size, sections)
         tasks, found = {0: tuple(self._decoded(used))}, []
         for use_fast in (False, True):
-            prepared = PreparedGraph(tasks, used.needed_bytes, used.sections, frozenset(), use_fast)
+            plans = {task.index: plan_task(task) for task in tasks[0]} if use_fast else {}
+            known = {index: plan for index, plan in plans.items() if plan}
+            prepared = PreparedGraph(tasks, used.needed_bytes, used.sections, frozenset(), known)
             memory = np.zeros(prepared.memory_bytes, np.uint8)
             for place, data in self.inputs.items():
                 memory[place - base : place - base + len(data)] = np.frombuffer(data, np.uint8)

@@ -146,12 +146,15 @@ def prepare(
     skipped: frozenset[int] = frozenset(),
     rounding: Rounding = SILICON,
     budget: Budget | None = None,
+    pictures_are_quantised: bool = True,
 ) -> PreparedGraph:
     """Decode one graph's task list for 1, 2 or 3 cores.
 
     Tasks whose indices are in `skipped` write registers that count, and compute nothing.
     Without `use_fast` the reference runs every task; the bytes are the same. It also does with
     another `rounding` than that of boards, which is all that kernels know.
+    With `pictures_are_quantised` an input that registers convert from the bytes of a camera holds
+    what that gives, as the model's quantisation says.
     A node's tasks on several cores run one core after another. The work of all is taken from
     `budget`, which has counted the list already. Raises `ModelError`, which names node, task,
     register and value, for what isn't known, and for more work than a run may take.
@@ -179,7 +182,7 @@ def prepare(
     ]
     addresses = _address_space(model, graph)
     memory = MemoryMap(model.memory.internal, sections, _written(states, addresses))
-    context = Context(generation, memory)
+    context = Context(generation, memory, pictures_are_quantised=pictures_are_quantised)
     tasks: dict[int, list[Task]] = {}
     plans: dict[int, Plan] = {}
     for state in states:

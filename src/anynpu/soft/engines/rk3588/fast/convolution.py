@@ -91,10 +91,7 @@ def _plan_depthwise(task: ConvolutionTask, lanes: int) -> Plan | None:
 
 def _is_known(convolution: Convolution) -> bool:
     weights = convolution.weights
-    source = convolution.source
-    if source.element is not Element.INT8 or not weights.is_constant:
-        return False
-    if isinstance(source, Features) and source.odd is not None:
+    if not _is_known_source(convolution.source) or not weights.is_constant:
         return False
     if convolution.conversion or any(convolution.inserted) or 0 in convolution.stride:
         return False
@@ -106,6 +103,11 @@ def _is_known(convolution: Convolution) -> bool:
         return False
     padding = float(convolution.padding_value)
     return padding.is_integer() and abs(padding) <= _LARGEST_PADDING
+
+
+def _is_known_source(source: Features | Image) -> bool:
+    is_odd = isinstance(source, Features) and source.odd is not None
+    return source.element is Element.INT8 and not is_odd
 
 
 def _operand_may_be_read(task: ConvolutionTask) -> bool:
