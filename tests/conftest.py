@@ -85,6 +85,19 @@ def compiled_sample() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
+def report_sample() -> Callable[[str], Path]:
+    """A function from the name of a file that a report led to (min2_i8.rv1106) to its path."""
+
+    def find(name: str) -> Path:
+        path = SHARED / "samples" / "reports" / f"{name}.rknn"
+        if not path.is_file():
+            pytest.skip(f"{path} is not there")
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
 def ocr_models() -> Path:
     """The folder of PP-OCR's networks in the PyPI package that carries them; skips without it."""
     spec = find_spec("rapidocr_onnxruntime")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import lzma
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from anynpu.cli import main
@@ -136,3 +138,19 @@ def test_what_the_reader_needs_is_named(compiled: Path, package: str) -> None:
     )
     assert done.returncode == 1
     assert "pip install 'anynpu[formats]'" in done.stderr
+
+
+def test_what_a_board_refuses_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = Path(__file__).parents[1] / "data" / "compiled" / "runtime" / "rv1106_min_int8.npz"
+    file = tmp_path / "net.rknn"
+    with np.load(data) as archive:
+        file.write_bytes(lzma.decompress(archive["compiled"].tobytes()))
+    (graph,) = described(file, capsys, "--layers")["graphs"]
+    refused = {layer["type"]: layer for layer in graph["layers"] if layer["refused_by"]}
+    assert list(refused) == ["Min"]
+    assert refused["Min"]["refused_by"] == "librknnmrt 2.3.2"
+    assert "rknn-toolkit2#482" in refused["Min"]["refused_source"]
+    assert main(["inspect", str(file), "--layers"]) == 0
+    assert "A board refuses this graph: librknnmrt 2.3.2 doesn't compute Min" in (
+        capsys.readouterr().out
+    )

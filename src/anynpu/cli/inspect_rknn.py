@@ -24,13 +24,18 @@ def inspect_rknn(path: str, data: bytes, *, layers: bool, as_json: bool) -> None
 
 
 def _add_runners(described: Mapping[str, Any], data: bytes) -> None:
-    """Say of each layer what computes it on the soft NPU, or why nothing does."""
+    """Say of each layer what computes it on the soft NPU, or why nothing does; what boards lack."""
     from ..soft.engines.compiled.runners import runners
 
     for graph, found in zip(described["graphs"], runners(data), strict=True):
         graph["problem"] = found.problem
-        for layer, runner in zip(graph["layers"], found.by_node, strict=True):
+        layers = zip(graph["layers"], found.by_node, found.on_boards, strict=True)
+        for layer, runner, board in layers:
+            refusal = board.refusal
             layer["runs_on"] = runner
+            layer["refused_by"] = refusal.runtime if refusal else ""
+            layer["refused_source"] = refusal.source if refusal else ""
+            layer["board_note"] = board.note
 
 
 def _print(path: str, size: int, described: Mapping[str, Any]) -> None:
@@ -45,6 +50,8 @@ def _print(path: str, size: int, described: Mapping[str, Any]) -> None:
         console.print(_tensors("Outputs", graph["outputs"]))
         if "layers" in graph:
             console.print(_layers(graph["layers"]))
+            for line in _about_boards(graph["layers"]):
+                console.print(line, markup=False)
         if graph.get("problem"):
             console.print(f"The soft NPU can't run this graph: {graph['problem']}", markup=False)
     if "tensors" in described:
@@ -113,13 +120,34 @@ def _layers(layers: Sequence[Mapping[str, Any]]) -> Table:
     from rich.table import Table
 
     table = Table(title="Layers", title_justify="left")
-    for heading in ("", "type", "name", "device", "tasks", "output", "runs on"):
+    says_boards = any(map(_on_board, layers))
+    headings = ("", "type", "name", "device", "tasks", "output", "runs on", "on a board")
+    for heading in headings if says_boards else headings[:-1]:
         table.add_column(heading, overflow="fold")
     for layer in layers:
         shapes = " ".join(map(_shape, layer["shapes"]))
         cells = [layer["index"], layer["type"], layer["name"], layer["device"], layer["tasks"]]
-        _add_row(table, [*cells, shapes, layer["runs_on"]])
+        cells += [shapes, layer["runs_on"]]
+        _add_row(table, [*cells, _on_board(layer)] if says_boards else cells)
     return table
+
+
+def _on_board(layer: Mapping[str, Any]) -> str:
+    """The table's mark of a layer that boards don't compute as it is computed here."""
+    return "refused" if layer["refused_by"] else "see below" if layer["board_note"] else ""
+
+
+def _about_boards(layers: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """A line for each operator that boards refuse, and for each that an old runtime lacks."""
+    marked = {layer["type"]: layer for layer in layers if _on_board(layer)}
+    for op_type, layer in marked.items():
+        if layer["refused_by"]:
+            yield (
+                f"A board refuses this graph: {layer['refused_by']} doesn't compute {op_type} on "
+                f"the CPU ({layer['refused_source']})."
+            )
+        if layer["board_note"]:
+            yield f"{op_type} on the CPU: {layer['board_note']}."
 
 
 def _soft_tensors(tensors: Sequence[Mapping[str, Any]]) -> Table:

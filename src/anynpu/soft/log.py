@@ -34,6 +34,10 @@ class Log:
     def warning(self, text: str) -> None:
         self._write("W", text)
 
+    def notice(self, text: str) -> None:
+        """A warning of the soft NPU's own, which is written whatever the level is."""
+        self._write("W", text, is_always=True)
+
     def information(self, text: str) -> None:
         self._write("I", text)
 
@@ -44,8 +48,8 @@ class Log:
     def debug(self, text: str) -> None:
         self._write("D", text)
 
-    def _write(self, letter: str, text: str) -> None:
-        if _LEVELS[letter] > self._level:
+    def _write(self, letter: str, text: str, *, is_always: bool = False) -> None:
+        if _LEVELS[letter] > self._level and not is_always:
             return
         now = datetime.now()
         stamp = f"{now:%H:%M:%S}.{now.microsecond // 1000:03d}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from ...errors import ModelError
 from ..formats import rknn as rknn_format
 from .program import (
+    NOT_CUSTOMIZED,
     CustomCall,
     Customization,
     CustomNode,
@@ -19,11 +20,13 @@ from .program import (
     Normalization,
     Port,
     Program,
+    Refusal,
     Variant,
 )
 from .source import ModelSource
 
 __all__ = [
+    "NOT_CUSTOMIZED",
     "CustomCall",
     "CustomNode",
     "Customization",
@@ -37,6 +40,7 @@ __all__ = [
     "Normalization",
     "Port",
     "Program",
+    "Refusal",
     "Variant",
     "load",
 ]

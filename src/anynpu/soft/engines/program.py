@@ -168,6 +168,22 @@ class CustomNode:
     assumed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A node that a board doesn't compute, by what is known of the vendor's runtimes.
+
+    `index` tells it from the model's other nodes; `name` is the file's own, as a board's log has
+    it. `runtime` is the library and the newest version that is known to refuse it, `source` says
+    by what it is known.
+    """
+
+    index: int
+    op_type: str
+    name: str
+    runtime: str
+    source: str
+
+
 class CustomCall(ABC):
     """How a custom node is computed.
 
@@ -196,11 +212,13 @@ class Customization:
     """How an instance differs from its program.
 
     `calls` compute the nodes of these indices; `builtin` are nodes for which the engine's own
-    operator of the same name steps in.
+    operator of the same name steps in. A run fails with `MissingOperatorError` where it comes to
+    one of `refused` that no call computes.
     """
 
     calls: Mapping[int, CustomCall]
     builtin: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
 
 
 NOT_CUSTOMIZED = Customization({})
@@ -270,6 +288,10 @@ class Program(ABC):
         Raises `ModelError` where the model can't be cut at them. None, where the engine knows of
         no operators from outside.
         """
+        return ()
+
+    def refusals(self, number: int) -> tuple[Refusal, ...]:
+        """The nodes that a board doesn't compute under a set of shapes, in their order."""
         return ()
 
     @abstractmethod

@@ -15,8 +15,9 @@ from ...rknn.abi import FUNCTIONS, CoreMask, ErrorCode, Function, InitFlag
 from ...soc import Soc
 from ..cabi import doors
 from ..device import Cores, Device
-from ..engines import Instance, LoweredModel, Program, Variant
+from ..engines import NOT_CUSTOMIZED, Instance, LoweredModel, Program, Variant
 from ..memory import DeviceMemory
+from . import board_refusals
 from .failure import Failure
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ class Context(DeviceContext):
                 raise Failure(
                     ErrorCode.FAIL, "the context was initialised to collect information only"
                 )
-            self.instance = self.program.instance(self.variant)
+            custom = board_refusals.customization(self.program, self.variant, NOT_CUSTOMIZED)
+            self.instance = self.program.instance(self.variant, custom)
         return self.instance
 
     def cancel(self) -> None:

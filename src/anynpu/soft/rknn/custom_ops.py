@@ -20,7 +20,7 @@ from ...rknn.abi import (
 from ...tensor import DType
 from ..cabi.memory import readable
 from ..engines import Customization, CustomNode
-from . import custom_ops_calls, log
+from . import board_refusals, custom_ops_calls, log
 from .contexts import Context, on_context, refuse_in_callback
 from .custom_ops_calls import Callback, NodeCall, Operator
 from .custom_ops_opencl import KernelSource, read_source
@@ -135,7 +135,12 @@ class CustomOperators:
         ctx = self._ctx
         old = ctx.arrays
         try:
-            new = ctx.program.instance(ctx.variant, Customization(calls, frozenset(builtin)))
+            new = ctx.program.instance(
+                ctx.variant,
+                board_refusals.customization(
+                    ctx.program, ctx.variant, Customization(calls, frozenset(builtin))
+                ),
+            )
         except ModelError as error:
             raise Failure(ErrorCode.FAIL, str(error)) from error
         for source, target in zip(old.inputs, new.inputs, strict=True):

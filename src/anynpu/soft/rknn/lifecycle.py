@@ -14,7 +14,7 @@ from ...soc import Soc
 from ..cabi.memory import readable
 from ..device import device_for
 from ..engines import ModelSource, Program, load
-from . import contexts, log, memory
+from . import board_refusals, contexts, log, memory
 from .contexts import Context, DeviceContext
 from .failure import Failure
 from .timing import clock
@@ -80,6 +80,7 @@ def _create(program: Program, flags: InitFlag, options: Any) -> Context:
     chip = _chip_for(program)
     program.variant(program.largest)
     log.information(_runtime_lines(program, chip))
+    board_refusals.report(program, chip)
     created = Context(program, device_for(chip.name), flags)
     if flags & InitFlag.ENABLE_SRAM:
         _place_in_sram(created, flags, options)

@@ -11,4 +11,5 @@ ENVIRONMENT_VARIABLE = "RKNN_LOG_LEVEL"
 LOG = Log("RKNN", ENVIRONMENT_VARIABLE)
 read_environment = LOG.read_environment
 error, warning, information, debug = LOG.error, LOG.warning, LOG.information, LOG.debug
+notice = LOG.notice
 is_debugging = LOG.is_debugging

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..device import Cores, DeadlineError, Device
 from ..engines import MissingOperatorError
 from ..job import Job
 from ..memory import strict
-from . import log
+from . import board_refusals, log
 from .contexts import Context, borrow, on_context, refuse_in_callback
 from .failure import CONVENTIONS, Failure
 from .timing import clock
@@ -143,7 +143,8 @@ def _compute(ctx: Context, deadline: float | None) -> None:
     except DeadlineError:
         raise Failure(ErrorCode.TIMEOUT, "the cores did not become free in time") from None
     except MissingOperatorError as error:
-        raise Failure(ErrorCode.FAIL, _unsupported(ctx, error.op_types)) from error
+        missing = (board_refusals.unsupported(op_type, ctx.soc) for op_type in error.op_types)
+        raise Failure(ErrorCode.FAIL, "\n".join(missing)) from error
     except ModelError as error:
         raise Failure(ErrorCode.FAIL, f"failed to submit!, {error}") from error
     flushes = not ctx.flags & InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
@@ -173,15 +174,6 @@ def _occupy(ctx: Context, deadline: float | None) -> Iterator[Cores]:
             yield cores
         finally:
             del held[ctx.device]
-
-
-def _unsupported(ctx: Context, op_types: Sequence[str]) -> str:
-    """The vendor's message for operators that nobody has."""
-    return "\n".join(
-        f"Unsupport CPU op: {op_type} in this {ctx.soc.library}.so, please try to register custom "
-        f"op by calling rknn_register_custom_ops"
-        for op_type in op_types
-    )
 
 
 def _cores(ctx: Context) -> Cores | int:

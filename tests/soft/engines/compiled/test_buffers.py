@@ -106,3 +106,20 @@ def test_float16_is_exchanged_as_float32(layout: str) -> None:
 def test_what_does_not_fit_is_refused(tensor: Any, problem: str) -> None:
     with pytest.raises(anynpu.ModelError, match=problem):
         TensorBuffer(np.zeros(4096, np.uint8), tensor)
+
+
+@pytest.mark.parametrize(("dtype", "row"), [(np.int8, 16), (np.float16, 16)])
+def test_pictures_of_a_batch_begin_where_a_board_has_them(dtype: Any, row: int) -> None:
+    """The second sample's place counts padded rows, though the first one's aren't padded here."""
+    shape, size = (2, 3, 4, 5), row * 3 * 4
+    tensor = blocked("x", shape, 3, dtype, kind=TensorKind.INPUT, size=2 * size)
+    memory = np.zeros(1 << 10, np.uint8)
+    buffer, written = TensorBuffer(memory, tensor), values(shape, dtype)
+    buffer.write(written)
+    for sample in range(2):
+        begin = memory[sample * size :].view(dtype)
+        pixels = begin[: 4 * 5 * 3].reshape(4, 5, 3).transpose(2, 0, 1)
+        np.testing.assert_array_equal(pixels, written[sample])
+    read = np.empty_like(written)
+    buffer.read(read)
+    np.testing.assert_array_equal(read, written)

@@ -188,3 +188,29 @@ def test_what_a_constant_asks_for_is_not_computed_before_it_is_known_to_fit() ->
     model = model_of(tensors, cpu_node("Expand", (0, 2), (1,)), {"s": np.array([1 << 38])})
     with pytest.raises(anynpu.ModelError, match="the file has \\[6\\]"):
         prepare_cpu_node(model, model.graphs[0], model.graphs[0].nodes[0])
+
+
+@pytest.mark.parametrize(
+    ("op_type", "function"),
+    [("And", np.logical_and), ("Or", np.logical_or), ("Xor", np.logical_xor)],
+)
+def test_truth_values_are_numbers_of_eight_bits(op_type: str, function: Any) -> None:
+    whole = {"scale": (1.0,), "zero_point": (0,)}
+    given, other = np.array([[0, 1, 0, 1.0]]), np.array([[0, 0, 1, 1]], np.int8)
+    tensors = [
+        plain("x", (1, 4), np.int8, **whole),
+        constant("c", other),
+        plain("y", (1, 4), np.int8, offset=OUT, **whole),
+    ]
+    found = compute(cpu_node(op_type, (0, 1), (2,)), tensors, given, c=other)
+    np.testing.assert_array_equal(found != 0, function(given, other))
+
+
+def test_not() -> None:
+    whole = {"scale": (1.0,), "zero_point": (0,)}
+    tensors = [
+        plain("x", (1, 4), np.int8, **whole),
+        plain("y", (1, 4), np.int8, offset=OUT, **whole),
+    ]
+    found = compute(cpu_node("Not", (0,), (1,)), tensors, np.array([[0, 1, 0, 1.0]]))
+    np.testing.assert_array_equal(found, [[1, 0, 1, 0]])

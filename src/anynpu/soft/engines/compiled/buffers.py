@@ -7,7 +7,7 @@ Samples of a batch follow one another.
 
 A board's rows of such an image are padded to 16 bytes a channel; where the width needs it, the
 graph's first task fills the padding. The tasks that read the image say its true width, so here rows
-are not padded, and that task is left out.
+are not padded, and that task is left out; the samples of a batch begin where a board's do.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ....native import kernels
 from ...formats.rknn.model import Tensor, TensorKind, TensorLayout
 
 _SURFACE_PIXELS = 4
+_IMAGE_CHANNELS = 4
 
 
 class TensorBuffer:
@@ -50,6 +51,7 @@ class TensorBuffer:
             np.take(shape, (0, 2, 3)) if self._is_blocked else shape
         )
         self._surfaces = self._padded_surfaces()
+        self._together = self._samples_together()
         self._rows: NDArray[Any] | None = None
 
     def read(self, out: NDArray[Any]) -> None:
@@ -73,7 +75,8 @@ class TensorBuffer:
 
     def _unpack(self, image: NDArray[Any]) -> None:
         if self._surfaces is None:
-            kernels.unpack(self.array, image)
+            for first, last in self._together:
+                kernels.unpack(self.array[first:last], image[first:last])
             return
         h, w = image.shape[2:]
         rows = self._rows_of(image)
@@ -82,7 +85,8 @@ class TensorBuffer:
 
     def _pack(self, image: NDArray[Any]) -> None:
         if self._surfaces is None:
-            kernels.pack(image, self.array)
+            for first, last in self._together:
+                kernels.pack(image[first:last], self.array[first:last])
             return
         n, channels, h, w = image.shape
         rows = self._rows_of(image)
@@ -95,14 +99,23 @@ class TensorBuffer:
 
         None where nothing pads them.
         """
-        if not self._is_blocked or self.array.flags.c_contiguous:
+        if not self._is_blocked:
             return None
-        n, c1, _, _, c2 = self.array.shape
+        n, c1, h, w, c2 = self.array.shape
         pixels = self.array.strides[1] // (c2 * self.array.itemsize)
+        if pixels == h * w:
+            return None
         surfaces: NDArray[Any] = np.ndarray(
             (n, c1, 1, pixels, c2), self.array.dtype, self._memory, self.tensor.offset
         )
         return surfaces
+
+    def _samples_together(self) -> list[tuple[int, int]]:
+        """The samples that are moved in one call: all, or each by itself where they lie apart."""
+        samples = self.array.shape[0]
+        if self.array.flags.c_contiguous:
+            return [(0, samples)]
+        return [(number, number + 1) for number in range(samples)]
 
     def _rows_of(self, image: NDArray[Any]) -> NDArray[Any]:
         """(N, C, 1, S) of an image's dtype, kept for the next time."""
@@ -147,7 +160,11 @@ def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int
     surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
     # The shape in the file may count blocks without any channel.
     blocks = -(-channels // c2)
-    return (n, blocks, h, w, c2), (blocks * surface, surface, row, pixel, itemsize)
+    sample = blocks * surface
+    if tensor.kind is TensorKind.INPUT and channels == c2 <= _IMAGE_CHANNELS:
+        # The tasks look for each sample where a board has it, behind rows that are padded.
+        sample = max(sample, tensor.size // max(1, n))
+    return (n, blocks, h, w, c2), (sample, surface, row, pixel, itemsize)
 
 
 def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -24,7 +24,11 @@ from ...formats.rknn.model import (
     Node,
     Tensor,
 )
-from ..work import Budget
+from ..work import PER_CPU_NODE, Budget
+from .averages import OP_TYPE as AVERAGE
+from .averages import Average, prepare_average
+from .bilinear import OP_TYPE as RESIZE
+from .bilinear import Bilinear, prepare_bilinear
 from .buffers import TensorBuffer, element_dtype
 from .layers import is_scratch
 from .real_values import RealValues, as_real, real_dtype
@@ -37,6 +41,8 @@ _RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}
 # Their attributes repeat what the tensors say.
 _WITHOUT_ATTRIBUTES = frozenset({"exDataConvert"})
 _RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_TRUTHS = {"And": (0, 1), "Not": (0,), "Or": (0, 1), "Where": (0,), "Xor": (0, 1)}
+"""The operands that are truth values; files hold them as int8, a board as numbers."""
 _PLACEHOLDER = "empty_placeholder"
 
 
@@ -86,13 +92,18 @@ class Move:
         return run
 
 
+Runnable = CpuNode | Move | Spread | Average | Bilinear
+"""A node of the CPU that is ready to be bound to a memory."""
+
+
 def prepare_cpu_node(
     model: CompiledModel, graph: Graph, node: Node, budget: Budget | None = None
-) -> CpuNode | Move | Spread:
+) -> Runnable:
     """A CPU node of a graph, whose work is taken from `budget`.
 
     Raises `ModelError` that names the node where it can't be computed.
     """
+    budget = budget or Budget()
     operands = [graph.tensors[index] if index >= 0 else None for index in node.inputs]
     outputs = tuple(graph.tensors[index] for index in node.outputs if index >= 0)
     if not outputs:
@@ -102,10 +113,27 @@ def prepare_cpu_node(
         return Move(node, first, outputs[0])
     if node.op_type == SPREAD and first is not None:
         return prepare_spread(node, first, outputs[0])
+    own = _as_the_vendor_computes(node, first, outputs[0]) if first is not None else None
+    if own is not None:
+        budget.take(_work(own), f"CPU node {node.index} {node.name!r} of type {node.op_type}")
+        return own
+    return _with_onnxruntime(model, node, operands, outputs, budget)
+
+
+def _with_onnxruntime(
+    model: CompiledModel,
+    node: Node,
+    operands: Sequence[Tensor | None],
+    outputs: tuple[Tensor, ...],
+    budget: Budget,
+) -> CpuNode:
     wanted = [tensor for tensor in operands if tensor is None or not is_scratch(tensor)]
     # Files for RV1106 have none of ONNX's own.
     loses_attributes = model.generation is Generation.MICRO
     names, constants, sources = _name_operands(model, node, wanted)
+    truths = {names[place] for place in _TRUTHS.get(node.op_type, ()) if place < len(names)}
+    constants |= {name: constants[name] != 0 for name in truths & constants.keys()}
+    is_truth = [f"input{number}" in truths for number in range(len(sources))]
     compute = compute_with_onnxruntime(
         node,
         OneNode(
@@ -113,15 +141,56 @@ def prepare_cpu_node(
             inputs=names,
             outputs=[f"output{number}" for number in range(len(outputs))],
             constants=constants,
-            sources=[(real_dtype(tensor), tensor.shape) for tensor in sources],
+            sources=[
+                (np.dtype(bool) if truth else real_dtype(tensor), tensor.shape)
+                for tensor, truth in zip(sources, is_truth, strict=True)
+            ],
             results=[tensor.shape for tensor in outputs],
             attributes=_attributes(node, outputs[0]),
             options=node.options,
             is_complete=bool(node.attributes) or node.has_options or not loses_attributes,
         ),
-        budget or Budget(),
+        budget,
     )
-    return CpuNode(node, tuple(sources), outputs, compute)
+    return CpuNode(
+        node, tuple(sources), outputs, _with_truths(compute, is_truth) if truths else compute
+    )
+
+
+def _with_truths(compute: Compute, is_truth: Sequence[bool]) -> Compute:
+    """`compute`, which takes some operands as truth values, from numbers for all of them."""
+
+    def run(values: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        return compute(
+            [given != 0 if truth else given for given, truth in zip(values, is_truth, strict=True)]
+        )
+
+    return run
+
+
+def _as_the_vendor_computes(
+    node: Node, source: Tensor, target: Tensor
+) -> Average | Bilinear | None:
+    """A node whose arithmetic isn't ONNX Runtime's, None for the others."""
+    if node.op_type == AVERAGE:
+        return prepare_average(node, source, target)
+    if node.op_type == RESIZE:
+        return prepare_bilinear(node, source, target)
+    return None
+
+
+def _work(own: Average | Bilinear) -> float:
+    from onnx import NodeProto
+
+    from ..node_work import node_work
+
+    node = own.node
+    return PER_CPU_NODE + node_work(
+        NodeProto(op_type=node.op_type),
+        {**node.options, **node.attributes},
+        [own.source.shape],
+        [own.target.shape],
+    )
 
 
 def _attributes(node: Node, output: Tensor) -> Mapping[str, Any]:

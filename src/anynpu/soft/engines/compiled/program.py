@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -18,21 +18,22 @@ from ...formats.rknn.reader import read_model
 from ...formats.rknn.weights import fill_weights
 from ..program import (
     NOT_CUSTOMIZED,
-    CustomCall,
     Customization,
     CustomNode,
     Instance,
     LoweredModel,
     MeasuredLayer,
     Program,
+    Refusal,
     Variant,
 )
 from ..rk3588 import Executor, PreparedGraph, count_tasks, prepare
 from ..rk3588.generations import GENERATIONS
 from ..rk3588.rounding import SILICON, Rounding
 from ..work import Budget
+from .board_operators import refusals
 from .buffers import TensorBuffer
-from .cpu_nodes import CpuNode, Move, prepare_cpu_node
+from .cpu_nodes import Runnable, prepare_cpu_node
 from .custom_nodes import bind_call, describe, is_foreign, missing
 from .layers import (
     bytes_moved,
@@ -44,7 +45,6 @@ from .layers import (
 )
 from .ports import variant_of
 from .recurrent import Staging, stagings_of
-from .spreads import Spread
 from .unroll import unroll
 
 Step = Callable[[], None]
@@ -57,7 +57,7 @@ class GraphProgram:
     graph: Graph
     variant: Variant
     prepared: PreparedGraph
-    cpu_nodes: dict[int, CpuNode | Move | Spread]
+    cpu_nodes: dict[int, Runnable]
     stagings: dict[int, Staging]
 
 
@@ -111,8 +111,11 @@ class CompiledProgram(Program):
             if node.device is Device.CPU and (node.op_type in op_types or is_foreign(node))
         )
 
+    def refusals(self, number: int) -> tuple[Refusal, ...]:
+        return tuple(refusals(self.model, self.model.graphs[number]))
+
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
-        return CompiledInstance(self.graph(number), self.model.batch, custom.calls)
+        return CompiledInstance(self.graph(number), self.model.batch, custom)
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, CompiledInstance), "an instance of this program"
@@ -126,7 +129,7 @@ class CompiledProgram(Program):
         prepared = prepare(
             self.model, unrolled, skipped=skipped, rounding=self._rounding, budget=budget
         )
-        cpu_nodes: dict[int, CpuNode | Move | Spread] = {
+        cpu_nodes: dict[int, Runnable] = {
             node.index: prepare_cpu_node(self.model, graph, node, budget)
             for node in computing_nodes(graph)
             if node.device is Device.CPU
@@ -148,15 +151,15 @@ class CompiledInstance(Instance):
         self,
         program: GraphProgram,
         batch: int,
-        calls: Mapping[int, CustomCall] = NOT_CUSTOMIZED.calls,
+        custom: Customization = NOT_CUSTOMIZED,
     ) -> None:
         self._program: GraphProgram | None = program
-        self._batch, self._custom_calls = batch, calls
+        self._batch, self._custom = batch, custom
         graph = program.graph
         memory = np.zeros(program.prepared.memory_bytes, np.uint8)
         executor = program.prepared.executor(memory)
         self._executor: Executor | None = executor
-        self._steps = _bind_steps(program, memory, executor, calls)
+        self._steps = _bind_steps(program, memory, executor, custom)
         self._calls = list(_merged(self._steps, executor))
         self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
         self._targets = [TensorBuffer(memory, graph.tensors[index]) for index in graph.outputs]
@@ -186,7 +189,7 @@ class CompiledInstance(Instance):
         """Run the inputs once more, in a memory of its own, and time each node."""
         program = self._program
         assert program is not None, "timed after close"
-        other = CompiledInstance(program, self._batch, self._custom_calls)
+        other = CompiledInstance(program, self._batch, self._custom)
         executor = other._executor
         assert executor is not None, "it was just made"
         for own, copy in zip(self.inputs, other.inputs, strict=True):
@@ -205,7 +208,7 @@ class CompiledInstance(Instance):
     def close(self) -> None:
         self._program = self._executor = None
         self._steps, self._calls, self._sources, self._targets = [], [], [], []
-        self._custom_calls = {}
+        self._custom = NOT_CUSTOMIZED
         self.inputs = self.outputs = ()
 
     def _load(self, sample: int) -> None:
@@ -217,7 +220,7 @@ def _bind_steps(
     program: GraphProgram,
     memory: NDArray[np.uint8],
     executor: Executor,
-    calls: Mapping[int, CustomCall],
+    custom: Customization,
 ) -> list[tuple[Node, Step | None]]:
     """What each node does in a memory, in order; nodes that only rename memory do nothing.
 
@@ -225,9 +228,11 @@ def _bind_steps(
     """
     steps: list[tuple[Node, Step | None]] = []
     for node in computing_nodes(program.graph):
-        if node.index in calls:
-            call = calls[node.index]
+        call = custom.calls.get(node.index)
+        if call is not None:
             steps.append((node, bind_call(program.graph, node, call, memory)))
+        elif node.index in custom.refused:
+            steps.append((node, missing(node)))
         elif node.index in program.stagings:
             staging = program.stagings[node.index]
             steps.append((node, _staged(staging, executor.calls((node.index,)), memory)))
