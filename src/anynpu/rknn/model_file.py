@@ -1,8 +1,8 @@
 """A `.rknn` file's frame: a header, a body, and a JSON summary of the graph behind it.
 
 All integers are little endian: 64 bytes of header (magic ``RKNN``, container version, length of the
-body), the body, a length, the summary. The layout is known from files that the vendor's toolkit
-writes. What the body holds is the matter of whoever runs it.
+body; 24 bytes in version 1), the body, a length, the summary. The layout is known from files that
+the vendor's toolkit writes. What the body holds is the matter of whoever runs it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ..errors import ModelError
 MAGIC = b"RKNN"
 HEADER = struct.Struct("<4sIQQ40x")
 VERSION = 6
+_FIRST_VERSION = 1
+_FIRST_HEADER_SIZE = 24
 _LENGTH = struct.Struct("<Q")
 _LONGEST_SUMMARY = 1 << 28
 
@@ -27,10 +29,11 @@ _LONGEST_SUMMARY = 1 << 28
 class Frame:
     """Where the parts are, and the summary.
 
-    `version` is the container's; the body has `body_size` bytes behind the header.
+    `version` is the container's; the body has `body_size` bytes from `body_offset` on.
     """
 
     version: int
+    body_offset: int
     body_size: int
     summary: dict[str, Any]
 
@@ -72,12 +75,13 @@ def _read(file: BinaryIO, size: int) -> Frame:
     magic, _, version, body_size = HEADER.unpack(file.read(HEADER.size))
     if magic != MAGIC:
         raise ModelError(f"not a .rknn file: it begins with {magic!r}, not {MAGIC!r}")
-    if HEADER.size + body_size > size:
+    begin = _FIRST_HEADER_SIZE if version == _FIRST_VERSION else HEADER.size
+    if begin + body_size > size:
         raise ModelError(
             f"truncated .rknn file: offset 16 announces a body of {body_size} bytes, "
-            f"{size - HEADER.size} are there"
+            f"{size - begin} are there"
         )
-    return Frame(version, body_size, _read_summary(file, HEADER.size + body_size, size))
+    return Frame(version, begin, body_size, _read_summary(file, begin + body_size, size))
 
 
 def _read_summary(file: BinaryIO, offset: int, file_size: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import flatbuffers
 
 from anynpu.rknn.model_file import HEADER, MAGIC
 from anynpu.soft.formats.rknn.model import Generation, TensorKind, TensorLayout
-from anynpu.soft.formats.rknn.slots import MICRO, STANDARD, Slots
+from anynpu.soft.formats.rknn.slots import EARLY, MICRO, STANDARD, Slots
 
 _SUMMARY = {"target_platform": ["rk3588"], "version": "2.3.2"}
 COMPILER = "2.3.2(compiler version: 2.3.2 (test))"
@@ -36,6 +36,10 @@ class U64(int):
     """A scalar of 64 bits."""
 
 
+class Structures(tuple[bytes, ...]):
+    """A vector of structures of one size, as bytes."""
+
+
 class Pairs(tuple[tuple[int, int], ...]):
     """A vector of structures of two 32-bit integers."""
 
@@ -44,7 +48,7 @@ class Pairs(tuple[tuple[int, int], ...]):
 class Table:
     """A table's fields by slot; None is an absent one."""
 
-    fields: Mapping[int, Any] = field(default_factory=dict)
+    fields: dict[int | None, Any] = field(default_factory=dict)
 
 
 def command(register: int, value: int) -> int:
@@ -81,6 +85,52 @@ def micro_file(**changes: Any) -> bytes:
     return frame(body, 0x1004)
 
 
+def early_command(register: int, value: int) -> bytes:
+    """A register write as files of containers before 6 have it."""
+    return struct.pack("<Q", value << 32 | register << 16)
+
+
+ADDRESS = struct.Struct("<2I2Q")
+
+
+def early_file(container: int = 2, **changes: Any) -> bytes:
+    """A file of a container before 6 with the same graph; its convolution uses a table.
+
+    The tensors behind those of the graph have commands: of the table, of the task, of one for two
+    cores.
+    """
+    graph = a_graph(EARLY)
+    tables = b"".join(early_command(0x4100 + 4 * n, n) for n in range(2))
+    single = b"".join(
+        early_command(register, value)
+        for register, value in ((0x100C, 0x10), (0x1070, 0), (0x4020, 0))
+    )
+    graph.fields[EARLY.graph.tensors].extend(
+        tensor(EARLY, "", kind, element=U8(13), section=U32(section))
+        for kind, section in ((TensorKind.TABLE, 4), (TensorKind.TASK_COMMANDS, 5))
+    )
+    addresses = Structures((ADDRESS.pack(0x1070, 1, 0x40, 0), ADDRESS.pack(0x4020, 2, 0, 0)))
+    at = EARLY.task
+    assert at is not None
+    tasks = [
+        Table(
+            {
+                at.commands: U32(7),
+                at.table: U32(6),
+                at.enable_mask: U32(0x1D),
+                at.addresses: addresses,
+                at.cores: U32(cores),
+            }
+        )
+        for cores in (1, 1, 2)
+    ]
+    graph.fields[EARLY.graph.nodes][1].fields[EARLY.node.tasks] = tasks
+    sections = [b"", b"", b"", bytes(range(64)), tables, single]
+    body = _tables(_root(EARLY, graph, {"format": U32(1), **changes}, sections), b"RKNN")
+    data = frame(body, container)
+    return data[:24] + data[64:] if container == 1 else data
+
+
 def tensor(slots: Slots, name: str, kind: TensorKind, **fields: Any) -> Table:
     """A tensor's table; `fields` by their names in `TensorSlots`."""
     at = vars(slots.tensor)
@@ -93,7 +143,7 @@ def node(slots: Slots, op_type: str, name: str, **fields: Any) -> Table:
     """A node's table; `fields` by their names in `NodeSlots`."""
     at = vars(slots.node)
     values = {"op_type": op_type, "name": name, "inputs": (), "outputs": (), **fields}
-    return Table({at[key]: value for key, value in values.items()})
+    return Table({at[key]: value for key, value in values.items() if at[key] is not None})
 
 
 def a_graph(slots: Slots) -> Table:
@@ -157,7 +207,7 @@ def a_graph(slots: Slots) -> Table:
 def _root(
     slots: Slots, graph: Table, changes: Mapping[str, Any], sections: Sequence[bytes]
 ) -> Table:
-    is_standard = slots is STANDARD
+    is_standard = slots is not MICRO
     values: dict[str, Any] = {
         "format": U32(6),
         "generation": (Generation.V2 if is_standard else Generation.MICRO).value,
@@ -223,10 +273,11 @@ def _reference(builder: flatbuffers.Builder, value: Any, written: dict[int, int]
             builder.PrependUOffsetTRelative(offset)
         return int(builder.EndVector())
     if isinstance(value, Pairs):
-        builder.StartVector(8, len(value), 4)
-        for first, second in reversed(value):
-            builder.PrependUint32(second)
-            builder.PrependUint32(first)
+        value = Structures(struct.pack("<2I", *pair) for pair in value)
+    if isinstance(value, Structures):
+        builder.StartVector(len(value[0]) if value else 1, len(value), 8)
+        for byte in reversed(b"".join(value)):
+            builder.PrependByte(byte)
         return int(builder.EndVector())
     builder.StartVector(4, len(value), 4)
     for number in reversed(value):

@@ -14,7 +14,7 @@ from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.soft.formats.rknn.slots import STANDARD
 
 from ...conftest import SHARED
-from .compiled_file import a_graph, micro_file, standard_file
+from .compiled_file import a_graph, early_file, micro_file, standard_file
 
 _LONGEST_SECONDS = 5.0
 _MOST_KILOBYTES = 512 << 10
@@ -25,7 +25,7 @@ def originals() -> list[bytes]:
     """Files of our own, and the smaller samples where there are any."""
     files = sorted((SHARED / "samples" / "rknn").glob("*/*.rknn"))
     samples = [file.read_bytes() for file in files if file.stat().st_size < _LARGEST_SAMPLE]
-    return [standard_file(), micro_file(), *samples]
+    return [standard_file(), micro_file(), early_file(), early_file(1), *samples]
 
 
 def mutations(count: int, seed: int) -> Iterator[bytes]:
@@ -34,7 +34,8 @@ def mutations(count: int, seed: int) -> Iterator[bytes]:
     files = originals()
     for number in range(count):
         # Every other one is of our own making, which a damage is more likely to matter to.
-        data = bytearray(files[number % 2] if number % 4 < 2 else generator.choice(files))
+        is_own = number % 8 < 4
+        data = bytearray(files[number % 4] if is_own else generator.choice(files))
         if generator.random() < 0.15:
             yield bytes(data[: generator.randrange(len(data))])
             continue

@@ -20,7 +20,7 @@ from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.tensor import Quantization
 
 from ...conftest import SHARED
-from .compiled_file import COMPILER, U32, U64, Table, frame, micro_file, standard_file
+from .compiled_file import COMPILER, U32, U64, Table, early_file, frame, micro_file, standard_file
 
 
 @pytest.mark.parametrize("make", [standard_file, micro_file])
@@ -103,12 +103,56 @@ def test_other_files_are_named() -> None:
     assert is_compiled(b"CYPTRKNN" + bytes(100))
     with pytest.raises(anynpu.ModelError, match="container version 0x9 at offset 8"):
         read_model(frame(bytes(128), 9))
-    with pytest.raises(anynpu.ModelError, match=r"version 0x2 .*convert the model anew"):
-        read_model(frame(bytes(128), 2))
+    with pytest.raises(anynpu.ModelError, match=r"version 0x5 .*convert the model anew"):
+        read_model(frame(bytes(128), 5))
     soft = write_soft(b"onnx", target="rk3588", toolkit="t", inputs=[], outputs=[])
     assert not is_compiled(soft)
     with pytest.raises(anynpu.ModelError, match="soft"):
         read_model(soft)
+
+
+@pytest.mark.parametrize("container", [1, 2, 3, 4])
+def test_containers_before_6_list_tasks_by_node(container: int) -> None:
+    data = early_file(container)
+    assert is_compiled(data)
+    model = read_model(data)
+    assert (model.container, model.format, model.target) == (container, 1, "rk3588")
+    graph = model.graphs[0]
+    assert bytes(model.data(graph.tensors[3])) == bytes(range(64))
+    loading, *computing = graph.tasks_for(1)
+    assert (loading.enable_mask, loading.commands) == (0, 2), "the table is loaded once"
+    assert [(t.node, t.enable_mask, t.commands) for t in computing] == [(1, 0x1D, 3)] * 2
+    words = struct.unpack(f"<{len(graph.commands) // 8}Q", graph.commands)
+    assert [word & 0xFFFF for word in words[2:5]] == [0x100C, 0x1070, 0x4020]
+    assert words[2] >> 16 == 0x10
+    for task in computing:
+        found = [graph.relocations[task.first_command + place] for place in (1, 2)]
+        assert [(r.buffer, r.addend) for r in found] == [("x", 0x40), ("y", 0)]
+
+
+def test_the_first_toolkits_call_every_chip_rk3566() -> None:
+    assert read_model(early_file(1, target="rk3566")).target == "rk3588"
+    named = early_file(1, target="rk3566", generation=Generation.LITE.value)
+    assert read_model(named).target == "rk3566"
+
+
+def test_memory_that_a_file_doesn_t_tell_is_what_its_tensors_need() -> None:
+    memory = read_model(early_file(memory=None)).memory
+    assert (memory.weight, memory.internal) == (64, 128)
+
+
+@pytest.mark.parametrize(
+    ("file", "soc"),
+    [("mi_RK3566_RK3568", "rk3566"), ("mi_RK3588", "rk3588"), ("mi_RK3562", "rk3562")],
+)
+def test_a_file_of_a_toolkit_before_1_6_is_read(file: str, soc: str) -> None:
+    path = SHARED / "prototypes" / "vendor-runtime" / "vendor" / f"{file}.rknn"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+    model = read_model(path.read_bytes())
+    assert (model.container, model.target) == (2, soc)
+    assert [node.op_type for node in model.graphs[0].nodes][2:4] == ["Conv", "ConvAdd"]
+    assert model.graphs[0].tasks
 
 
 @pytest.mark.parametrize("chip", ["rk3566", "rk3588", "rv1106"])

@@ -8,6 +8,7 @@ that no file, whatever its bytes, makes it read elsewhere, loop or fill the memo
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from ....errors import ModelError
 
@@ -24,6 +25,7 @@ _OFFSET = 4  # bytes of an offset and of a vector's length
 _VTABLE_HEADER = 4
 _LARGEST_VTABLE = 1024
 _LONGEST_STRING = 1 << 20
+_PAIR = struct.Struct("<II")
 
 
 class Budget:
@@ -133,9 +135,14 @@ class TableReader:
 
     def pairs(self, slot: int) -> list[tuple[int, int]]:
         """A vector of structures of two unsigned 32-bit integers."""
-        start, count = self._vector(slot, 8)
-        self._buffer.budget.take(8 * count, self._buffer.origin + start)
-        return list(struct.iter_unpack("<II", self._buffer.data[start : start + 8 * count]))
+        return self.structures(slot, _PAIR)
+
+    def structures(self, slot: int, form: struct.Struct) -> list[Any]:
+        """A vector of structures of a form, each as a tuple."""
+        start, count = self._vector(slot, form.size)
+        size = form.size * count
+        self._buffer.budget.take(size, self._buffer.origin + start)
+        return list(form.iter_unpack(self._buffer.data[start : start + size]))
 
     def table(self, slot: int) -> TableReader | None:
         """The table that a field points to, None where the field is absent."""

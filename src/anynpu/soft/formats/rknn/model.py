@@ -71,6 +71,7 @@ class TensorKind(enum.Enum):
     WEIGHT = 4
     OPERAND = 5  # a node's constant operand, such as a shape
     TABLE = 6  # named by tasks that load look-up tables
+    TASK_COMMANDS = 7  # of one task, in containers before 6
     COMPILER_CONSTANT = 8
     COMMANDS = 9
     TASKS = 10

@@ -1,9 +1,10 @@
 """Compiled `.rknn` files: from bytes to a `CompiledModel`, whatever the bytes are.
 
-The frame round the body is `anynpu.rknn.model_file`'s. Two containers are known:
+The frame round the body is `anynpu.rknn.model_file`'s. Two kinds of container are known:
 
 - version 6 (RK3562, RK3566, RK3568, RK3576, RK3588): the body is one FlatBuffer, and data sections
-  in it that its root table lists;
+  in it that its root table lists; versions 1 to 4, of toolkits before 1.6, are like it but for the
+  tasks, which their nodes list;
 - version 0x1004 (RV1103, RV1106): a header of lengths, then the tasks, the commands, constants and
   weights behind one another, then the FlatBuffer.
 """
@@ -12,18 +13,21 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 
 from ....errors import ModelError
-from ....rknn.model_file import HEADER, read_frame
+from ....rknn.model_file import HEADER, Frame, read_frame
 from .flatbuffer import Buffer, TableReader
 from .model import CompiledModel, Generation, Graph, MemorySizes, TensorKind
-from .slots import MICRO, STANDARD, Slots
+from .slots import EARLY, MICRO, STANDARD, Slots
 from .soft_file import ENCRYPTED_MAGIC, SOFT_IDENTIFIER
 from .tables import Placement, read_graph
 
 STANDARD_CONTAINER = 6
+EARLY_CONTAINERS = range(1, 5)
 MICRO_CONTAINER = 0x1004
 _FORMAT = 6
+_EARLY_FORMAT = 1
 _IDENTIFIER = b"RKNN"
 _MICRO_HEADER = struct.Struct("<7I")
 _MICRO_DATA = 0x80  # where the tasks are
@@ -44,28 +48,31 @@ def read_model(data: bytes) -> CompiledModel:
             "without export_encrypted_rknn_model"
         )
     frame = read_frame(data)
-    body = memoryview(data)[HEADER.size : HEADER.size + frame.body_size]
+    body = memoryview(data)[frame.body_offset : frame.body_offset + frame.body_size]
     if bytes(body[4:8]) == SOFT_IDENTIFIER:
         raise ModelError("this is a soft .rknn file: it carries an ONNX file, nothing compiled")
     if frame.version == STANDARD_CONTAINER:
-        return _read_standard(body)
+        return _read_standard(body, STANDARD, frame)
+    if frame.version in EARLY_CONTAINERS:
+        return _read_standard(body, EARLY, frame)
     if frame.version == MICRO_CONTAINER:
         return _read_micro(body, len(data))
-    older = " (of toolkits before 1.6: convert the model anew)" if frame.version < 6 else ""
+    older = " (of an old toolkit: convert the model anew)" if frame.version < 6 else ""
     raise ModelError(
         f"the .rknn file has container version {frame.version:#x} at offset 8{older}; known are "
-        f"{STANDARD_CONTAINER} and {MICRO_CONTAINER:#x}"
+        f"{EARLY_CONTAINERS[0]} to {EARLY_CONTAINERS[-1]}, {STANDARD_CONTAINER} and "
+        f"{MICRO_CONTAINER:#x}"
     )
 
 
-def _read_standard(body: memoryview) -> CompiledModel:
-    _check_identifier(body, HEADER.size)
-    root = Buffer(body, HEADER.size).root()
-    sections = tuple(entry.bytes(0) for entry in root.tables(_sections_slot(STANDARD)))
+def _read_standard(body: memoryview, slots: Slots, frame: Frame) -> CompiledModel:
+    _check_identifier(body, frame.body_offset)
+    root = Buffer(body, frame.body_offset).root()
+    sections = tuple(entry.bytes(0) for entry in root.tables(_sections_slot(slots)))
     placement = Placement(sections or (memoryview(b""),))
-    memory = root.table(STANDARD.root.memory or 0)
-    sizes = MemorySizes(*(memory.u64(slot) if memory else 0 for slot in range(3)))
-    return _describe(root, STANDARD, STANDARD_CONTAINER, placement, sizes)
+    memory = root.table(slots.root.memory or 0)
+    sizes = MemorySizes(*(memory.u64(slot) for slot in range(3))) if memory is not None else None
+    return _describe(root, slots, frame.version, placement, sizes)
 
 
 def _read_micro(body: memoryview, file_size: int) -> CompiledModel:
@@ -106,24 +113,31 @@ def _read_micro(body: memoryview, file_size: int) -> CompiledModel:
 
 
 def _describe(
-    root: TableReader, slots: Slots, container: int, placement: Placement, memory: MemorySizes
+    root: TableReader,
+    slots: Slots,
+    container: int,
+    placement: Placement,
+    memory: MemorySizes | None,
 ) -> CompiledModel:
     at = slots.root
-    if root.u32(at.format) != _FORMAT:
+    known_format = _EARLY_FORMAT if slots is EARLY else _FORMAT
+    if root.u32(at.format) != known_format:
         raise ModelError(
             f"the .rknn file has format version {root.u32(at.format)} at offset "
-            f"{root.file_offset()}; known is {_FORMAT}"
+            f"{root.file_offset()}; known is {known_format}"
         )
     compiler = root.text(at.compiler)
     graphs = tuple(read_graph(t, slots, placement) for t in _graph_tables(root, slots))
+    memory = _sizes_of(graphs) if memory is None else memory
+    generation = _generation(root.text(at.generation))
     _check_memory(graphs, memory, root.file_offset())
     toolkit = re.match(r"[0-9]+(\.[0-9]+)*", compiler)
     batch = root.text(at.batch) if at.batch is not None else ""
     return CompiledModel(
         container=container,
-        format=_FORMAT,
-        generation=_generation(root.text(at.generation)),
-        target=root.text(at.target),
+        format=known_format,
+        generation=generation,
+        target=_target(root.text(at.target), generation),
         toolkit=toolkit.group() if toolkit else "",
         compiler=compiler,
         framework=root.text(at.framework),
@@ -159,6 +173,21 @@ def _check_memory(graphs: tuple[Graph, ...], memory: MemorySizes, where: int) ->
                     f"damaged .rknn file: offset {where}: tensor {tensor.name!r} ends at "
                     f"{tensor.offset + tensor.size} in {memory.internal} bytes of internal memory"
                 )
+
+
+def _sizes_of(graphs: Sequence[Graph]) -> MemorySizes:
+    """What the tensors need, where the file doesn't say it."""
+    tensors = [tensor for graph in graphs for tensor in graph.tensors]
+    weights = sum(t.size for t in tensors if t.kind in (TensorKind.WEIGHT, TensorKind.OPERAND))
+    internal = max((t.offset + t.size for t in tensors if t.kind.is_internal), default=0)
+    return MemorySizes(weights, internal, 0)
+
+
+def _target(named: str, generation: Generation) -> str:
+    """The chip; the first toolkits call every one rk3566, so that the NPU decides."""
+    if named == "rk3566" and generation is Generation.V2:
+        return "rk3588"
+    return named
 
 
 def _generation(word: str) -> Generation:

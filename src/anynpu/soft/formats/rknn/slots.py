@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class GraphSlots:
     inputs: int
     outputs: int
     normalizations: int
-    relocations: int
+    relocations: int | None
     task_bounds: int | None
 
 
@@ -60,15 +60,30 @@ class NodeSlots:
     options_kind: int
     options: int
     attributes: int
-    task_counts: int
+    task_counts: int | None
+    tasks: int | None = None
+
+
+@dataclass(frozen=True)
+class TaskSlots:
+    """Of a task that its node lists."""
+
+    commands: int
+    table: int
+    enable_mask: int
+    addresses: int
+    cores: int
 
 
 @dataclass(frozen=True)
 class Slots:
+    """`task` is there where tasks are listed by their nodes, not in a section of their own."""
+
     root: RootSlots
     graph: GraphSlots
     tensor: TensorSlots
     node: NodeSlots
+    task: TaskSlots | None = None
 
 
 # Container 6: RK3562, RK3566, RK3568, RK3576, RK3588.
@@ -115,6 +130,15 @@ STANDARD = Slots(
         attributes=9,
         task_counts=10,
     ),
+)
+
+# Containers before 6, format 1: RK3562, RK3566, RK3568, RK3588.
+EARLY = Slots(
+    replace(STANDARD.root, sections=4),
+    replace(STANDARD.graph, relocations=None, task_bounds=None),
+    STANDARD.tensor,
+    replace(STANDARD.node, task_counts=None, tasks=6),
+    TaskSlots(commands=0, table=1, enable_mask=3, addresses=5, cores=8),
 )
 
 # Container 0x1004: RV1103, RV1106.

@@ -58,7 +58,7 @@ def is_compiled(data: bytes) -> bool:
 def read(data: bytes) -> Container:
     """Parse a file's frame; raises `ModelError` with the offset of what is wrong."""
     frame = read_frame(data)
-    onnx = _onnx_inside(data[HEADER.size : HEADER.size + frame.body_size])
+    onnx = _onnx_inside(data[frame.body_offset : frame.body_offset + frame.body_size])
     return Container(frame.version, frame.target, frame.toolkit, onnx)
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 from ....errors import ModelError
 from .attributes import has_options, read_document, read_options
 from .flatbuffer import TableReader
+from .listed_tasks import read_listed
 from .model import (
     EDGES,
     Device,
@@ -66,9 +67,14 @@ def read_graph(table: TableReader, slots: Slots, placement: Placement) -> Graph:
         for index, entry in enumerate(table.tables(at.nodes))
     )
     where = table.file_offset()
-    commands = _whole(tensors, TensorKind.COMMANDS, placement, _COMMAND_BYTES, where)
-    records = _whole(tensors, TensorKind.TASKS, placement, _TASK.size, where)
-    tasks = _read_tasks(records, len(nodes), len(commands) // _COMMAND_BYTES, where)
+    if slots.task is not None and slots.node.tasks is not None:
+        listed = [entry.tables(slots.node.tasks) for entry in table.tables(at.nodes)]
+        commands, tasks, relocations = read_listed(listed, slots.task, tensors, placement.sections)
+    else:
+        commands = _whole(tensors, TensorKind.COMMANDS, placement, _COMMAND_BYTES, where)
+        records = _whole(tensors, TensorKind.TASKS, placement, _TASK.size, where)
+        tasks = _read_tasks(records, len(nodes), len(commands) // _COMMAND_BYTES, where)
+        relocations = _read_relocations(table, at.relocations, commands)
     bounds = table.integers(at.task_bounds) if at.task_bounds is not None else ()
     inputs = _indices(table.integers(at.inputs), len(tensors), "tensors", where)
     normalizations = tuple(_read_normalization(t) for t in table.tables(at.normalizations))
@@ -83,7 +89,7 @@ def read_graph(table: TableReader, slots: Slots, placement: Placement) -> Graph:
         inputs=inputs,
         outputs=_indices(table.integers(at.outputs), len(tensors), "tensors", where),
         normalizations=normalizations,
-        relocations=MappingProxyType(_read_relocations(table, at.relocations, commands)),
+        relocations=MappingProxyType(relocations),
         commands=commands,
         tasks=tasks,
         task_bounds=_task_bounds(bounds, len(tasks), where),
@@ -150,7 +156,7 @@ def _read_node(index: int, table: TableReader, slots: Slots, tensors: int) -> No
         outputs=_indices(table.integers(at.outputs), tensors, "tensors", where, lowest=-1),
         attributes=MappingProxyType(dict(read_document(document, where))),
         options=MappingProxyType(dict(read_options(union, options))),
-        task_counts=table.integers(at.task_counts),
+        task_counts=table.integers(at.task_counts) if at.task_counts is not None else (),
         has_options=has_options(union, options),
     )
 
@@ -176,9 +182,11 @@ def _read_tasks(records: memoryview, nodes: int, commands: int, where: int) -> t
     return tuple(tasks)
 
 
-def _read_relocations(table: TableReader, slot: int, commands: memoryview) -> dict[int, Relocation]:
+def _read_relocations(
+    table: TableReader, slot: int | None, commands: memoryview
+) -> dict[int, Relocation]:
     relocations: dict[int, Relocation] = {}
-    for entry in table.tables(slot):
+    for entry in table.tables(slot) if slot is not None else ():
         buffer = entry.text(0)
         for addend, word in entry.pairs(1):
             if (word + 1) * _COMMAND_BYTES > len(commands):

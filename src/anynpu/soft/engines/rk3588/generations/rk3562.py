@@ -74,7 +74,7 @@ class Rk3562(Rk3576):
         },
         **dict.fromkeys((0x4098, 0x40A0), frozenset({0})),
         0x106C: frozenset({0x20}),
-        0x40C0: frozenset({0x4440002, 0x4440102}),
+        0x40C0: frozenset({0x40002, 0x40102, 0x4440002, 0x4440102}),
     }
     operand_group = 4
     transposes_byte_blocks = False
