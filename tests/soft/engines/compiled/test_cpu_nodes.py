@@ -214,3 +214,16 @@ def test_not() -> None:
     ]
     found = compute(cpu_node("Not", (0,), (1,)), tensors, np.array([[0, 1, 0, 1.0]]))
     np.testing.assert_array_equal(found, [[1, 0, 1, 0]])
+
+
+def test_there_is_one_nan() -> None:
+    tensors = [
+        plain("x", (1, 4)),
+        constant("c", np.float32([[0.5]])),
+        plain("y", (1, 4), offset=OUT),
+    ]
+    model = model_of(tensors, cpu_node("Pow", (0, 1), (2,)), {"c": np.float32([[0.5]])})
+    memory = np.zeros(1 << 14, np.uint8)
+    put(memory, tensors[0], np.array([[-1, -2, 4, -0.5]], np.float32))
+    prepare_cpu_node(model, model.graphs[0], model.graphs[0].nodes[0]).bind(memory)()
+    assert memory[OUT : OUT + 8].view(np.uint16).tolist() == [0x7E00, 0x7E00, 0x4000, 0x7E00]

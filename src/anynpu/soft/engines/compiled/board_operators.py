@@ -65,6 +65,7 @@ _REFUSED_BY_OLD = _names(
 
 _COMPUTED_OTHERWISE_BY_OLD = {
     "LogSoftmax": "takes all axes from `axis` on together",
+    "Max": "computes operands of one shape only, and leaves the output as it was otherwise",
     "Pow": "ends the process where the power isn't a constant",
     "RoiAlign": "samples other places",
     "Not": "says that it doesn't know int8 and leaves the output as it was",
