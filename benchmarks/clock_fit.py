@@ -78,6 +78,10 @@ def main() -> None:
     print(clock_tables.rates(unseen(), socs))
     print("\nA profiled network, by kind of layer:\n")
     print(clock_tables.layer_times(socs["rk3588"]))
+    print("\nSingle layers:\n")
+    print(clock_tables.single_layers(socs["rk3588"]))
+    print("\nCycles that the vendor's compiler predicts:\n")
+    print(clock_tables.predicted_cycles())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 
 import onnx
@@ -12,7 +13,7 @@ from anynpu.soft.engines.onnx_layers import lower
 from anynpu.soft.engines.program import LoweredModel
 
 from . import networks
-from .architectures import mobilenet, resnet, yolov5, yolov6, yolov7, yolov8
+from .architectures import clip_text, mobilenet, resnet, yolov5, yolov6, yolov7, yolov8
 
 BUILDERS: dict[str, Callable[[], onnx.ModelProto]] = {
     "mobilenetv2-12": mobilenet.build,
@@ -38,10 +39,11 @@ def rebuilt() -> Mapping[str, LoweredModel]:
 
 @cache
 def unseen() -> Mapping[str, LoweredModel]:
-    """Networks that the constants aren't fitted to: PP-OCR's, in the types of their rates."""
+    """Networks that the constants aren't fitted to, in the types of their rates."""
     return {
         "ppocrv4_det": lower(_trained("text detector 480x480"), treat_as_int8=True),
         "ppocrv4_rec": lower(_trained("text recogniser 48x320")),
+        "clip_text": _repeated(lower(clip_text.build_block()), clip_text.BLOCKS),
     }
 
 
@@ -49,6 +51,10 @@ def unseen() -> Mapping[str, LoweredModel]:
 def profiled() -> LoweredModel:
     """The network whose layers' times `published_times.LAYER_TIMES` sums up."""
     return lower(yolov8.build("n", size=1920, classes=3), treat_as_int8=True)
+
+
+def _repeated(model: LoweredModel, times: int) -> LoweredModel:
+    return replace(model, layers=model.layers * times, weight_bytes=model.weight_bytes * times)
 
 
 def _trained(name: str) -> onnx.ModelProto:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anynpu.soc import SOCS, Soc
-from anynpu.soft.clock import estimate
-from anynpu.soft.engines.program import LoweredModel
+from anynpu.soft.clock import call_microseconds, estimate
+from anynpu.soft.engines.program import Layer, LoweredModel
+from anynpu.tensor import DType
 
 from .clock_networks import profiled
-from .published_times import CHIPS, FRAME_RATES, LAYER_TIMES
+from .published_times import CHIPS, FRAME_RATES, LAYER_TIMES, SINGLE_LAYERS
+
+PREDICTED_CYCLES = Path(__file__).parents[1] / "tests" / "data" / "clock" / "predicted_cycles.txt"
 
 
 def frame_rate(model: LoweredModel, soc: Soc) -> float:
     """Frames a second that the clock estimates for one core."""
-    return 1e6 / sum(time.microseconds for time in estimate(model.layers, soc))
+    return 1e6 / call_microseconds(model.layers, soc)
 
 
 def deviations(models: Mapping[str, LoweredModel], soc: Soc, chip: str) -> NDArray[np.float64]:
@@ -70,6 +75,87 @@ def layer_times(soc: Soc = SOCS["rk3588"]) -> str:
         cells = (f"{microseconds / 1000:.1f} ms" for microseconds in (published, sum(times)))
         lines.append(_row(f"{len(times)} {kind}", *cells))
     return "\n".join(lines)
+
+
+def single_layers(soc: Soc = SOCS["rk3588"]) -> str:
+    """Published and estimated microseconds of layers that were profiled one by one."""
+    lines = [_row("layer", "type", "input", "output", "published", "estimated"), _row(*["---"] * 6)]
+    for line in SINGLE_LAYERS.strip().splitlines():
+        kind, dtype, source, weights, target, published = line.split()
+        layer = _layer(soc, kind, dtype, source, weights, target)
+        (time,) = estimate([layer], soc)
+        cells = (kind, dtype, source, target, f"{published} us", f"{time.microseconds:.0f} us")
+        lines.append(_row(*cells))
+    return "\n".join(lines)
+
+
+def predictions() -> Iterator[tuple[str, Layer, int, int]]:
+    """Each chip's layers whose cycles the vendor's compiler predicted: of memory, of the NPU."""
+    lines = [line for line in PREDICTED_CYCLES.read_text().splitlines() if line[0] != "#"]
+    columns = [column.partition(":") for column in lines[0].split()[4:]]
+    for line in lines[1:]:
+        kind, source, weights, target, *pairs = line.split()
+        for (chip, _, dtype), pair in zip(columns, pairs, strict=True):
+            layer = _layer(SOCS[chip], kind, dtype, source, weights, target)
+            ddr, npu = map(int, pair.split("/"))
+            yield chip, layer, ddr, npu
+
+
+def predicted_cycles() -> str:
+    """How many of the predicted cycles the clock has, and how far its memory cycles are off."""
+    lines = [_row("chip", "convolutions", "equal NPU cycles", "DDR cycles within 10%")]
+    lines.append(_row(*["---"] * 4))
+    found: dict[str, list[tuple[bool, bool]]] = {}
+    for chip, layer, ddr, npu in predictions():
+        (time,) = estimate([layer], SOCS[chip])
+        is_close = abs(time.ddr_cycles / ddr - 1) < 0.1
+        found.setdefault(chip, []).append((time.npu_cycles == npu, is_close))
+    for chip, rows in found.items():
+        counts = (len(rows), *(sum(column) for column in zip(*rows, strict=True)))
+        lines.append(_row(_title(chip), *map(str, counts)))
+    return "\n".join(lines)
+
+
+def _layer(soc: Soc, kind: str, dtype_name: str, source: str, weights: str, target: str) -> Layer:
+    """A layer of a compiled file, by its shapes: channels are stored in whole blocks."""
+    data, output, dtype = _shape(source), _shape(target), DType[dtype_name.upper()]
+    work: dict[str, Any] = {}
+    constants = 0
+    if weights != "-":
+        filters, channels, *kernel = _shape(weights)
+        if kind.startswith("ConvTranspose"):
+            filters, channels = channels, filters
+        is_depthwise = filters == 1 < channels == output[1]
+        size = filters * channels * math.prod(kernel)
+        constants = dtype.size_of(size) + output[1] * (8 if dtype is DType.INT8 else 4)
+        work = {
+            "macs": size * output[0] * math.prod(output[2:]),
+            "channels_in": 1 if is_depthwise else channels,
+            "channels_out": output[1],
+            "kernel": tuple(kernel),
+            "is_depthwise": is_depthwise,
+        }
+    return Layer(
+        name=kind,
+        op_type=kind,
+        inputs=(data, data),
+        output=output,
+        dtype=dtype,
+        read_bytes=_stored(soc, data, dtype) + constants,
+        written_bytes=_stored(soc, output, dtype),
+        uses_table="Ex" in kind,
+        **work,
+    )
+
+
+def _stored(soc: Soc, shape: tuple[int, ...], dtype: DType) -> int:
+    block = soc.channel_block(dtype)
+    images, channels, *size = shape
+    return dtype.size_of(images * math.ceil(channels / block) * block * math.prod(size))
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split("x")))
 
 
 def _title(chip: str) -> str:

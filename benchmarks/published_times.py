@@ -20,6 +20,7 @@ yolov8s          15.1  18.4  38.0  40.8
 yolov8m           6.5   8.2  16.2  16.7
 ppocrv4_det      22.1  28.0  50.7  64.3
 ppocrv4_rec      19.5  54.3  73.9  96.8
+clip_text        29.7  66.6  96.0  63.7
 """
 
 FRAME_RATES = {
@@ -42,3 +43,14 @@ LAYER_TIMES = {
 """Microseconds on one core of RK3588 by kind of layer, of YOLOv8n in int8 for images of 1920x1920
 and 3 classes, profiled with SDK 1.6.0. From channyHuang's notes "Push Yolov8n Pre-train Model To
 rk3588 (2)", 2024, https://channyhuang.github.io."""
+
+SINGLE_LAYERS = """
+exSDPAttention  float16 24x64x1x257    -             24x64x1x257   5971
+ConvAdd         float16 4x384x1x257    384x384x1x1   4x384x1x257   412
+exNorm          float16 4x384x1x257    -             4x384x1x257   768
+ConvExGelu      float16 4x384x1x257    1536x384x1x1  4x1536x1x257  2091
+Transpose       float16 32x32x1x384    -             1x384x32x32   716
+Transpose       float16 1x384x4x256    -             4x384x1x256   138
+"""
+"""Kind, type, input, weights, output and microseconds of a RF-DETR's layers on one core of RK3588,
+profiled one by one, from a comment on https://github.com/airockchip/rknn_model_zoo/issues/366."""

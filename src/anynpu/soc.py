@@ -35,21 +35,24 @@ class Cost:
     """What work costs an NPU: the constants of the model clock (docs/clock.md).
 
     `clock` is in Hz. In one cycle a core multiplies `int8_lanes` or `float16_lanes` (channels out,
-    channels in) of a convolution, or `depthwise_lanes` channels of a depthwise one in int8, half
-    as many in float16. The other constants are fitted to published frame rates: `utilisation` is
-    the share of cycles in which the multipliers work, `elements_per_cycle` what the look-up table
-    and the pooling unit do in a cycle, `bandwidth` one core's bytes a second from and to memory,
-    `overhead` the seconds that a layer takes besides.
+    channels in) of a convolution, or `depthwise_lanes` channels of a depthwise one. `ddr_bytes` is
+    what the memory moves in a cycle by the vendor's prediction. The other constants are fitted to
+    published frame rates, or measured: `utilisation` is the share of cycles in which the
+    multipliers work, `elements_per_cycle` what the look-up table and the pooling unit do in a
+    cycle, `bandwidth` one core's bytes a second from and to memory, `overhead` the seconds that a
+    layer takes besides, `call` those that a call does.
     """
 
     clock: float
     int8_lanes: tuple[int, int]
     float16_lanes: tuple[int, int]
     depthwise_lanes: int
+    ddr_bytes: float
     utilisation: float
     elements_per_cycle: float
     bandwidth: float
     overhead: float
+    call: float
 
     def lanes(self, dtype: DType) -> tuple[int, int]:
         """Channels out and in that a core multiplies in a cycle."""
@@ -105,20 +108,32 @@ class Soc:
 
 
 # Clocks are those that the vendor's model zoo sets to measure its frame rates (its file
-# scaling_frequency.sh). Lanes are the blocks in which weights are stored, by the matmul API's
-# native layout and by compiled files (RK3588, RK3568): 32 x 32 is the 1024 of RK3588's reference
-# manual, 16 x 32 at 1 GHz the 1 TOPS of RK3562's and RK3568's data sheets. RK3576's says 6 TOPS,
-# which would be 48 x 32 for each core; the best published rate uses half of that, so it has the
-# 32 x 32 of its layout here. Depthwise lanes of RK3576 and RK3562 are taken to be those of RK3588
-# and RK3568. The last four constants are fitted: `python -m benchmarks.clock_fit`.
-_RK3588 = Cost(1.0e9, (32, 32), (16, 32), 64, 0.88, 1.81, 9.86e9, 7.9e-6)
-_RK3576 = Cost(1.0e9, (32, 32), (16, 32), 64, 0.85, 2.79, 7.94e9, 0.0)
-_RK3562 = Cost(1.0e9, (16, 32), (8, 32), 32, 0.83, 0.82, 4.81e9, 0.0)
-_RK3568 = Cost(1.0e9, (16, 32), (8, 16), 32, 0.75, 0.71, 3.03e9, 0.0)
-# No rates are published for RV1103 and RV1106. 16 x 32 lanes, as in compiled files, make the data
-# sheet's 0.5 TOPS at 0.5 GHz. The rest is RK3562's, the bandwidth in proportion to clock and width
-# of the memories (924 MHz, 16 bits to 1560 MHz, 32 bits).
-_RV1106 = replace(_RK3562, clock=0.5e9, bandwidth=_RK3562.bandwidth * (924 * 16) / (1560 * 32))
+# scaling_frequency.sh); RV1103 runs at 420 MHz on a board, and its compiler's prediction fits that.
+# Lanes, depthwise ones too, are those with which the compiler's predicted cycles are equal to the
+# last one (docs/clock.md), and the blocks in which weights are stored: 32 x 32 is the 1024 of
+# RK3588's reference manual, 16 x 32 at 1 GHz the 1 TOPS of RK3562's and RK3568's data sheets.
+# RK3576's says 6 TOPS, which would be 48 x 32 for each core; the best published rate uses half of
+# that, and the prediction agrees. The predicted memory moves 0.7 of 16, 8 or 4 bytes at the DDR
+# clock: 2112 MHz for RK3588, 1333 for RK3576, RK3562 and RV1126B, 1056 for RK3566 (whose NPU it
+# counts with 0.9 GHz), 924 for RV1106. The others but the last are fitted:
+# `python -m benchmarks.clock_fit`. A call of 28,248 a second is 35 us on RK3588, a layer's overhead
+# included; the other chips are taken to be like it.
+_CALL = 30e-6
+_RK3588 = Cost(1.0e9, (32, 32), (16, 32), 64, 23.654, 0.88, 1.78, 9.64e9, 5.5e-6, _CALL)
+_RK3576 = Cost(1.0e9, (32, 32), (16, 32), 64, 7.465, 0.85, 2.77, 8.02e9, 0.0, _CALL)
+_RK3562 = Cost(1.0e9, (16, 32), (8, 32), 64, 7.465, 0.83, 0.82, 4.97e9, 0.0, _CALL)
+_RK3568 = Cost(1.0e9, (16, 32), (8, 16), 32, 6.571, 0.74, 0.71, 3.05e9, 0.0, _CALL)
+# No rates are published for RV1103 and RV1106. Tasks in a chain take 13.5 us each on a RV1103, as
+# others measured. The rest is RK3562's, the bandwidth in proportion to clock and width of the
+# memories (924 MHz, 16 bits to 1560 MHz, 32 bits).
+_RV1106 = replace(
+    _RK3562,
+    clock=0.42e9,
+    depthwise_lanes=32,
+    ddr_bytes=6.16,
+    bandwidth=_RK3562.bandwidth * (924 * 16) / (1560 * 32),
+    overhead=13.5e-6,
+)
 # Nor for RV1126B, whose registers are those of RK3576: it is taken for one of that one's cores.
 _RV1126B = _RK3576
 

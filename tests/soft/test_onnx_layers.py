@@ -239,6 +239,11 @@ def test_a_sum_behind_a_look_up_table_is_a_layer_of_its_own() -> None:
     assert kinds(lowered(nodes)) == ["ConvSigmoid", "Add"]
 
 
+def test_a_factor_behind_a_look_up_table_is_a_layer_of_its_own() -> None:
+    nodes = [conv("x", "a"), node("HardSwish", ["a"], ["b"]), node("Mul", ["b", "half"], ["y"])]
+    assert kinds(lowered(nodes, {"half": np.float32(0.5)})) == ["ConvHardSwish", "Mul"]
+
+
 def test_of_two_convolutions_the_later_one_adds() -> None:
     nodes = [conv("x", "a"), conv("x", "b"), node("Add", ["a", "b"], ["y"])]
     first, second = lowered(nodes).layers

@@ -245,7 +245,8 @@ def _write_anew(builder: flatbuffers.Builder, table: Table, written: dict[int, i
         for slot, value in table.fields.items()
         if not isinstance(value, U8 | U32 | U64 | None)
     }
-    builder.StartObject(max(table.fields, default=-1) + 1)
+    last = max((slot for slot in table.fields if slot is not None), default=-1)
+    builder.StartObject(last + 1)
     for slot, value in table.fields.items():
         if isinstance(value, U8):
             builder.PrependUint8Slot(slot, value, 0)

@@ -91,18 +91,19 @@ class _Fusion:
         return None
 
     def _join_scale(self, operator: Operator) -> Operator | None:
-        """A factor or summand goes into the weights and the bias, or into the table."""
+        """A factor or summand right behind a convolution goes into the weights and the bias."""
         value, *constants = operator.inputs
         if operator.op_type in ("Add", "Mul") and self._tensors.is_constant(value):
             value, *constants = operator.inputs[::-1]
         maker = self._maker(value)
         if maker is None:
             return None
-        if maker.uses_table and all(map(self._tensors.is_scalar_constant, constants)):
-            return maker
         if maker.stage is Stage.CONVOLVED and all(map(self._is_vector_constant, constants)):
             maker.is_scaled = True
             return maker
+        is_sixth = operator.op_type == "Div" and maker.op_type.endswith("HardSwish")
+        if is_sixth and all(map(self._tensors.is_scalar_constant, constants)):
+            return maker  # the last step of x * clip(x + 3, 0, 6) / 6
         return None
 
     def _is_vector_constant(self, name: str) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...rknn.abi import ErrorCode
-from ..clock import estimate
+from ..clock import call_microseconds, estimate
 from ..device import DeadlineError
 from .failure import Failure
 
@@ -101,7 +101,7 @@ class ModelClock(Clock):
         cores: int,
         deadline: float | None = None,
     ) -> int:
-        microseconds = sum(layer.microseconds for layer in estimate(layers(), soc, cores))
+        microseconds = call_microseconds(layers(), soc, cores)
         remaining = start + microseconds / 1e6 - time.perf_counter()
         if deadline is not None and time.monotonic() + remaining > deadline:
             time.sleep(max(0.0, deadline - time.monotonic()))

@@ -195,7 +195,7 @@ def test_what_a_constant_asks_for_is_not_computed_before_it_is_known_to_fit() ->
     [("And", np.logical_and), ("Or", np.logical_or), ("Xor", np.logical_xor)],
 )
 def test_truth_values_are_numbers_of_eight_bits(op_type: str, function: Any) -> None:
-    whole = {"scale": (1.0,), "zero_point": (0,)}
+    whole: dict[str, Any] = {"scale": (1.0,), "zero_point": (0,)}
     given, other = np.array([[0, 1, 0, 1.0]]), np.array([[0, 0, 1, 1]], np.int8)
     tensors = [
         plain("x", (1, 4), np.int8, **whole),
@@ -207,7 +207,7 @@ def test_truth_values_are_numbers_of_eight_bits(op_type: str, function: Any) -> 
 
 
 def test_not() -> None:
-    whole = {"scale": (1.0,), "zero_point": (0,)}
+    whole: dict[str, Any] = {"scale": (1.0,), "zero_point": (0,)}
     tensors = [
         plain("x", (1, 4), np.int8, **whole),
         plain("y", (1, 4), np.int8, offset=OUT, **whole),
@@ -219,10 +219,10 @@ def test_not() -> None:
 def test_there_is_one_nan() -> None:
     tensors = [
         plain("x", (1, 4)),
-        constant("c", np.float32([[0.5]])),
+        constant("c", np.array([[0.5]], np.float32)),
         plain("y", (1, 4), offset=OUT),
     ]
-    model = model_of(tensors, cpu_node("Pow", (0, 1), (2,)), {"c": np.float32([[0.5]])})
+    model = model_of(tensors, cpu_node("Pow", (0, 1), (2,)), {"c": np.array([[0.5]], np.float32)})
     memory = np.zeros(1 << 14, np.uint8)
     put(memory, tensors[0], np.array([[-1, -2, 4, -0.5]], np.float32))
     prepare_cpu_node(model, model.graphs[0], model.graphs[0].nodes[0]).bind(memory)()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,7 +82,11 @@ def test_averages_are_exact(
     pads = [data.draw(st.integers(0, size[axis % 2] - 1)) for axis in range(4)]
     numbers = np.random.default_rng(values).integers(-128, 128, shape).astype(np.int8)
     expected = averaged(numbers, size, stride, (pads[0], pads[1], pads[2], pads[3]))
-    quantised = {"scale": (0.1,), "zero_point": (zero_point,), "layout": TensorLayout.NCHW}
+    quantised: dict[str, Any] = {
+        "scale": (0.1,),
+        "zero_point": (zero_point,),
+        "layout": TensorLayout.NCHW,
+    }
     source = plain("x", shape, np.int8, **quantised)
     target = plain("y", expected.shape, np.int8, offset=4096, **quantised)
     node = cpu_node(

@@ -74,7 +74,8 @@ def _layer(graph: Graph, node: Node, *, uses_table: bool) -> Layer:
     inputs, output = shapes_of(graph, node)
     read, written = bytes_moved(graph, node)
     weights = next((t for t in operands if t.layout is TensorLayout.WEIGHT), None)
-    work = _convolution(weights, output) if weights is not None else {}
+    is_transposed = node.op_type.startswith("ConvTranspose")
+    work = {} if weights is None else _convolution(weights, output, is_transposed=is_transposed)
     constants = (t for t in operands if not t.kind.is_internal)
     return Layer(
         name=onnx_name(node),
@@ -91,10 +92,14 @@ def _layer(graph: Graph, node: Node, *, uses_table: bool) -> Layer:
     )
 
 
-def _convolution(weights: Tensor, output: tuple[int, ...]) -> dict[str, Any]:
+def _convolution(
+    weights: Tensor, output: tuple[int, ...], *, is_transposed: bool
+) -> dict[str, Any]:
     if len(weights.shape) != 4 or not output or 0 in weights.shape:
         return {}
     kernels, channels, height, width = weights.shape
+    if is_transposed:
+        kernels, channels = channels, kernels
     is_depthwise = kernels == 1 and channels > 1 and output[1:2] == (channels,)
     places = math.prod(output[2:]) * output[0]
     return {

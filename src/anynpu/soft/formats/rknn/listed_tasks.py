@@ -98,10 +98,12 @@ class _Lists:
             raise _error(
                 entry, f"commands of {len(data)} bytes, not a multiple of {_COMMAND_BYTES}"
             )
-        words = np.frombuffer(data, "<u8")
+        words: NDArray[np.uint64] = np.frombuffer(data, "<u8")
         if np.any(words & _REGISTER):
             raise _error(entry, "commands of an unknown form")
-        return words >> np.uint64(32) << np.uint64(16) | words >> np.uint64(16) & _REGISTER
+        registers: NDArray[np.uint64] = words >> np.uint64(16) & _REGISTER
+        registers |= words >> np.uint64(32) << np.uint64(16)
+        return registers
 
 
 def _place(entry: TableReader, words: NDArray[np.uint64], register: int) -> int:
