@@ -8,12 +8,13 @@ from typing import Any
 
 from .. import soc as socs
 from ..errors import AnynpuError
+from . import soft_driver
 
 _SEARCH_PATH = "LD_LIBRARY_PATH"
 
 
 def add_parser(commands: Any) -> None:
-    """Declare the command and its two subcommands."""
+    """Declare the command and its subcommands."""
     parser = commands.add_parser("soft", help="use the soft NPU from other programs")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     library = actions.add_parser(
@@ -34,6 +35,7 @@ def add_parser(commands: Any) -> None:
     _add_soc(program)
     program.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGUMENTS")
     program.set_defaults(run=_run_program)
+    soft_driver.add_parser(actions)
 
 
 def _add_soc(parser: argparse.ArgumentParser) -> None:

@@ -25,20 +25,33 @@ _libc.mmap.argtypes = (
 )
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
+_FIXED = 0x10
+"""MAP_FIXED, which Python's mmap hasn't: at that address, in place of what is there."""
 
 
 class _Mapping:
     """The owner of a mapping: arrays made of it keep it, and it goes with the last of them."""
 
-    def __init__(self, fd: int, size: int) -> None:
+    def __init__(self, fd: int, size: int, tail: int = 0) -> None:
         self._size = 0
+        self._address = None
+        self._unmap = _libc.munmap
+        if tail:
+            # Room for both, of which the descriptor then gets the first part.
+            self._map(size + tail, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
+            self._size = size + tail
+            self._map(size, mmap.MAP_SHARED | _FIXED, fd)
+        else:
+            self._map(size, mmap.MAP_SHARED, fd)
+            self._size = size
+
+    def _map(self, size: int, flags: int, fd: int) -> None:
         protection = mmap.PROT_READ | mmap.PROT_WRITE
-        self._address = _libc.mmap(None, size, protection, mmap.MAP_SHARED, fd, 0)
-        if self._address == _FAILED:
+        address = _libc.mmap(self._address, size, protection, flags, fd, 0)
+        if address == _FAILED:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
-        self._size = size
-        self._unmap = _libc.munmap
+        self._address = address
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -54,14 +67,16 @@ class _Mapping:
             self._unmap(self._address, self._size)
 
 
-def map_descriptor(fd: int, size: int) -> NDArray[np.uint8]:
-    """The first `size` bytes of a descriptor, shared and writable.
+def map_descriptor(fd: int, size: int, tail: int = 0) -> NDArray[np.uint8]:
+    """The first `size` bytes of a descriptor, shared and writable, and `tail` zeros behind them.
 
-    Raises OSError where they can't be mapped, ValueError where the file has fewer: reading beyond
-    its end would end the process.
+    With a tail `size` is whole pages; the last one of the file may be begun only. Raises OSError
+    where they can't be mapped, ValueError where the file has fewer: reading beyond its end would
+    end the process.
     """
     # A DMA buffer tells its size only to those who seek its end.
     length = os.fstat(fd).st_size or os.lseek(fd, 0, os.SEEK_END)
-    if size > length:
+    reachable = -(-length // mmap.PAGESIZE) * mmap.PAGESIZE if tail else length
+    if size > reachable:
         raise ValueError(f"the descriptor has {length} bytes, not {size}")
-    return np.asarray(_Mapping(fd, size))
+    return np.asarray(_Mapping(fd, size, tail))

@@ -1,0 +1,130 @@
+"""Computes jobs: decodes their commands, which are kept for the next one, and runs them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ModelError
+from ..engines.rk3588.decode import decode_task
+from ..engines.rk3588.decode.context import Context
+from ..engines.rk3588.generations import GENERATIONS
+from ..engines.rk3588.generations import Generation as Chip
+from ..engines.rk3588.graph import PreparedGraph
+from ..engines.rk3588.machine import TaskState, run_commands
+from ..engines.rk3588.registers.dpu import DpuDestination
+from ..engines.rk3588.registers.ppu import PpuDestination
+from ..engines.rk3588.tasks import Task
+from ..engines.rk3588.view import TaskRegisters
+from ..formats.rknn.model import Generation
+from .job import TaskList, task_lists
+from .memory import MemoryObject, ObjectAddresses, ObjectMap
+from .messages import Submit
+
+_MOST_KEPT = 64
+_JOB = 0
+"""All tasks of a job are one node's, where a file has several."""
+
+_NO_MEMORY = np.zeros(0, np.uint8)
+
+
+class Engine:
+    """The NPU of one process. One thread at a time."""
+
+    def __init__(self, generation: Generation, use_fast: bool = True) -> None:
+        self._chip = GENERATIONS[generation]
+        self._use_fast = use_fast
+        self._kept: OrderedDict[bytes, _Prepared] = OrderedDict()
+
+    def compute(self, job: Submit, handle: int, objects: Mapping[int, MemoryObject]) -> int:
+        """Compute a job whose tasks lie in the object `handle`; the number of tasks.
+
+        Raises `ModelError`, which names task, register and value, for what isn't known.
+        """
+        lists = tuple(task_lists(job, handle, objects))
+        key = _identity(lists, objects)
+        prepared = self._kept.pop(key, None)
+        if prepared is None or not prepared.memory.is_unchanged():
+            prepared = _Prepared(self._chip, lists, objects, self._use_fast)
+        self._kept[key] = prepared
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
+        for call in prepared.calls:
+            call()
+        return sum(len(found.tasks) for found in lists)
+
+    def forget(self) -> None:
+        """Drop what is kept: some object is there no more."""
+        self._kept.clear()
+
+
+class _Prepared:
+    """A job's tasks, bound to the objects."""
+
+    def __init__(
+        self,
+        chip: Chip,
+        lists: Sequence[TaskList],
+        objects: Mapping[int, MemoryObject],
+        use_fast: bool,
+    ) -> None:
+        states = [
+            chip.located(state)
+            for found in lists
+            for state in run_commands(found.commands, found.tasks, {}, chip.known, chip.own_inert)
+        ]
+        addresses = ObjectAddresses(objects)
+        self.memory = ObjectMap(objects, _written(states, addresses))
+        context = Context(chip, self.memory)
+        tasks = tuple(
+            task for state in states if (task := _decode(state, context, addresses)) is not None
+        )
+        graph = PreparedGraph({_JOB: tasks}, 0, self.memory.sections, frozenset(), use_fast)
+        self.calls: list[Callable[[], None]] = graph.executor(_NO_MEMORY).calls((_JOB,))
+
+
+def _identity(lists: Sequence[TaskList], objects: Mapping[int, MemoryObject]) -> bytes:
+    """What decoding depends on, but for what it takes for constant."""
+    places = [(handle, found.address, found.size) for handle, found in sorted(objects.items())]
+    tasks = [found.tasks for found in lists]
+    commands = b"".join(found.commands.tobytes() for found in lists)
+    return repr((places, tasks)).encode() + commands
+
+
+def _written(states: Sequence[TaskState], addresses: ObjectAddresses) -> frozenset[int]:
+    written = set()
+    for state in states:
+        for register in (DpuDestination, PpuDestination):
+            if not state.loads_tables:
+                with suppress(LookupError):
+                    written.add(addresses.find(register.number, state).section)
+    return frozenset(written)
+
+
+def _decode(state: TaskState, context: Context, addresses: ObjectAddresses) -> Task | None:
+    if state.loads_tables:
+        # Besides the tables, such a task copies one atom that nothing reads.
+        return None
+    try:
+        words = context.generation.translate(state, partial(_constant, state, context, addresses))
+        return decode_task(TaskRegisters(state, words, addresses), context)
+    except ModelError as error:
+        raise ModelError(f"task {state.index} of operation {state.node}: {error}") from None
+
+
+def _constant(
+    state: TaskState, context: Context, addresses: ObjectAddresses, register: int, count: int
+) -> bytes:
+    try:
+        address = addresses.find(register, state)
+    except LookupError as error:
+        raise ModelError(f"register {register:#06x}: {error}") from None
+    if not context.memory.is_constant(address.section):
+        raise ModelError(f"register {register:#06x} points to what tasks write")
+    found: NDArray[np.uint8] = context.memory.constant(address, count)
+    return found.tobytes()

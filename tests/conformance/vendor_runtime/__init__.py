@@ -1,0 +1,1 @@
+"""The vendor's own runtime on the simulated kernel driver, beside the soft NPU."""
