@@ -113,20 +113,22 @@ class BoardPython:
     """This package in a 32-bit Python on a board.
 
     `call` runs a function of a module in a process of its own; the module imports NumPy and anynpu
-    and nothing that the board lacks.
+    and nothing that the board lacks. `close` ends the process that waits for calls.
     """
 
     def __init__(self, board: VendorBoard, cache: Path) -> None:
         interpreter = sysroot.python()
         root = sysroot.SYSROOT
         path = [REPOSITORY / "src", REPOSITORY, *(root / name for name in _PYTHON_PACKAGES)]
+        self._process: subprocess.Popen[bytes] | None = None
         self._launch = board.launch(
             interpreter,
             root,
             {
                 "PYTHONHOME": str(root / "usr"),
                 "PYTHONPATH": ":".join(map(str, path)),
-                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTHONDONTWRITEBYTECODE": "",
+                "PYTHONPYCACHEPREFIX": str(root / "pycache"),
                 "LD_LIBRARY_PATH": ":".join(map(str, sysroot.library_folders())),
                 "ANYNPU_RKNN_LIBRARY": str(board.library),
                 "ANYNPU_DEVICE": "board",
@@ -135,28 +137,65 @@ class BoardPython:
             },
         )
 
+    def close(self) -> None:
+        """End the process."""
+        if self._process and self._process.stdin and self._process.stdout:
+            self._process.stdin.close()
+            self._process.stdout.close()
+            self._process.wait()
+        self._process = None
+
     def call(
         self,
         function: Callable[..., Mapping[str, Any]],
         *arguments: Any,
         environment: Mapping[str, str] | None = None,
-        timeout: float = 300,
+        seconds: float = 300,
     ) -> Outcome:
-        """What a function gives for arguments that JSON can say; paths become texts."""
+        """What a function gives for arguments that JSON can say; paths become texts.
+
+        `environment` is what the child's is besides, before it loads the library.
+        """
         with tempfile.TemporaryDirectory() as folder:
-            output = Path(folder) / "values.npz"
-            text = json.dumps([str(a) if isinstance(a, Path) else a for a in arguments])
-            command = ["-m", f"{__package__}.call", function.__module__, function.__qualname__]
-            done = self._launch.run([*command, text, str(output)], environment, timeout)
-            log = tuple(done.stdout.decode("utf-8", "replace").splitlines())
+            output, log = Path(folder) / "values.npz", Path(folder) / "log"
+            call = {
+                "module": function.__module__,
+                "function": function.__qualname__,
+                "arguments": [str(a) if isinstance(a, Path) else a for a in arguments],
+                "environment": dict(environment or {}),
+                "seconds": seconds,
+                "values": str(output),
+                "log": str(log),
+            }
+            status = self._ask(json.dumps(call))
+            text = log.read_bytes().decode("utf-8", "replace") if log.is_file() else ""
+            lines = tuple(text.splitlines())
             if not output.is_file():
-                return Outcome(
-                    {}, f"the process ended with {done.returncode}", log, done.returncode
-                )
+                return Outcome({}, f"the process ended with {status}", lines, status)
             with np.load(output) as values:
                 found = dict(values)
         error = str(found.pop("!", ""))
-        return Outcome(found, error, log, done.returncode)
+        return Outcome(found, error, lines, status)
+
+    def _ask(self, line: str) -> int:
+        if self._process is None:
+            command = self._launch.command(["-m", f"{__package__}.call"])
+            self._process = subprocess.Popen(
+                command,
+                env=self._launch.environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(line.encode() + b"\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        if not answer:
+            self._process = None
+            raise RuntimeError(f"the board's Python ended with {process.wait()}")
+        return int(answer)
 
 
 def compile_program(

@@ -33,7 +33,7 @@ def vendor_board(_own_cache: None) -> Iterator[Callable[..., VendorBoard]]:
 @pytest.fixture(scope="session")
 def board_python(
     vendor_board: Callable[..., VendorBoard], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., BoardPython]:
+) -> Iterator[Callable[..., BoardPython]]:
     """A function that gives a 32-bit Python on a board, by `VendorBoard`'s arguments.
 
     `board_python().call(function, *arguments)` runs a function there.
@@ -50,4 +50,6 @@ def board_python(
                 pytest.skip(str(reason))
         return made[board]
 
-    return make
+    yield make
+    for python in made.values():
+        python.close()

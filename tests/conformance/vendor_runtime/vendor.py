@@ -1,7 +1,7 @@
 """Where the vendor's runtime is, and why it can't be used where it can't.
 
-It is librknnrt.so 1.5.2 for 32-bit ARM, of the repository rockchip-linux/rknpu2 (BSD-3-Clause), as a
-black box: it is run, and never part of this project. The folder that holds it is
+It is librknnrt.so 1.5.2 for 32-bit ARM, of the repository rockchip-linux/rknpu2 (BSD-3-Clause),
+as a black box: it is run, and never part of this project. The folder that holds it is
 ``$ANYNPU_VENDOR_RUNTIME``, else the shared one beside the repository.
 """
 

@@ -1,1 +1,1 @@
-"""Functions that run on a board's Python and on this machine's: they import NumPy and anynpu alone."""
+"""Functions for a board's Python and this machine's: they import NumPy and anynpu alone."""
