@@ -26,16 +26,16 @@ _SCALARS: dict[Any, str] = {
 class Writer:
     """Writes C for an API whose structures have the names given.
 
-    `enumerated` says of fields, as ``structure.field``, which enumeration C has them as.
+    `named` says of fields, as ``structure.field``, the name that their type has in C.
     """
 
     def __init__(
         self,
         structures: Mapping[str, type[ctypes.Structure]],
-        enumerated: Mapping[str, str] | None = None,
+        named: Mapping[str, str] | None = None,
     ) -> None:
         self._names: dict[Any, str] = {structure: name for name, structure in structures.items()}
-        self._enumerated = enumerated or {}
+        self._named = named or {}
 
     def enumeration(self, name: str, members: Enumeration) -> str:
         """An enumeration's type definition."""
@@ -84,5 +84,5 @@ class Writer:
         return [f"  {self._field(name, field, kind)};" for field, kind, *_ in structure._fields_]
 
     def _field(self, structure: str, name: str, kind: Any) -> str:
-        enumeration = self._enumerated.get(f"{structure}.{name}")
-        return f"{enumeration} {name}" if enumeration else self.declare(kind, name)
+        named = self._named.get(f"{structure}.{name}")
+        return f"{named} {name}" if named else self.declare(kind, name)

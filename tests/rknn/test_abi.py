@@ -26,10 +26,6 @@ MINI_RUNTIME = {
 OLD_NAMES = {"rknn_matmul_create_dyn_shape"}
 
 
-# Fields that hold a handle, which is four bytes wide on 32-bit ARM.
-HANDLES = {("InitExtend", "ctx"), ("CustomOpContext", "internal_ctx")}
-
-
 def measured(column: int) -> dict[str, Any]:
     return {
         name: (entry["size"][column], {f: o[column] for f, o in entry["fields"].items()})
@@ -54,8 +50,9 @@ def arm32_extent(kind: Any) -> tuple[int, int]:
 def arm32_layout(structure: type[ctypes.Structure]) -> tuple[int, int, dict[str, int]]:
     """(size, alignment, offsets) of a structure under the 32-bit ARM ABI."""
     end, widest, offsets = 0, 1, {}
+    names = {kind: name for name, kind in abi.STRUCTURES.items()}
     for name, kind, *_ in structure._fields_:
-        is_handle = (structure.__name__, name) in HANDLES
+        is_handle = f"{names.get(structure)}.{name}" in abi.HANDLE_FIELDS
         size, alignment = (4, 4) if is_handle else arm32_extent(kind)
         offsets[name] = end = -(-end // alignment) * alignment
         end += size

@@ -34,15 +34,31 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import declarations
-from ..declarations import Enumeration, Symbolic, symbols
+from ..declarations import Enumeration, Named, Symbolic, symbols
 from ..soc import Family
 from ..structures import Structure
 
 API_VERSION = "2.3.2"
 
-IS_ARM32 = os.uname().machine.startswith("arm") and sys.maxsize < 2**32
-Handle: Any = c_uint32 if IS_ARM32 else c_uint64
-"""`rknn_context`, `rknn_matmul_ctx` and a custom operator's internal context."""
+
+
+def handle_type(machine: str, largest_size: int) -> Any:
+    """What a handle is in a process, by `os.uname().machine` and `sys.maxsize`.
+
+    It has 32 bits for 32-bit ARM, whatever the kernel is: one of 64 bits says aarch64 to such a
+    process too.
+    """
+    is_arm32 = largest_size < 2**32 and machine.startswith(("arm", "aarch64"))
+    return c_uint32 if is_arm32 else c_uint64
+
+
+Handle: Any = handle_type(os.uname().machine, sys.maxsize)
+"""`rknn_context`, `rknn_matmul_ctx` and a custom operator's internal context, as values."""
+CONTEXT = Named("rknn_context", Handle)
+MATMUL_CONTEXT = Named("rknn_matmul_ctx", Handle)
+INTERNAL_CONTEXT = Named("rknn_custom_op_interal_context", Handle)
+HANDLES = (CONTEXT, MATMUL_CONTEXT, INTERNAL_CONTEXT)
+"""The types that C has for them, whose width only its compiler knows. The second i is the API's."""
 
 # ------------------------------------------------------------------------------- enumerations
 
@@ -606,15 +622,18 @@ ENUMERATED = {
 }
 """The fields that C declares with an enumeration's type; C++ assigns no int to such a thing."""
 
+HANDLE_FIELDS = {
+    "rknn_init_extend.ctx": CONTEXT.symbol,
+    "rknn_custom_op_context.internal_ctx": INTERNAL_CONTEXT.symbol,
+}
+"""The fields that hold a handle."""
+
 # ---------------------------------------------------------------------------------- functions
 
 EVERY_CHIP = frozenset(Family)
 NOT_RV1106 = frozenset({Family.RK356X, Family.RK3588})
 MULTI_CORE = frozenset({Family.RK3588})
 NO_CHIP: frozenset[Family] = frozenset()
-
-
-_HANDLE_ARGUMENTS = ("context", "ctx", "context_in", "context_out")
 
 
 @dataclass(frozen=True)
@@ -637,11 +656,9 @@ class Function(declarations.Function):
         A shipping client of librknnmrt declares handles so on 64-bit machines too: it has four
         bytes to write one to, and passes registers whose upper halves mean nothing.
         """
-        narrow = {Handle: c_uint32, POINTER(Handle): POINTER(c_uint32)}
-        arguments = tuple(
-            (name, narrow.get(kind, kind) if name in _HANDLE_ARGUMENTS else kind)
-            for name, kind in self.arguments
-        )
+        narrow = {handle: c_uint32 for handle in HANDLES}
+        narrow |= {handle.pointer: POINTER(c_uint32) for handle in HANDLES}
+        arguments = tuple((name, narrow.get(kind, kind)) for name, kind in self.arguments)
         return replace(self, arguments=arguments)
 
 
@@ -669,100 +686,100 @@ def _returns_memory(
 _FUNCTIONS = (
     _returns_code(
         "rknn_init", "1.2.0", EVERY_CHIP, True,
-        context=POINTER(Handle), model=c_void_p, size=c_uint32, flag=c_uint32,
+        context=CONTEXT.pointer, model=c_void_p, size=c_uint32, flag=c_uint32,
         extend=POINTER(InitExtend),
     ),
     _returns_code(
         "rknn_dup_context", "1.2.0", NOT_RV1106, True,
-        context_in=POINTER(Handle), context_out=POINTER(Handle),
+        context_in=CONTEXT.pointer, context_out=CONTEXT.pointer,
     ),
-    _returns_code("rknn_destroy", "1.2.0", EVERY_CHIP, True, context=Handle),
+    _returns_code("rknn_destroy", "1.2.0", EVERY_CHIP, True, context=CONTEXT),
     _returns_code(
         "rknn_query", "1.2.0", EVERY_CHIP, True,
-        context=Handle, cmd=c_int, info=c_void_p, size=c_uint32,
+        context=CONTEXT, cmd=c_int, info=c_void_p, size=c_uint32,
     ),
     _returns_code(
         "rknn_inputs_set", "1.2.0", NOT_RV1106, True,
-        context=Handle, n_inputs=c_uint32, inputs=POINTER(Input),
+        context=CONTEXT, n_inputs=c_uint32, inputs=POINTER(Input),
     ),
     _returns_code(
         "rknn_set_batch_core_num", "1.3.0", MULTI_CORE, False,
-        context=Handle, core_num=c_int,
+        context=CONTEXT, core_num=c_int,
     ),
     _returns_code(
         "rknn_set_core_mask", "1.2.0", MULTI_CORE, False,
-        context=Handle, core_mask=c_int,
+        context=CONTEXT, core_mask=c_int,
     ),
     _returns_code(
         "rknn_run", "1.2.0", EVERY_CHIP, True,
-        context=Handle, extend=POINTER(RunExtend),
+        context=CONTEXT, extend=POINTER(RunExtend),
     ),
     _returns_code(
         "rknn_wait", "1.2.0", NO_CHIP, True,
-        context=Handle, extend=POINTER(RunExtend),
+        context=CONTEXT, extend=POINTER(RunExtend),
     ),
     _returns_code(
         "rknn_outputs_get", "1.2.0", NOT_RV1106, True,
-        context=Handle, n_outputs=c_uint32, outputs=POINTER(Output), extend=POINTER(OutputExtend),
+        context=CONTEXT, n_outputs=c_uint32, outputs=POINTER(Output), extend=POINTER(OutputExtend),
     ),
     _returns_code(
         "rknn_outputs_release", "1.2.0", EVERY_CHIP, True,
-        context=Handle, n_outputs=c_uint32, outputs=POINTER(Output),
+        context=CONTEXT, n_outputs=c_uint32, outputs=POINTER(Output),
     ),
     _returns_memory(
         "rknn_create_mem_from_phys", "1.2.0", EVERY_CHIP, True,
-        ctx=Handle, phys_addr=c_uint64, virt_addr=c_void_p, size=c_uint32,
+        ctx=CONTEXT, phys_addr=c_uint64, virt_addr=c_void_p, size=c_uint32,
     ),
     _returns_memory(
         "rknn_create_mem_from_fd", "1.2.0", EVERY_CHIP, True,
-        ctx=Handle, fd=c_int32, virt_addr=c_void_p, size=c_uint32, offset=c_int32,
+        ctx=CONTEXT, fd=c_int32, virt_addr=c_void_p, size=c_uint32, offset=c_int32,
     ),
     _returns_memory(
         "rknn_create_mem_from_mb_blk", "1.2.0", NO_CHIP, False,
-        ctx=Handle, mb_blk=c_void_p, offset=c_int32,
+        ctx=CONTEXT, mb_blk=c_void_p, offset=c_int32,
     ),
-    _returns_memory("rknn_create_mem", "1.2.0", EVERY_CHIP, True, ctx=Handle, size=c_uint32),
+    _returns_memory("rknn_create_mem", "1.2.0", EVERY_CHIP, True, ctx=CONTEXT, size=c_uint32),
     _returns_memory(
         "rknn_create_mem2", "2.0.0b0", EVERY_CHIP, True,
-        ctx=Handle, size=c_uint64, alloc_flags=c_uint64,
+        ctx=CONTEXT, size=c_uint64, alloc_flags=c_uint64,
     ),
     _returns_code(
         "rknn_destroy_mem", "1.3.0", EVERY_CHIP, True,
-        ctx=Handle, mem=POINTER(TensorMem),
+        ctx=CONTEXT, mem=POINTER(TensorMem),
     ),
     _returns_code(
         "rknn_set_weight_mem", "1.2.0", EVERY_CHIP, True,
-        ctx=Handle, mem=POINTER(TensorMem),
+        ctx=CONTEXT, mem=POINTER(TensorMem),
     ),
     _returns_code(
         "rknn_set_internal_mem", "1.2.0", EVERY_CHIP, True,
-        ctx=Handle, mem=POINTER(TensorMem),
+        ctx=CONTEXT, mem=POINTER(TensorMem),
     ),
     _returns_code(
         "rknn_set_io_mem", "1.2.0", EVERY_CHIP, True,
-        ctx=Handle, mem=POINTER(TensorMem), attr=POINTER(TensorAttr),
+        ctx=CONTEXT, mem=POINTER(TensorMem), attr=POINTER(TensorAttr),
     ),
     _returns_code(
         "rknn_set_input_shape", "1.5.0", NO_CHIP, True,
-        ctx=Handle, attr=POINTER(TensorAttr),
+        ctx=CONTEXT, attr=POINTER(TensorAttr),
     ),
     _returns_code(
         "rknn_set_input_shapes", "1.5.2", NOT_RV1106, True,
-        ctx=Handle, n_inputs=c_uint32, attr=POINTER(TensorAttr),
+        ctx=CONTEXT, n_inputs=c_uint32, attr=POINTER(TensorAttr),
     ),
     _returns_code(
         "rknn_mem_sync", "1.6.0", EVERY_CHIP, True,
-        context=Handle, mem=POINTER(TensorMem), mode=c_int,
+        context=CONTEXT, mem=POINTER(TensorMem), mode=c_int,
     ),
     _returns_code(
         "rknn_matmul_create", "1.5.0", NOT_RV1106, False,
-        ctx=POINTER(Handle), info=POINTER(MatmulInfo), io_attr=POINTER(MatmulIoAttr),
+        ctx=MATMUL_CONTEXT.pointer, info=POINTER(MatmulInfo), io_attr=POINTER(MatmulIoAttr),
     ),
     # 2.0.0b0 had it under the first name, with the second's arguments.
     *(
         _returns_code(
             name, since, NOT_RV1106, False,
-            ctx=POINTER(Handle), info=POINTER(MatmulInfo), shape_num=c_int,
+            ctx=MATMUL_CONTEXT.pointer, info=POINTER(MatmulInfo), shape_num=c_int,
             dynamic_shapes=POINTER(MatmulShape), io_attrs=POINTER(MatmulIoAttr),
         )
         for name, since in (
@@ -772,26 +789,26 @@ _FUNCTIONS = (
     ),
     _returns_code(
         "rknn_matmul_set_io_mem", "1.5.0", NOT_RV1106, False,
-        ctx=Handle, mem=POINTER(TensorMem), attr=POINTER(MatmulTensorAttr),
+        ctx=MATMUL_CONTEXT, mem=POINTER(TensorMem), attr=POINTER(MatmulTensorAttr),
     ),
     _returns_code(
         "rknn_matmul_set_core_mask", "1.5.0", MULTI_CORE, False,
-        context=Handle, core_mask=c_int,
+        context=MATMUL_CONTEXT, core_mask=c_int,
     ),
     _returns_code(
         "rknn_matmul_set_quant_params", "2.0.0b0", NOT_RV1106, False,
-        context=Handle, params=POINTER(QuantParams),
+        context=MATMUL_CONTEXT, params=POINTER(QuantParams),
     ),
     _returns_code(
         "rknn_matmul_get_quant_params", "2.0.0b0", NOT_RV1106, False,
-        ctx=Handle, params=POINTER(QuantParams), scale=POINTER(c_float),
+        ctx=MATMUL_CONTEXT, params=POINTER(QuantParams), scale=POINTER(c_float),
     ),
     _returns_code(
         "rknn_matmul_set_dynamic_shape", "2.0.0b0", NOT_RV1106, False,
-        ctx=Handle, shape=POINTER(MatmulShape),
+        ctx=MATMUL_CONTEXT, shape=POINTER(MatmulShape),
     ),
-    _returns_code("rknn_matmul_run", "1.5.0", NOT_RV1106, False, ctx=Handle),
-    _returns_code("rknn_matmul_destroy", "1.5.0", NOT_RV1106, False, ctx=Handle),
+    _returns_code("rknn_matmul_run", "1.5.0", NOT_RV1106, False, ctx=MATMUL_CONTEXT),
+    _returns_code("rknn_matmul_destroy", "1.5.0", NOT_RV1106, False, ctx=MATMUL_CONTEXT),
     # Up to 2.0.0b0 the fifth to seventh arguments were int subN, int subK, rknn_matmul_type; since
     # 2.1.0 the fifth is an rknn_matmul_info* and there are no more. Registers hold both forms.
     replace(
@@ -804,7 +821,7 @@ _FUNCTIONS = (
     ),
     _returns_code(
         "rknn_register_custom_ops", "1.6.0", NOT_RV1106, False,
-        ctx=Handle, op=POINTER(CustomOp), custom_op_num=c_uint32,
+        ctx=CONTEXT, op=POINTER(CustomOp), custom_op_num=c_uint32,
     ),
     Function(
         "rknn_custom_op_get_op_attr",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..c_header import Writer
 from . import abi, header_strings
 
-_writer = Writer(abi.STRUCTURES, abi.ENUMERATED)
+_writer = Writer(abi.STRUCTURES, abi.ENUMERATED | abi.HANDLE_FIELDS)
 declare, parameters = _writer.declare, _writer.parameters
 
 _GUARDS = ("_RKNN_API_H", "_RKNN_MATMUL_API_H", "_RKNN_CUSTOM_OP_H")
@@ -26,8 +26,7 @@ def text() -> str:
         "\n".join((f"#ifndef {_GUARDS[0]}", *(f"#define {g}" for g in _GUARDS))),
         "#include <stdint.h>",
         '#ifdef __cplusplus\nextern "C" {\n#endif',
-        "#ifdef __arm__\ntypedef uint32_t rknn_context;\n#else\ntypedef uint64_t rknn_context;\n"
-        "#endif\ntypedef rknn_context rknn_matmul_ctx;",
+        _handles(),
         "\n".join(_defines()),
         *(_writer.enumeration(name, members) for name, members in abi.ENUMERATIONS.items()),
         *(_writer.structure(name, structure) for name, structure in abi.STRUCTURES.items()),
@@ -36,6 +35,13 @@ def text() -> str:
         "#ifdef __cplusplus\n}\n#endif\n#endif",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _handles() -> str:
+    """The types of handles, as wide as they are where the header is compiled."""
+    first, *others = (handle.symbol for handle in abi.HANDLES)
+    widths = ("#ifdef __arm__", f"typedef uint32_t {first};", "#else", f"typedef uint64_t {first};")
+    return "\n".join((*widths, "#endif", *(f"typedef {first} {name};" for name in others)))
 
 
 def _defines() -> Iterator[str]:
