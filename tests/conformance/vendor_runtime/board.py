@@ -199,15 +199,19 @@ class BoardPython:
 
 
 def compile_program(
-    source: Path, output: Path, board: VendorBoard, options: Sequence[str] = ()
+    sources: Path | Sequence[Path],
+    output: Path,
+    board: VendorBoard,
+    options: Sequence[str] = ("-std=gnu11", "-Wall", "-Wextra"),
 ) -> Path:
     """A program of ours for the board, linked to the vendor's library; C++ by its suffix."""
+    sources = [sources] if isinstance(sources, Path) else sources
     compiler = architecture.find("armhf").compiler()
-    if source.suffix != ".c":
+    if any(source.suffix != ".c" for source in sources):
         compiler = [compiler[0].replace("gcc", "g++"), *compiler[1:]]
     for name, text in _GENERATED.items():
         (output.parent / name).write_text(text())
-    files = ["-I", str(output.parent), "-o", str(output), str(source), str(board.library)]
+    files = ["-I", str(output.parent), "-o", str(output), *map(str, sources), str(board.library)]
     # What the library needs besides is found when it runs.
     link = ["-Wl,--allow-shlib-undefined", "-lpthread"]
     subprocess.run([*compiler, *options, *files, *link], check=True)

@@ -1,0 +1,24 @@
+"""Compiled samples with their inputs: those of ``$ANYNPU_SAMPLES``, else the shared ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..rknn_files import SAMPLES
+from .vendor import UnavailableError
+
+
+def files(chip: str) -> list[Path]:
+    """A chip's compiled files; raises `UnavailableError` where there are none."""
+    found = sorted((SAMPLES / chip).glob("*.rknn"))
+    if not found:
+        raise UnavailableError(f"no compiled samples in {SAMPLES / chip}; set $ANYNPU_SAMPLES")
+    return found
+
+
+def file(chip: str, name: str) -> Path:
+    """The file of a name; raises `UnavailableError` where it isn't there."""
+    found = SAMPLES / chip / f"{name}.rknn"
+    if not found.is_file():
+        raise UnavailableError(f"{found} is not there; set $ANYNPU_SAMPLES")
+    return found
