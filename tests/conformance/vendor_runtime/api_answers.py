@@ -81,7 +81,7 @@ SMALL_WALKS: Mapping[str, Mapping[str, Sequence[str]]] = {
 }
 """A handful for every run of the tests."""
 
-_HASH = re.compile(r"hash [0-9a-f]{8}")
+_HASH = re.compile(r"hash[ =][0-9a-f]{8}")
 _SIGNAL = re.compile(r"SIG|hangs|exit")
 
 
@@ -117,8 +117,8 @@ class Comparison:
 def _differing(theirs: Answer, ours: Answer) -> Iterator[tuple[str, str, str]]:
     if (theirs.value, theirs.levels) != (ours.value, ours.levels):
         yield theirs.label, _code(theirs), _code(ours)
-    if _SIGNAL.match(theirs.value):
-        # What was seen afterwards is of a call that was left out.
+    if theirs.value != ours.value or _SIGNAL.match(theirs.value):
+        # What was seen afterwards follows from that.
         return
     for one, other in zip_longest(theirs.notes, ours.notes, fillvalue="nothing"):
         if one != other:
@@ -134,7 +134,7 @@ def _shortened(one: str, other: str) -> tuple[str, str]:
     mine, yours = one.split(" "), other.split(" ")
     if len(mine) == len(yours) and any("=" in word for word in mine):
         kept = [pair for pair in zip(mine, yours, strict=True) if pair[0] != pair[1]]
-        return " ".join(a for a, _ in kept), " ".join(b for _, b in kept)
+        one, other = " ".join(a for a, _ in kept), " ".join(b for _, b in kept)
     return _HASH.sub("bytes", one), _HASH.sub("other bytes", other)
 
 

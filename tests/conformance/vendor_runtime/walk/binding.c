@@ -144,7 +144,8 @@ void walk_outputs_alone(void) {
     CALL(rknn_run(context, NULL), "rknn_run");
     fill_outputs(context, outputs);
     CALL(rknn_outputs_get(context, number, outputs, NULL), "rknn_outputs_get, outputs bound");
-    note("buf is %s, size %u", presence(outputs[0].buf), outputs[0].size);
+    note("buf is %s", presence(outputs[0].buf));
+    note("size %u", outputs[0].size);
     rknn_tensor_attr input = attribute(context, RKNN_QUERY_NATIVE_INPUT_ATTR, 0);
     rknn_tensor_attr output = attribute(context, RKNN_QUERY_NATIVE_OUTPUT_ATTR, 0);
     large = rknn_create_mem(context, LARGE);

@@ -125,7 +125,7 @@ static void query_range(rknn_context context) {
     note("range: index=%u shape_number=%u fmt=%s name=%s n_dims=%u", range->index,
          range->shape_number, format_name(range->fmt), range->name, range->n_dims);
     for (uint32_t shape = 0; shape < range->shape_number && shape < 8; shape++)
-        note("shape %u: %u %u %u %u", shape, range->dyn_range[shape][0], range->dyn_range[shape][1],
+        note("shape %u: dims=%ux%ux%ux%u", shape, range->dyn_range[shape][0], range->dyn_range[shape][1],
              range->dyn_range[shape][2], range->dyn_range[shape][3]);
 }
 

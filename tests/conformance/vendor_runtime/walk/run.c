@@ -30,12 +30,14 @@ void walk_order(void) {
     fill_outputs(context, outputs);
     fill_outputs(context, again);
     CALL(rknn_outputs_get(context, number, outputs, NULL), "rknn_outputs_get");
-    note("buf is %s, size %u", presence(outputs[0].buf), outputs[0].size);
+    note("buf is %s", presence(outputs[0].buf));
+    note("size %u", outputs[0].size);
     query_time(context, "after rknn_outputs_get");
     CALL(rknn_outputs_get(context, number, again, NULL), "rknn_outputs_get once more");
     note("buf is %s", again[0].buf == outputs[0].buf ? "the same" : "another");
     CALL(rknn_outputs_release(context, number, outputs), "rknn_outputs_release");
-    note("buf is %s, size %u", presence(outputs[0].buf), outputs[0].size);
+    note("buf is %s", presence(outputs[0].buf));
+    note("size %u", outputs[0].size);
     CALL(rknn_run(context, NULL), "rknn_run with the same inputs");
     CALL(rknn_run(context, NULL), "rknn_run without rknn_outputs_get");
     CALL(rknn_wait(context, NULL), "rknn_wait, extend NULL");

@@ -122,16 +122,17 @@ static void get_counts(uint32_t count) {
         clear(count);
         outputs[1].index = 0;
         CALL(get(count), "rknn_outputs_get, two with index 0");
-        note("sizes %u %u, indices %u %u", outputs[0].size, outputs[1].size, outputs[0].index,
-             outputs[1].index);
+        note("sizes %u %u", outputs[0].size, outputs[1].size);
+        note("indices %u %u", outputs[0].index, outputs[1].index);
     }
     static const uint32_t wrong[] = {99, UINT32_MAX};
     for (int place = 0; place < 2; place++) {
         clear(count);
         outputs[0].index = wrong[place];
         CALL(get(count), "rknn_outputs_get, index %d", (int)wrong[place]);
-        note("index %d, size %u, buf %s", (int)outputs[0].index, outputs[0].size,
-             presence(outputs[0].buf));
+        note("index %d", (int)outputs[0].index);
+        note("size %u", outputs[0].size);
+        note("buf is %s", presence(outputs[0].buf));
     }
 }
 
@@ -143,8 +144,8 @@ static void get_allocated(uint32_t count, int want_float, void *buffer, uint32_t
     outputs[0].buf = buffer;
     outputs[0].size = size;
     CALL(get(count), "rknn_outputs_get, want_float %d, is_prealloc, %s", want_float, what);
-    note("size is %s, buf %s", outputs[0].size == size ? "left" : "changed",
-         outputs[0].buf == buffer ? "left" : "changed");
+    note("size is %s", outputs[0].size == size ? "left" : "changed");
+    note("buf is %s", outputs[0].buf == buffer ? "left" : "changed");
 }
 
 static void get_floats(uint32_t count, const rknn_tensor_attr *found, int want_float) {
@@ -153,8 +154,9 @@ static void get_floats(uint32_t count, const rknn_tensor_attr *found, int want_f
     clear(count);
     outputs[0].want_float = (uint8_t)want_float;
     CALL(get(count), "rknn_outputs_get, want_float %d", want_float);
-    note("size %u, index %u, buf %s, is_prealloc %u", outputs[0].size, outputs[0].index,
-         presence(outputs[0].buf), outputs[0].is_prealloc);
+    note("size=%u index=%u is_prealloc=%u", outputs[0].size, outputs[0].index,
+         outputs[0].is_prealloc);
+    note("buf is %s", presence(outputs[0].buf));
     rknn_outputs_release(context, count, outputs);
     get_allocated(count, want_float, NULL, 0, "buf NULL, size 0");
     get_allocated(count, want_float, NULL, right, "buf NULL");

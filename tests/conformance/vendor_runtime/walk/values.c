@@ -201,7 +201,7 @@ static void get_places(rknn_context context, const char *what, const uint32_t *i
         outputs[place].index = indices[place];
     CALL(rknn_outputs_get(context, number, outputs, NULL), "rknn_outputs_get, %s", what);
     for (uint32_t place = 0; place < number; place++)
-        note("place %u: index %u, %u bytes, hash %08" PRIx32, place, outputs[place].index,
+        note("place=%u index=%u size=%u hash=%08" PRIx32, place, outputs[place].index,
              outputs[place].size, hash(outputs[place].buf, outputs[place].size));
     rknn_outputs_release(context, number, outputs);
 }
