@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
         socket = None
         if not options.no_engine:
             server = Server(
-                board.generation,
+                board.soc,
                 use_fast=not options.reference,
                 report=_report if options.jobs else _report_problem,
             )

@@ -78,7 +78,7 @@ class VendorBoard:
         self._stack = ExitStack()
         self._socket: Path | None = None
         if computes:
-            server = Server(self._board.generation, report=self._note)
+            server = Server(self._board.soc, report=self._note)
             self._socket = self._stack.enter_context(server).path
 
     def __enter__(self) -> VendorBoard:

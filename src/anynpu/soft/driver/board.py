@@ -33,11 +33,6 @@ class Board:
     machine: str | None = None
 
     @property
-    def generation(self) -> Generation:
-        """The NPU."""
-        return Generation(self.soc.driver_target)
-
-    @property
     def has_drm(self) -> bool:
         """Whether the driver's memory is DRM's; the small chips' has a device of its own."""
         return self.soc.library == "librknnrt"
@@ -47,7 +42,7 @@ class Board:
         major, minor, patch = self.driver
         hardware = self.hardware
         if hardware is None:
-            hardware = HARDWARE_VERSIONS.get(self.generation, 0)
+            hardware = HARDWARE_VERSIONS.get(Generation(self.soc.driver_target), 0)
         settings = {
             "DEVICE": "drm" if self.has_drm else "misc",
             "VERSION": str(major * 10000 + minor * 100 + patch),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ModelError
+from ...soc import Soc
 from ..engines.rk3588.decode import decode_task
 from ..engines.rk3588.decode.context import Context
 from ..engines.rk3588.generations import GENERATIONS
@@ -34,10 +35,11 @@ _NO_MEMORY = np.zeros(0, np.uint8)
 
 
 class Engine:
-    """The NPU of one process. One thread at a time."""
+    """The NPU of a chip, for one process. One thread at a time."""
 
-    def __init__(self, generation: Generation, use_fast: bool = True) -> None:
-        self._chip = GENERATIONS[generation]
+    def __init__(self, soc: Soc, use_fast: bool = True) -> None:
+        self._chip = GENERATIONS[Generation(soc.driver_target)]
+        self._cores = soc.cores
         self._use_fast = use_fast
         self._kept: OrderedDict[bytes, _Prepared] = OrderedDict()
 
@@ -46,7 +48,7 @@ class Engine:
 
         Raises `ModelError`, which names task, register and value, for what isn't known.
         """
-        lists = tuple(task_lists(job, handle, objects))
+        lists = tuple(task_lists(job, handle, objects, self._cores))
         key = _identity(lists, objects)
         prepared = self._kept.pop(key, None)
         if prepared is None or not prepared.memory.is_unchanged():

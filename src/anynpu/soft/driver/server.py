@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 
 from ...errors import ModelError
+from ...soc import Soc
 from ..engines.rk3588.memory import SLACK
-from ..formats.rknn.model import Generation
 from ..mapping import map_descriptor
 from .engine import Engine
 from .memory import MemoryObject
@@ -44,12 +44,12 @@ class Server:
 
     def __init__(
         self,
-        generation: Generation,
+        soc: Soc,
         *,
         use_fast: bool = True,
         report: Report = _silent,
     ) -> None:
-        self._generation = generation
+        self._soc = soc
         self._use_fast = use_fast
         self._report = report
         self._npu = threading.Lock()
@@ -92,7 +92,7 @@ class Server:
             threading.Thread(target=self._serve, args=(program,), daemon=True).start()
 
     def _serve(self, program: socket.socket) -> None:
-        served = _Program(Engine(self._generation, self._use_fast), self._npu, self._report)
+        served = _Program(Engine(self._soc, self._use_fast), self._npu, self._report)
         try:
             while served.answer(program):
                 pass
