@@ -142,9 +142,7 @@ def _usual_reason(key: tuple[str, ...]) -> str:
     return "ends" if _SIGNAL.match(key[2]) else "?"
 
 
-def compare(
-    folder: Path, walks: Mapping[str, Mapping[str, Sequence[str]]] = WALKS
-) -> Comparison:
+def compare(folder: Path, walks: Mapping[str, Mapping[str, Sequence[str]]] = WALKS) -> Comparison:
     """Walk both libraries; raises `UnavailableError` without the vendor's library or samples."""
     found = Comparison()
     for chip, sections in walks.items():

@@ -52,9 +52,7 @@ class Comparison:
                 if values[0] != values[1]:
                     self._note(chip, file, query, what, values)
 
-    def _note(
-        self, chip: str, file: str, query: str, what: str, values: tuple[str, str]
-    ) -> None:
+    def _note(self, chip: str, file: str, query: str, what: str, values: tuple[str, str]) -> None:
         name, _, index = query.partition("[")
         place = f"{file}[{index}" if index else file
         self.values.setdefault((chip, name, what), {})[place] = values
