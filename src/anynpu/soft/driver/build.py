@@ -18,9 +18,15 @@ from .architecture import Architecture
 _WARNINGS = ("-Wall", "-Wextra")
 
 
+def driver_sources() -> list[Path]:
+    """The C files of the library that stands in for the kernel's driver."""
+    return sorted((SOURCES / "driver").glob("*.c"))
+
+
 def driver(architecture: Architecture) -> Path:
-    """The library that stands in for the kernel's driver."""
-    sources = sorted((SOURCES / "driver").glob("*.[ch]"))
+    """That library."""
+    headers = sorted((SOURCES / "driver").glob("*.h"))
+    sources = [*driver_sources(), *headers]
     return _built("libanynpu_driver.so", architecture, sources, ("-ldl", "-lpthread"))
 
 

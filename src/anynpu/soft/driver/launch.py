@@ -56,9 +56,13 @@ class Launch:
         self._emulation = self._emulate()
         self._preload = build.driver(self.architecture)
         self._folder = tempfile.TemporaryDirectory(prefix="anynpu-board-")
-        self._root = Path(self._folder.name) / "root"
-        settings.board.write_files(self._root)
-        self._libraries = self._find_libraries()
+        try:
+            self._root = Path(self._folder.name) / "root"
+            settings.board.write_files(self._root)
+            self._libraries = self._find_libraries()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Launch:
         return self
