@@ -1,7 +1,7 @@
 # make demo   read a page of text on a simulated RK3588
 # make test   run the tests (ARGS='-k name' for some)     make nightly   those that take minutes
 # make lint   types and style                             make bench     benchmarks
-# make conformance   compiled files against the vendor's simulator
+# make conformance   against the vendor's simulator and the vendor's own runtime, as tables
 # make sanitize   native code and engines under sanitizers, and fuzzing (FUZZ=300 seconds of it)
 # Each makes .venv and installs what it needs on the first run.
 
@@ -20,7 +20,7 @@ WATCHED := tests/native tests/soft/engines tests/soft/formats tests/soft/test_nb
 THREADED := tests/native/test_steps.py tests/native/test_pump.py \
 	tests/soft/engines/compiled/test_networks.py
 
-.PHONY: demo test nightly conformance lint bench sanitize sanitize-briefly clean
+.PHONY: demo test nightly conformance vendor-runtime lint bench sanitize sanitize-briefly clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/anynpu demo
@@ -39,8 +39,12 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-conformance: $(VENV)/installed-conformance
+conformance: $(VENV)/installed-conformance vendor-runtime
 	$(BIN)/python -m tests.conformance.rknn_files $(ARGS)
+
+vendor-runtime: $(VENV)/installed-conformance
+	-$(BIN)/python -m tests.conformance.vendor_runtime.sysroot
+	$(BIN)/python -m pytest -m '' tests/conformance/vendor_runtime
 
 bench: $(VENV)/installed-conformance
 	$(BIN)/python -m benchmarks $(ARGS)

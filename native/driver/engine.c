@@ -34,7 +34,7 @@ struct answer {
 _Static_assert(sizeof(struct message) == 128, "message");
 _Static_assert(sizeof(struct answer) == 16, "answer");
 
-#define MOST_DROPPED 4096
+#define MOST_DROPPED 256
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the connection */
 static int connection = -1;
@@ -43,6 +43,7 @@ static pid_t owner;
 /* Handles that the engine knows and the program has destroyed; the objects' lock guards them. */
 static uint32_t dropped[MOST_DROPPED];
 static uint32_t dropped_count;
+static int is_full; /* some of them aren't listed: the engine is to begin anew */
 
 static void close_connection(void) {
     if (connection >= 0)
@@ -52,6 +53,7 @@ static void close_connection(void) {
 
 static void forget_all(void) {
     dropped_count = 0;
+    is_full = 0;
     for (uint32_t handle = 1; handle < handle_limit(); handle++)
         if (object_of(handle))
             object_of(handle)->is_known = 0;
@@ -62,10 +64,15 @@ void forget_object(uint32_t handle) {
         return;
     if (dropped_count < MOST_DROPPED)
         dropped[dropped_count++] = handle;
+    else
+        is_full = 1;
 }
 
 static int connect_engine(const char *path) {
-    if (connection >= 0 && owner == getpid())
+    lock_objects();
+    int is_current = !is_full;
+    unlock_objects();
+    if (connection >= 0 && owner == getpid() && is_current)
         return 0;
     /* A child has its parent's connection, but objects of its own. */
     close_connection();

@@ -25,6 +25,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct object *objects; /* by handle; 0 is none */
 static uint32_t limit;         /* one behind the highest handle that there was */
 static uint32_t space;
+static uint32_t *by_address; /* handles, the highest address first */
+static uint32_t count;
 
 void lock_objects(void) { pthread_mutex_lock(&lock); }
 void unlock_objects(void) { pthread_mutex_unlock(&lock); }
@@ -45,36 +47,49 @@ static uint32_t free_handle(void) {
     if (handle >= space) {
         uint32_t wanted = space ? 2 * space : 64;
         struct object *moved = realloc(objects, wanted * sizeof *moved);
-        if (!moved)
+        objects = moved ? moved : objects;
+        uint32_t *order = realloc(by_address, wanted * sizeof *order);
+        by_address = order ? order : by_address;
+        if (!moved || !order)
             return 0;
-        memset(moved + space, 0, (wanted - space) * sizeof *moved);
-        objects = moved;
+        memset(objects + space, 0, (wanted - space) * sizeof *objects);
         space = wanted;
     }
     limit = handle + 1;
     return handle;
 }
 
-/* The highest place that is free, as the kernel allocates; 0: there is none. */
-static uint64_t free_address(uint64_t size) {
+/* The highest place that is free, as the kernel allocates; 0: there is none. `place` becomes where
+   an object there stands among the others by their addresses. */
+static uint64_t free_address(uint64_t size, uint32_t *place) {
     uint64_t end = HIGHEST_ADDRESS;
-    while (end >= size + LOWEST_ADDRESS) {
-        uint64_t start = end - size, obstacle = 0;
-        for (uint32_t handle = 1; handle < limit; handle++) {
-            const struct object *other = &objects[handle];
-            if (other->size && other->address < end && start < other->address + other->size)
-                obstacle = other->address;
-        }
-        if (!obstacle)
-            return start;
-        end = obstacle;
+    for (*place = 0; *place < count; ++*place) {
+        const struct object *next = &objects[by_address[*place]];
+        if (next->address + next->size + size <= end)
+            break;
+        end = next->address;
     }
-    return 0;
+    return end >= size + LOWEST_ADDRESS ? end - size : 0;
+}
+
+static void insert(uint32_t place, uint32_t handle) {
+    memmove(by_address + place + 1, by_address + place, (count - place) * sizeof *by_address);
+    by_address[place] = handle;
+    count++;
+}
+
+static void take_out(uint32_t handle) {
+    uint32_t place = 0;
+    while (by_address[place] != handle)
+        place++;
+    count--;
+    memmove(by_address + place, by_address + place + 1, (count - place) * sizeof *by_address);
 }
 
 /* Takes over the descriptor. */
 static uint32_t add_object(int descriptor, uint64_t size, uint32_t flags) {
-    uint64_t address = size ? free_address(size) : 0;
+    uint32_t place;
+    uint64_t address = size ? free_address(size, &place) : 0;
     uint32_t handle = address ? free_handle() : 0;
     if (!handle) {
         syscall(SYS_close, descriptor);
@@ -89,6 +104,7 @@ static uint32_t add_object(int descriptor, uint64_t size, uint32_t flags) {
         .name = NAMES + (uint64_t)handle * NAME_DISTANCE,
         .address = address,
     };
+    insert(place, handle);
     return handle;
 }
 
@@ -149,6 +165,7 @@ int drop_object(uint32_t handle) {
     if (--object->references)
         return 0;
     forget_object(handle);
+    take_out(handle);
     syscall(SYS_close, object->descriptor);
     memset(object, 0, sizeof *object);
     return 0;

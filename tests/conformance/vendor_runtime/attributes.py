@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import samples
 from .board import VendorBoard
-from .differences import Row, Table, printed
+from .differences import Row, Table
 from .walks import Answer, Side, SoftSide, VendorSide, answers
 
 CHIPS = ("rk3588", "rk3566")
@@ -99,21 +99,23 @@ def _details(found: Comparison) -> Iterator[str]:
             yield f"    {place}: {vendor} | {soft}"
 
 
+def text(found: Comparison) -> str:
+    """The table."""
+    fields = sum(map(len, found.values.values()))
+    head = f"Attributes: {found.files} files, {found.same} values are the same, {fields} differ"
+    return f"{head}\n{TABLE.text(found.rows)}"
+
+
 def main(arguments: Iterable[str]) -> int:
     """Print the table; the status is 1 where it differs from the listed one."""
     with tempfile.TemporaryDirectory() as folder:
         found = compare(Path(folder), {chip: samples.files(chip) for chip in CHIPS})
     if "--write" in arguments:
         TABLE.write(found.rows)
-    fields = sum(map(len, found.values.values()))
-    print(f"Attributes: {found.files} files, {found.same} values are the same, {fields} differ")
-    print(printed(TABLE, found.rows))
+    print(text(found))
     if "--details" in arguments:
         print("\n".join(_details(found)))
-    problems = TABLE.problems(found.rows)
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    return bool(problems)
+    return TABLE.report(found.rows)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """What may differ from the vendor's runtime: rows of data, each with its reason.
 
-A table's rows are in a file of data/, tab-separated: the table's own columns, then the name of a
-reason in `reasons.py`. A row that nothing is found for any more is as wrong as a difference
-without a row.
+A table's rows are in a file of data/, tab-separated: the table's own columns, the places where the
+difference is, and the name of a reason in `reasons.py`. A row that nothing is found for any more is
+as wrong as a difference without a row. Places of one difference that have different reasons are in
+rows of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +18,14 @@ from .reasons import REASONS
 DATA = Path(__file__).with_name("data")
 UNEXPLAINED = "?"
 
+Key = tuple[str, ...]
+
 
 @dataclass(frozen=True)
 class Row:
     """One difference: `key` says which, `places` where it was seen."""
 
-    key: tuple[str, ...]
+    key: Key
     places: tuple[str, ...]
     reason: str = UNEXPLAINED
 
@@ -32,7 +36,10 @@ class Table:
     def __init__(self, name: str, columns: Sequence[str]) -> None:
         self.name = name
         self.columns = tuple(columns)
-        self._path = DATA / f"{name}.tsv"
+
+    @property
+    def _path(self) -> Path:
+        return DATA / f"{self.name}.tsv"
 
     def rows(self) -> list[Row]:
         """What the file has; none where it isn't there."""
@@ -47,37 +54,63 @@ class Table:
             raise ValueError(f"{self._path}: {len(cells)} cells in the row {cells}")
         return Row(tuple(key), tuple(places.split("; ")), reason)
 
-    def write(self, found: Iterable[Row]) -> None:
-        """Write what was found, with the reasons that rows have already."""
-        known = {row.key: row.reason for row in self.rows()}
-        lines = ["\t".join((*self.columns, "where", "reason"))]
+    def explained(self, found: Iterable[Row]) -> list[Row]:
+        """What was found, with the reasons that the file has; a row for each reason."""
+        known = self._reasons()
+        rows: dict[tuple[Key, str], list[str]] = {}
         for row in found:
-            reason = known.get(row.key, row.reason)
-            lines.append("\t".join((*row.key, "; ".join(row.places), reason)))
+            for place in row.places:
+                reason = known.get((row.key, place), row.reason)
+                rows.setdefault((row.key, reason), []).append(place)
+        return [Row(key, tuple(places), reason) for (key, reason), places in rows.items()]
+
+    def _reasons(self) -> Mapping[tuple[Key, str], str]:
+        return {(row.key, place): row.reason for row in self.rows() for place in row.places}
+
+    def write(self, found: Iterable[Row]) -> None:
+        """Write what was found, with the reasons that places have already."""
+        rows = self.explained(found)
+        lines = ["\t".join((*self.columns, "where", "reason"))]
+        lines += ["\t".join((*row.key, "; ".join(row.places), row.reason)) for row in rows]
         DATA.mkdir(exist_ok=True)
         self._path.write_text("\n".join(lines) + "\n")
 
     def problems(self, found: Sequence[Row], *, is_whole: bool = True) -> list[str]:
         """What is found and not listed, listed and not found, or without a reason.
 
-        Unless it is whole, what was found is a part: rows without a difference are no problem, and
-        places may be fewer.
+        Unless it is whole, what was found is a part: what is listed need not be found.
         """
-        listed = {row.key: row for row in self.rows()}
-        seen = {row.key: row for row in found}
-        problems = [f"not listed: {_text(row)}" for row in found if row.key not in listed]
-        for key, row in listed.items():
+        known = self._reasons()
+        seen = {(row.key, place) for row in found for place in row.places}
+        problems = []
+        for row in found:
+            if new := [place for place in row.places if (row.key, place) not in known]:
+                problems.append(f"not listed: {_text(Row(row.key, tuple(new)))}")
+        for row in self.rows():
             if row.reason not in REASONS:
                 problems.append(f"without a reason: {_text(row)}")
-            if key not in seen:
-                problems += [f"no longer found: {_text(row)}"] if is_whole else []
-                continue
-            here, there = set(seen[key].places), set(row.places)
-            if here - there:
-                problems.append(f"not listed for {sorted(here - there)}: {_text(row)}")
-            if is_whole and there - here:
-                problems.append(f"no longer for {sorted(there - here)}: {_text(row)}")
+            gone = [place for place in row.places if (row.key, place) not in seen]
+            if gone and is_whole:
+                problems.append(f"no longer found: {_text(Row(row.key, tuple(gone)))}")
         return problems
+
+    def report(self, found: Sequence[Row], *, is_whole: bool = True) -> int:
+        """Print the problems; the status for a program that ends with them."""
+        problems = self.problems(found, is_whole=is_whole)
+        for problem in problems:
+            print(problem, file=sys.stderr)
+        return bool(problems)
+
+    def text(self, found: Sequence[Row]) -> str:
+        """What was found, by its reasons."""
+        by_reason: dict[str, list[Row]] = {}
+        for row in self.explained(found):
+            by_reason.setdefault(row.reason, []).append(row)
+        lines = []
+        for reason, rows in by_reason.items():
+            lines += ["", REASONS.get(reason, "WITHOUT A REASON")]
+            lines += [f"  {_text(row)}" for row in rows]
+        return "\n".join(lines)
 
 
 def _text(row: Row) -> str:
@@ -87,16 +120,3 @@ def _text(row: Row) -> str:
 def _short(places: Sequence[str], most: int = 4) -> str:
     rest = len(places) - most
     return "; ".join(places[:most]) + (f"; and {rest} more" if rest > 0 else "")
-
-
-def printed(table: Table, found: Sequence[Row]) -> str:
-    """The table as text: rows by their reasons, with the places."""
-    listed = {row.key: row.reason for row in table.rows()}
-    by_reason: dict[str, list[Row]] = {}
-    for row in found:
-        by_reason.setdefault(listed.get(row.key, UNEXPLAINED), []).append(row)
-    lines = []
-    for reason, rows in by_reason.items():
-        lines += ["", REASONS.get(reason, "WITHOUT A REASON")]
-        lines += [f"  {_text(row)}" for row in rows]
-    return "\n".join(lines)

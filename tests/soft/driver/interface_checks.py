@@ -250,6 +250,21 @@ def refused_jobs() -> None:
     device.submit(tasks, [(0, 0)])
 
 
+def many_objects() -> None:
+    """More objects are dropped between two jobs than one message each would be worth."""
+    device = Device()
+    tasks = device.create(4096)
+    others = [device.create(4096) for _ in range(300)]
+    device.submit(tasks, [(0, 0)])
+    for one in others:
+        device.destroy(one)
+    again = device.create(1 << 20)
+    again.data[:40].view("<u4")[[2, 6]] = 0x1D, 4
+    with fails(errno.EIO):
+        device.submit(again, [(0, 1)])
+    device.submit(tasks, [(0, 0)])
+
+
 def forked() -> None:
     """A child has memory and an engine of its own."""
     device = Device()

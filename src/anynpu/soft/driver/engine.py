@@ -24,7 +24,7 @@ from ..engines.rk3588.tasks import Task
 from ..engines.rk3588.view import TaskRegisters
 from ..formats.rknn.model import Generation
 from .job import TaskList, task_lists
-from .memory import MemoryObject, ObjectAddresses, ObjectMap
+from .memory import Constants, MemoryObject, ObjectAddresses, ObjectMap
 from .messages import Submit
 
 _MOST_KEPT = 64
@@ -49,9 +49,9 @@ class Engine:
         Raises `ModelError`, which names task, register and value, for what isn't known.
         """
         lists = tuple(task_lists(job, handle, objects, self._cores))
-        key = _identity(lists, objects)
+        key = _identity(lists)
         prepared = self._kept.pop(key, None)
-        if prepared is None or not prepared.memory.is_unchanged():
+        if prepared is None or not prepared.is_valid(objects):
             prepared = _Prepared(self._chip, lists, objects, self._use_fast)
         self._kept[key] = prepared
         if len(self._kept) > _MOST_KEPT:
@@ -60,13 +60,15 @@ class Engine:
             call()
         return sum(len(found.tasks) for found in lists)
 
-    def forget(self) -> None:
-        """Drop what is kept: some object is there no more."""
-        self._kept.clear()
+    def forget(self, handle: int) -> None:
+        """Drop what uses an object that is there no more."""
+        gone = [key for key, prepared in self._kept.items() if handle in prepared.objects]
+        for key in gone:
+            del self._kept[key]
 
 
 class _Prepared:
-    """A job's tasks, bound to the objects."""
+    """A job's tasks, bound to the objects that they use."""
 
     def __init__(
         self,
@@ -80,22 +82,30 @@ class _Prepared:
             for found in lists
             for state in run_commands(found.commands, found.tasks, {}, chip.known, chip.own_inert)
         ]
-        addresses = ObjectAddresses(objects)
-        self.memory = ObjectMap(objects, _written(states, addresses))
-        context = Context(chip, self.memory)
+        addresses = ObjectAddresses(objects, chip.moved_addresses)
+        self._constants = Constants()
+        memory = ObjectMap(objects, _written(states, addresses), self._constants)
+        context = Context(chip, memory)
         tasks = tuple(
             task for state in states if (task := _decode(state, context, addresses)) is not None
         )
-        graph = PreparedGraph({_JOB: tasks}, 0, self.memory.sections, frozenset(), use_fast)
+        self.objects = {handle: objects[handle] for handle in addresses.used}
+        sections = {handle: found.data for handle, found in self.objects.items()}
+        graph = PreparedGraph({_JOB: tasks}, 0, sections, frozenset(), use_fast)
         self.calls: list[Callable[[], None]] = graph.executor(_NO_MEMORY).calls((_JOB,))
 
+    def is_valid(self, objects: Mapping[int, MemoryObject]) -> bool:
+        """Whether the same objects are still there, and in them what was taken for constant."""
+        return (
+            all(objects.get(handle) is used for handle, used in self.objects.items())
+            and self._constants.are_unchanged()
+        )
 
-def _identity(lists: Sequence[TaskList], objects: Mapping[int, MemoryObject]) -> bytes:
-    """What decoding depends on, but for what it takes for constant."""
-    places = [(handle, found.address, found.size) for handle, found in sorted(objects.items())]
+
+def _identity(lists: Sequence[TaskList]) -> bytes:
+    """What decoding depends on, besides the objects."""
     tasks = [found.tasks for found in lists]
-    commands = b"".join(found.commands.tobytes() for found in lists)
-    return repr((places, tasks)).encode() + commands
+    return repr(tasks).encode() + b"".join(found.commands.tobytes() for found in lists)
 
 
 def _written(states: Sequence[TaskState], addresses: ObjectAddresses) -> frozenset[int]:

@@ -29,13 +29,20 @@ class MemoryObject:
 
 
 class ObjectAddresses(AddressSpace):
-    """Address registers hold the addresses themselves."""
+    """Address registers hold the addresses themselves; `used` are the handles of objects found.
 
-    def __init__(self, objects: Mapping[int, MemoryObject]) -> None:
+    `moved` are a chip's own address registers, with the numbers that RK3588 has for them.
+    """
+
+    def __init__(
+        self, objects: Mapping[int, MemoryObject], moved: Mapping[int, int] | None = None
+    ) -> None:
         self._places = sorted(
             (found.address, found.size, handle) for handle, found in objects.items()
         )
         self._starts = [address for address, _, _ in self._places]
+        self.used: set[int] = set()
+        self._own = {usual: own for own, usual in (moved or {}).items()}
 
     def place(self, address: int) -> Address:
         """Where an address is; raises `LookupError` where no object has it."""
@@ -43,30 +50,47 @@ class ObjectAddresses(AddressSpace):
         if place >= 0:
             start, size, handle = self._places[place]
             if address < start + size:
+                self.used.add(handle)
                 return Address(handle, address - start)
         raise LookupError(f"no memory of the program has the address {address:#x}")
 
     def find(self, register: int, state: TaskState) -> Address:
-        address = state.words.get(register)
+        address = state.words.get(self._own.get(register, register))
         if address is None:
             raise LookupError("the address was never written")
         return self.place(address)
 
 
-class ObjectMap(MemoryMap):
-    """What tasks may use of the objects, and what was read of them when tasks were decoded."""
+class Constants:
+    """Bytes that decoding took for constant, and what they were then."""
 
-    def __init__(self, objects: Mapping[int, MemoryObject], written: frozenset[int]) -> None:
-        super().__init__(0, {handle: found.data for handle, found in objects.items()}, written)
-        self._objects = objects
+    def __init__(self) -> None:
         self._read: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
 
-    def constant(self, address: Address, count: int) -> NDArray[np.uint8]:
-        """A copy of `count` bytes, which `is_unchanged` compares with what is there then."""
-        found = super().constant(address, count)
-        copy = found.copy()
-        self._read.append((found, copy))
+    def taken(self, shared: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """A copy of bytes in an object, which are to stay."""
+        copy = shared.copy()
+        self._read.append((shared, copy))
         return copy
+
+    def are_unchanged(self) -> bool:
+        """Whether all of them still are what they were."""
+        return all(np.array_equal(now, then) for now, then in self._read)
+
+
+class ObjectMap(MemoryMap):
+    """What tasks may use of the objects; what they read of them as constants is noted."""
+
+    def __init__(
+        self, objects: Mapping[int, MemoryObject], written: frozenset[int], constants: Constants
+    ) -> None:
+        super().__init__(0, {handle: found.data for handle, found in objects.items()}, written)
+        self._objects = objects
+        self._constants = constants
+
+    def constant(self, address: Address, count: int) -> NDArray[np.uint8]:
+        """A copy of `count` bytes."""
+        return self._constants.taken(super().constant(address, count))
 
     def _reach(self, section: int, low: int, high: int) -> None:
         found = self._objects[section]
@@ -75,7 +99,3 @@ class ObjectMap(MemoryMap):
                 f"bytes {low} to {high} of the memory at {found.address:#x} are used, which has "
                 f"{found.size}"
             )
-
-    def is_unchanged(self) -> bool:
-        """Whether all that decoding took for constant still is what it was."""
-        return all(np.array_equal(now, then) for now, then in self._read)

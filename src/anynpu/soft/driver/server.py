@@ -130,7 +130,7 @@ class _Program:
             self._add(message, descriptors[0])
         elif message.kind == Kind.DROP_OBJECT:
             self._objects.pop(message.handle, None)
-            self._engine.forget()
+            self._engine.forget(message.handle)
         elif message.kind == Kind.SUBMIT_JOB:
             program.send(bytes(self._compute(message)))
         else:
