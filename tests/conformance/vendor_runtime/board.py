@@ -66,13 +66,13 @@ class VendorBoard:
         machine: str | None = None,
         driver: tuple[int, int, int] = (0, 9, 8),
         faults: str = "",
-        library: str = "librknnrt.so",
         environment: Mapping[str, str] | None = None,
     ) -> None:
         vendor.check_tools()
-        self.library = vendor.library(library)
+        found = soc.find(chip)
+        self.library = vendor.library(f"{found.library}.so")
         self.reports: list[str] = []
-        self._board = Board(soc.find(chip), driver, machine=machine)
+        self._board = Board(found, driver, machine=machine)
         self._faults = faults
         self._environment = dict(environment or {})
         self._stack = ExitStack()

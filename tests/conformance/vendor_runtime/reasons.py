@@ -34,7 +34,10 @@ REASONS: dict[str, str] = {
     "vendor's library leaves what was there.",
     "size told": "Ours writes how many bytes an output has; the vendor's library leaves the size "
     "that was allocated.",
-    "failed context": "A failed rknn_init leaves a context in the vendor's library; ours is 0.",
+    "failed context": "What a failed rknn_init leaves in the context: the vendor's library a "
+    "pointer, or what was there before; ours 0.",
+    "older files": "librknnmrt 1.5.2 looks for what files had before toolkit 1.6, and ends the "
+    "process where it isn't there.",
     "strict file": "The vendor's library doesn't look at the end of a file, nor at its version "
     "above those that it knows; ours refuses what it can't read.",
     "parts": "The vendor's library finds no model at real_model_offset of a path, where there is "

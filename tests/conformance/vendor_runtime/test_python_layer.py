@@ -17,6 +17,8 @@ from .board import BoardPython, Outcome
 from .python_programs import compat, layouts, models, products, shapes
 from .vendor import VERSION
 
+pytestmark = pytest.mark.conformance
+
 Board = Callable[..., BoardPython]
 Sample = Callable[[str], Path]
 
@@ -130,13 +132,6 @@ def test_layouts_of_a_session(board_python: Board, compiled_sample: Sample, samp
     file = compiled_sample(sample)
     outcome = board_python().call(layouts.run, file)
     same(outcome, layouts.run(str(file)), but_for_steps=True)
-
-
-def test_device_memory_of_a_session(board_python: Board, compiled_sample: Sample) -> None:
-    file = compiled_sample(BLOCKS)
-    expected = layouts.in_device_memory(str(file))
-    outcome = board_python().call(layouts.in_device_memory, file)
-    same(outcome, expected, but_for_steps=True)
 
 
 def test_a_script_of_rknnlite(board_python: Board, compiled_sample: Sample) -> None:

@@ -24,7 +24,9 @@ from anynpu.soft.cabi.build import library_folder
 
 from .board import VendorBoard, compile_program
 
-SOURCES = Path(__file__).with_name("walk")
+_SOURCES = Path(__file__).with_name("walk")
+_SMALL_SOURCES = ("initialise.c", "walk.c")
+_OPTIONS = ("-std=gnu11", "-Wall", "-Wextra")
 LOG_LEVEL = "1"
 """Errors and warnings."""
 
@@ -147,8 +149,9 @@ class VendorSide:
 
     def __init__(self, board: VendorBoard, folder: Path) -> None:
         self._folder = folder
-        sources = sorted(SOURCES.glob("*.c"))
-        self._launch = board.launch(compile_program(sources, folder / "walk-vendor", board))
+        sources, options = _parts(board.library.stem)
+        output = folder / f"walk-{board.library.stem}"
+        self._launch = board.launch(compile_program(sources, output, board, options))
 
     def walk(
         self, section: str, models: Sequence[Path], left_out: Iterable[int]
@@ -162,20 +165,28 @@ class SoftSide:
 
     def __init__(self, chip: str, folder: Path) -> None:
         self._folder = folder
-        libraries = library_folder(soc.find(chip))
+        found = soc.find(chip)
+        libraries = library_folder(found)
         self._environment = {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
         self._program = folder / f"walk-soft-{chip}"
         (folder / "rknn_api.h").write_text(header.text())
-        sources = map(str, sorted(SOURCES.glob("*.c")))
-        files = ["-I", str(folder), "-o", str(self._program), *sources]
-        link = ["-L", str(libraries), "-lrknnrt"]
-        subprocess.run([*find_compiler(), "-std=gnu11", *files, *link], check=True)
+        sources, options = _parts(found.library)
+        files = ["-I", str(folder), "-o", str(self._program), *map(str, sources)]
+        link = ["-L", str(libraries), f"-l{found.library.removeprefix('lib')}"]
+        subprocess.run([*find_compiler(), *options, *files, *link], check=True)
 
     def walk(
         self, section: str, models: Sequence[Path], left_out: Iterable[int]
     ) -> tuple[str, int | None]:
         command = [str(self._program), *_arguments(section, models, left_out)]
         return _run(command, self._environment, self._folder)
+
+
+def _parts(library: str) -> tuple[list[Path], tuple[str, ...]]:
+    """The walker's files and the compiler's options for a library; the small one has a section."""
+    if library == "librknnmrt":
+        return [_SOURCES / name for name in _SMALL_SOURCES], (*_OPTIONS, "-DSMALL_RUNTIME")
+    return sorted(_SOURCES.glob("*.c")), _OPTIONS
 
 
 def _arguments(section: str, models: Sequence[Path], left_out: Iterable[int]) -> list[str]:

@@ -24,7 +24,7 @@ def rknnlite(path: str) -> dict[str, Any]:
 
 def ez_rknn_async(path: str) -> dict[str, Any]:
     """A script of EZ RKNN Async."""
-    session = ez.InferenceSession(path)
+    session = ez.InferenceSession(path, provider_options=[{"layout": "nhwc"}])
     picture = np.random.default_rng(4).integers(0, 100, (1, 16, 16, 16)).astype(np.float32)
     found = session.run(None, {session.input_names[0]: picture})
     return {"output": found[0]}

@@ -17,6 +17,7 @@ static const struct {
     void (*walk)(void);
 } sections[] = {
     {"initialise", walk_initialise},
+#ifndef SMALL_RUNTIME /* librknnmrt has fewer functions */
     {"parts", walk_parts},
     {"flags", walk_flags},
     {"queries", walk_queries},
@@ -52,6 +53,7 @@ static const struct {
     {"destroyed", walk_destroyed},
     {"no_handle", walk_no_handle},
     {"wild_handle", walk_wild_handle},
+#endif
 };
 
 static int is_left_out(int number) {
