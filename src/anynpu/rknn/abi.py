@@ -41,6 +41,7 @@ from ..structures import Structure
 API_VERSION = "2.3.2"
 
 
+
 def handle_type(machine: str, largest_size: int) -> Any:
     """What a handle is in a process, by `os.uname().machine` and `sys.maxsize`.
 
@@ -655,7 +656,7 @@ class Function(declarations.Function):
         A shipping client of librknnmrt declares handles so on 64-bit machines too: it has four
         bytes to write one to, and passes registers whose upper halves mean nothing.
         """
-        narrow = dict.fromkeys(HANDLES, c_uint32)
+        narrow = {handle: c_uint32 for handle in HANDLES}
         narrow |= {handle.pointer: POINTER(c_uint32) for handle in HANDLES}
         arguments = tuple((name, narrow.get(kind, kind)) for name, kind in self.arguments)
         return replace(self, arguments=arguments)

@@ -34,7 +34,7 @@ def save(call: Mapping[str, Any]) -> bool:
         found: dict[str, Any] = dict(function(*call["arguments"]))
     except Exception as error:
         found = {"!": f"{type(error).__name__}: {error}"}
-    values = {
+    values: dict[str, Any] = {
         name: value if isinstance(value, (np.ndarray, np.generic)) else np.array(str(value))
         for name, value in found.items()
     }

@@ -145,7 +145,8 @@ class _Runner:
 
 def _line(file: Path, folder: Path) -> str:
     """A file's line in the list; its inputs are written into the folder."""
-    inputs, kind = [], TensorType.FLOAT32
+    inputs: list[Path] = []
+    kind = TensorType.FLOAT32
     with np.load(file.with_suffix(".npz")) as values:
         while (name := f"in{len(inputs)}") in values:
             value = values[name]

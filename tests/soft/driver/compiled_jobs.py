@@ -99,7 +99,7 @@ class Loaded:
         return records.data[: TASK.itemsize * len(tasks)].view(TASK)
 
     def _addressed(self, graph: Graph) -> NDArray[np.uint64]:
-        words = np.frombuffer(graph.commands, "<u8").copy()
+        words: NDArray[np.uint64] = np.frombuffer(graph.commands, "<u8").copy()
         for place, relocation in graph.relocations.items():
             base = self._places.get(relocation.buffer, self._scratch.address)
             address = (base + relocation.addend) & 0xFFFFFFFF

@@ -95,7 +95,8 @@ class Case:
     def run(self) -> NDArray[np.uint8]:
         self.loaded.internal.data[: self.needed] = start_memory(self.needed, SEED)
         self.loaded.submit(self.found.graph, npu_tasks(self.found.graph), self.cores)
-        return self.loaded.internal.data[: self.needed].copy()
+        found: NDArray[np.uint8] = self.loaded.internal.data[: self.needed].copy()
+        return found
 
 
 @pytest.mark.parametrize("use_fast", [True, False])

@@ -69,7 +69,7 @@ class Constants:
 
     def taken(self, shared: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A copy of bytes in an object, which are to stay."""
-        copy = shared.copy()
+        copy: NDArray[np.uint8] = shared.copy()
         self._read.append((shared, copy))
         return copy
 

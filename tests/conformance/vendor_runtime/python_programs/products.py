@@ -18,8 +18,7 @@ def _whole(shape: tuple[int, int], seed: int) -> NDArray[np.int8]:
 def of_bytes(b_layout: str, ac_layout: str, rows: int = 4) -> dict[str, Any]:
     """int8 products for two matrices A with one B, and what NumPy makes of them."""
     b = _whole((64, 32), 2)
-    options = {"b_layout": b_layout, "ac_layout": ac_layout}
-    with Matmul(rows, 64, 32, type="INT8_MM_INT8_TO_INT32", **options) as product:
+    with Matmul(rows, 64, 32, b_layout=b_layout, ac_layout=ac_layout) as product:
         product.set_b(b)
         matrices = [_whole((rows, 64), seed) for seed in (3, 4)]
         found = [np.array(product.run(a)) for a in matrices]
