@@ -10,9 +10,9 @@
  * objects.c    memory that the NPU sees
  * engine.c     hands what is submitted to the process that computes it
  *
- * It calls the kernel directly wherever a libc function is one that it replaces, and otherwise
- * only such functions as every glibc since the first for an architecture has, so that it can be
- * built with a newer one than a board's.
+ * It calls the kernel directly where a libc function is one that it replaces, and otherwise only
+ * such functions as the first glibc for an architecture had, so that it can be built with a newer
+ * one than a board's.
  */
 #ifndef ANYNPU_DRIVER_H
 #define ANYNPU_DRIVER_H
@@ -39,9 +39,6 @@ uint32_t number_setting(const char *name, uint32_t otherwise);
 
 /* The errno that this call of a kind is to fail with, or 0; it counts the call. */
 int demanded_failure(enum fault kind);
-
-/* The next function of that name behind this library's own. */
-void *next_function(const char *name);
 
 /* ------------------------------------------------------------------------------------- paths.c */
 

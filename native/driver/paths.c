@@ -25,14 +25,6 @@
 #define MISC_MAJOR 10
 #define MISC_MINOR 59
 
-#if defined(__arm__)
-#define STAT_VERSION 3
-#elif defined(__x86_64__)
-#define STAT_VERSION 1
-#else
-#define STAT_VERSION 0
-#endif
-
 /* Which device a path names on this board: the setting DEVICE says whether it has DRM's. */
 static enum device device_at(const char *path) {
     const char *kind = setting("DEVICE");
@@ -169,24 +161,36 @@ EXPORT int __open64_2(const char *path, int flags) {
 
 /* ----------------------------------------------------------------------- files that stand in */
 
-typedef FILE *open_file(const char *, const char *);
-
-EXPORT FILE *fopen(const char *path, const char *mode) {
-    char space[PATH_MAX];
-    open_file *next = (open_file *)next_function("fopen");
-    return next(stand_in(path, space), mode);
+/* The flags of open for a mode of fopen; -1: there is no such mode. */
+static int flags_of(const char *mode) {
+    int writes = strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+    int flags = mode[0] == 'r'   ? writes
+                : mode[0] == 'w' ? writes | O_CREAT | O_TRUNC
+                : mode[0] == 'a' ? writes | O_CREAT | O_APPEND
+                                 : -1;
+    if (flags < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    return flags | (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, 'x') ? O_EXCL : 0);
 }
 
+static FILE *open_stream(const char *path, const char *mode, int more) {
+    int flags = flags_of(mode);
+    int descriptor = flags < 0 ? -1 : open_at(AT_FDCWD, path, flags | more, 0666);
+    return descriptor < 0 ? NULL : fdopen(descriptor, mode);
+}
+
+EXPORT FILE *fopen(const char *path, const char *mode) { return open_stream(path, mode, 0); }
 EXPORT FILE *fopen64(const char *path, const char *mode) {
-    char space[PATH_MAX];
-    open_file *next = (open_file *)next_function("fopen64");
-    return next(stand_in(path, space), mode);
+    return open_stream(path, mode, O_LARGEFILE);
 }
 
 EXPORT DIR *opendir(const char *path) {
+    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     char space[PATH_MAX];
-    DIR *(*next)(const char *) = (DIR * (*)(const char *)) next_function("opendir");
-    return next(stand_in(path, space));
+    int descriptor = (int)syscall(SYS_openat, AT_FDCWD, stand_in(path, space), flags);
+    return descriptor < 0 ? NULL : fdopendir(descriptor);
 }
 
 static int accessible(const char *path, int mode) {
@@ -210,20 +214,29 @@ static int refuse_change(const char *call, const char *path) {
     return -1;
 }
 
-#define CHANGES(name, parameters, arguments)                                                       \
+#define CHANGES(name, parameters, ...)                                                             \
     EXPORT int name parameters {                                                                   \
-        int(*next) parameters = (int(*) parameters)next_function(#name);                           \
-        return is_hidden(path) ? refuse_change(#name, path) : next arguments;                      \
+        return is_hidden(path) ? refuse_change(#name, path) : (int)syscall(__VA_ARGS__);           \
     }
 
-CHANGES(mknod, (const char *path, mode_t mode, dev_t device), (path, mode, device))
-CHANGES(__xmknod, (int version, const char *path, mode_t mode, dev_t *device),
-        (version, path, mode, device))
-CHANGES(remove, (const char *path), (path))
-CHANGES(unlink, (const char *path), (path))
-CHANGES(chmod, (const char *path, mode_t mode), (path, mode))
-CHANGES(chown, (const char *path, uid_t user, gid_t group), (path, user, group))
-CHANGES(mkdir, (const char *path, mode_t mode), (path, mode))
+CHANGES(mknod, (const char *path, mode_t mode, dev_t device), SYS_mknodat, AT_FDCWD, path, mode,
+        (unsigned)device)
+CHANGES(unlink, (const char *path), SYS_unlinkat, AT_FDCWD, path, 0)
+CHANGES(chmod, (const char *path, mode_t mode), SYS_fchmodat, AT_FDCWD, path, mode)
+CHANGES(chown, (const char *path, uid_t user, gid_t group), SYS_fchownat, AT_FDCWD, path, user,
+        group, 0)
+CHANGES(mkdir, (const char *path, mode_t mode), SYS_mkdirat, AT_FDCWD, path, mode)
+
+EXPORT int __xmknod(int version, const char *path, mode_t mode, dev_t *device) {
+    (void)version;
+    return mknod(path, mode, *device);
+}
+
+EXPORT int remove(const char *path) {
+    int result = unlink(path);
+    return result && errno == EISDIR ? (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR)
+                                     : result;
+}
 
 EXPORT int uname(struct utsname *names) {
     int result = (int)syscall(SYS_uname, names);
@@ -235,72 +248,89 @@ EXPORT int uname(struct utsname *names) {
 
 /* ---------------------------------------------------------------------------------- attributes */
 
-/* Functions of both names: old programs call __xstat with a version, new ones stat. */
-static int next_stat(const char *name, const char *old, const char *path, void *result) {
-    int (*next)(const char *, void *) = (int (*)(const char *, void *))next_function(name);
-    if (next)
-        return next(path, result);
-    int (*versioned)(int, const char *, void *) =
-        (int (*)(int, const char *, void *))next_function(old);
-    return versioned(STAT_VERSION, path, result);
+#if defined(SYS_fstatat64) /* 32 bits */
+#define SYS_STAT_AT SYS_fstatat64
+#define SYS_STAT_OF SYS_fstat64
+#else
+#define SYS_STAT_AT SYS_newfstatat
+#define SYS_STAT_OF SYS_fstat
+#endif
+
+/* A device's node; DRM's folder with NO_DEVICE. */
+static int describe(enum device device, struct stat64 *result) {
+    memset(result, 0, sizeof *result);
+    result->st_mode = device == NO_DEVICE ? S_IFDIR | 0755 : S_IFCHR | 0666;
+    result->st_nlink = 1;
+    result->st_rdev = device == DRM_DEVICE    ? makedev(DRM_MAJOR, 1)
+                      : device == MISC_DEVICE ? makedev(MISC_MAJOR, MISC_MINOR)
+                                              : 0;
+    return 0;
 }
 
-static int next_fstat(const char *name, const char *old, int descriptor, void *result) {
-    int (*next)(int, void *) = (int (*)(int, void *))next_function(name);
-    if (next)
-        return next(descriptor, result);
-    int (*versioned)(int, int, void *) = (int (*)(int, int, void *))next_function(old);
-    return versioned(STAT_VERSION, descriptor, result);
+static int stat_at(const char *path, struct stat64 *result, int flags) {
+    char space[PATH_MAX];
+    enum device device = device_at(path);
+    if (device != NO_DEVICE || (path && !strcmp(path, DRM_FOLDER)))
+        return describe(device, result);
+    if (is_hidden(path)) {
+        errno = ENOENT;
+        return -1;
+    }
+    return (int)syscall(SYS_STAT_AT, AT_FDCWD, stand_in(path, space), result, flags);
 }
 
-/* The attributes of a device's node, of DRM's folder with device NO_DEVICE. */
-#define DESCRIBE(result, device)                                                                   \
-    do {                                                                                           \
-        memset(result, 0, sizeof *(result));                                                       \
-        (result)->st_mode = (device) == NO_DEVICE ? S_IFDIR | 0755 : S_IFCHR | 0666;               \
-        (result)->st_nlink = 1;                                                                    \
-        (result)->st_rdev = (device) == DRM_DEVICE    ? makedev(DRM_MAJOR, 1)                      \
-                            : (device) == MISC_DEVICE ? makedev(MISC_MAJOR, MISC_MINOR)            \
-                                                      : 0;                                         \
-    } while (0)
+static int stat_of(int descriptor, struct stat64 *result) {
+    enum device device = device_of(descriptor);
+    return device == NO_DEVICE ? (int)syscall(SYS_STAT_OF, descriptor, result)
+                               : describe(device, result);
+}
 
-#define STAT(name, old, type)                                                                      \
-    static int name##_of(const char *path, type *result) {                                         \
-        char space[PATH_MAX];                                                                      \
-        enum device device = device_at(path);                                                      \
-        if (device != NO_DEVICE || (path && !strcmp(path, DRM_FOLDER))) {                          \
-            DESCRIBE(result, device);                                                              \
-            return 0;                                                                              \
-        }                                                                                          \
-        if (is_hidden(path)) {                                                                     \
-            errno = ENOENT;                                                                        \
-            return -1;                                                                             \
-        }                                                                                          \
-        return next_stat(#name, #old, stand_in(path, space), result);                              \
-    }                                                                                              \
-    EXPORT int name(const char *path, type *result) { return name##_of(path, result); }            \
-    EXPORT int old(int version, const char *path, type *result) {                                  \
+/* For callers whose sizes have 32 bits; elsewhere the two are the same. */
+static int narrow(int status, const struct stat64 *found, struct stat *result) {
+    if (status)
+        return status;
+    if ((int64_t)(off_t)found->st_size != (int64_t)found->st_size) {
+        errno = EOVERFLOW;
+        return -1;
+    }
+    memset(result, 0, sizeof *result);
+    result->st_dev = found->st_dev;
+    result->st_ino = (ino_t)found->st_ino;
+    result->st_mode = found->st_mode;
+    result->st_nlink = found->st_nlink;
+    result->st_uid = found->st_uid;
+    result->st_gid = found->st_gid;
+    result->st_rdev = found->st_rdev;
+    result->st_size = (off_t)found->st_size;
+    result->st_blksize = found->st_blksize;
+    result->st_blocks = (blkcnt_t)found->st_blocks;
+    result->st_atim = found->st_atim;
+    result->st_mtim = found->st_mtim;
+    result->st_ctim = found->st_ctim;
+    return 0;
+}
+
+/* Of each there are two: old programs call the one with a version. */
+#define ATTRIBUTES(name, what, ...)                                                                \
+    EXPORT int name##64(what, struct stat64 *result) { return __VA_ARGS__; }                       \
+    EXPORT int name(what, struct stat *narrowed) {                                                 \
+        struct stat64 found, *result = &found;                                                     \
+        return narrow(__VA_ARGS__, &found, narrowed);                                              \
+    }
+#define OLD_ATTRIBUTES(name, what, ...)                                                            \
+    EXPORT int name##64(int version, what, struct stat64 *result) {                                \
         (void)version;                                                                             \
-        return name##_of(path, result);                                                            \
+        return __VA_ARGS__;                                                                        \
+    }                                                                                              \
+    EXPORT int name(int version, what, struct stat *narrowed) {                                    \
+        struct stat64 found, *result = &found;                                                     \
+        (void)version;                                                                             \
+        return narrow(__VA_ARGS__, &found, narrowed);                                              \
     }
 
-#define FSTAT(name, old, type)                                                                     \
-    static int name##_of(int descriptor, type *result) {                                           \
-        enum device device = device_of(descriptor);                                                \
-        if (device == NO_DEVICE)                                                                   \
-            return next_fstat(#name, #old, descriptor, result);                                    \
-        DESCRIBE(result, device);                                                                  \
-        return 0;                                                                                  \
-    }                                                                                              \
-    EXPORT int name(int descriptor, type *result) { return name##_of(descriptor, result); }        \
-    EXPORT int old(int version, int descriptor, type *result) {                                    \
-        (void)version;                                                                             \
-        return name##_of(descriptor, result);                                                      \
-    }
-
-STAT(stat, __xstat, struct stat)
-STAT(stat64, __xstat64, struct stat64)
-STAT(lstat, __lxstat, struct stat)
-STAT(lstat64, __lxstat64, struct stat64)
-FSTAT(fstat, __fxstat, struct stat)
-FSTAT(fstat64, __fxstat64, struct stat64)
+ATTRIBUTES(stat, const char *path, stat_at(path, result, 0))
+ATTRIBUTES(lstat, const char *path, stat_at(path, result, AT_SYMLINK_NOFOLLOW))
+ATTRIBUTES(fstat, int descriptor, stat_of(descriptor, result))
+OLD_ATTRIBUTES(__xstat, const char *path, stat_at(path, result, 0))
+OLD_ATTRIBUTES(__lxstat, const char *path, stat_at(path, result, AT_SYMLINK_NOFOLLOW))
+OLD_ATTRIBUTES(__fxstat, int descriptor, stat_of(descriptor, result))

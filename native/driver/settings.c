@@ -1,7 +1,6 @@
 /* What the environment says, the log, and failures on demand. */
 #include "driver.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,17 +11,6 @@
 
 #define PREFIX "ANYNPU_DRIVER_"
 #define LINE 512
-
-/* The first version of the symbol, in whatever library it then was. */
-#if defined(__arm__)
-__asm__(".symver dlsym, dlsym@GLIBC_2.4");
-#elif defined(__aarch64__)
-__asm__(".symver dlsym, dlsym@GLIBC_2.17");
-#elif defined(__x86_64__)
-__asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
-#endif
-
-void *next_function(const char *name) { return dlsym(RTLD_NEXT, name); }
 
 const char *setting(const char *name) {
     char whole[64];

@@ -27,7 +27,7 @@ def driver(architecture: Architecture) -> Path:
     """That library."""
     headers = sorted((SOURCES / "driver").glob("*.h"))
     sources = [*driver_sources(), *headers]
-    return _built("libanynpu_driver.so", architecture, sources, ("-ldl", "-lpthread"))
+    return _built("libanynpu_driver.so", architecture, sources, ("-lpthread",))
 
 
 def uclibc(architecture: Architecture) -> Path:
