@@ -104,14 +104,39 @@ static int set_value(struct rknpu_action *action) {
     return -1;
 }
 
+static const char *action_name(uint32_t kind) {
+    static const char *const names[] = {
+        [GET_HARDWARE_VERSION] = "hardware version",
+        [GET_DRIVER_VERSION] = "driver version",
+        [GET_FREQUENCY] = "frequency",
+        [SET_FREQUENCY] = "set the frequency",
+        [GET_VOLTAGE] = "voltage",
+        [SET_VOLTAGE] = "set the voltage",
+        [RESET] = "reset",
+        [CLEAR_AMOUNTS] = "clear the amounts",
+        [GET_AMOUNT_WRITTEN] = "amount written",
+        [GET_AMOUNT_READ] = "amount read",
+        [GET_WEIGHTS_READ] = "weights read",
+        [GET_AMOUNT] = "amount moved",
+        [GET_IOMMU] = "IOMMU",
+        [SET_NICENESS] = "set the niceness",
+        [POWER_ON] = "power on",
+        [POWER_OFF] = "power off",
+        [GET_SRAM_SIZE] = "on-chip memory",
+        [GET_SRAM_FREE] = "on-chip memory, free",
+    };
+    const char *name = kind < sizeof names / sizeof *names ? names[kind] : NULL;
+    return name ? name : "";
+}
+
 static int act(void *argument, unsigned long request) {
     struct rknpu_action action;
     if (copy_in(&action, sizeof action, argument, request))
         return -1;
     uint32_t given = action.value;
     int result = set_value(&action);
-    say("action %u, value %#x: %s %#x", action.kind, given, result ? "unknown" : "value",
-        action.value);
+    say("action %u (%s), value %#x: %s %#x", action.kind, action_name(action.kind), given,
+        result ? "unknown" : "value", action.value);
     if (result) {
         errno = EINVAL;
         return -1;
