@@ -42,7 +42,7 @@ def test_the_commands_exist(monkeypatch: pytest.MonkeyPatch) -> None:
         called.append(options)
         return 0
 
-    for command in (cli.build, cli.demo, cli.inspect, cli.soft):
+    for command in (cli.build, cli.demo, cli.inspect, cli.soft, cli.soft_driver):
         for name in ("run", "_print_folder", "_run_program"):
             if hasattr(command, name):
                 monkeypatch.setattr(command, name, remember)
