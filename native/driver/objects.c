@@ -115,7 +115,8 @@ uint32_t create_object(uint64_t size, uint32_t flags) {
         errno = EINVAL;
         return 0;
     }
-    int descriptor = (int)syscall(SYS_memfd_create, "rknpu-memory", MFD_CLOEXEC);
+    unsigned how = MFD_CLOEXEC | MFD_ALLOW_SEALING; /* the engine maps it: it must not shrink */
+    int descriptor = (int)syscall(SYS_memfd_create, "rknpu-memory", how);
     if (descriptor < 0)
         return 0;
     if (whole > HIGHEST_ADDRESS || ftruncate64(descriptor, (off64_t)whole) != 0) {

@@ -397,7 +397,7 @@ static int allocate(void *argument, unsigned long request) {
         return -1;
     uint64_t size = (allocation.size + PAGE - 1) / PAGE * PAGE;
     unsigned flags = allocation.descriptor_flags & O_CLOEXEC ? MFD_CLOEXEC : 0;
-    int descriptor = (int)syscall(SYS_memfd_create, "rknpu-heap", flags);
+    int descriptor = (int)syscall(SYS_memfd_create, "rknpu-heap", flags | MFD_ALLOW_SEALING);
     if (descriptor < 0 || !size || size > UINT32_MAX || ftruncate64(descriptor, (off64_t)size)) {
         if (descriptor >= 0)
             syscall(SYS_close, descriptor);

@@ -19,6 +19,7 @@ ENVIRONMENT_VARIABLE = "ANYNPU_CACHE"
 CONTENTS = {
     "native": "the C helpers that were compiled here",
     "soft": "the soft NPU's libraries for programs in other languages",
+    "driver": "the kernel driver's libraries for boards' programs",
     "models": "models that pickled sessions name by their digest",
 }
 """The cache's folders, and what is in them."""

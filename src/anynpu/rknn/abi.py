@@ -41,7 +41,6 @@ from ..structures import Structure
 API_VERSION = "2.3.2"
 
 
-
 def handle_type(machine: str, largest_size: int) -> Any:
     """What a handle is in a process, by `os.uname().machine` and `sys.maxsize`.
 

@@ -265,6 +265,20 @@ def many_objects() -> None:
     device.submit(tasks, [(0, 0)])
 
 
+def memory_stays() -> None:
+    """What the engine has mapped can't get shorter, nor grow out of it."""
+    device = Device()
+    one = device.create(8192)
+    descriptor = device.drm(TO_FD, "<IIi", one.handle, 0, 0)[2]
+    device.submit(one, [(0, 0)])
+    with fails(errno.EPERM):
+        os.ftruncate(descriptor, 0)
+    own = os.memfd_create("own")
+    os.ftruncate(own, 8192)
+    device.drm(FROM_FD, "<IIi", 0, 0, own)
+    device.submit(one, [(0, 0)])
+
+
 def forked() -> None:
     """A child has memory and an engine of its own."""
     device = Device()

@@ -83,7 +83,7 @@ def test_wrong_versions(text: str) -> None:
         driver_version(text)
 
 
-@pytest.mark.parametrize("name", ["refused_jobs", "forked", "many_objects"])
+@pytest.mark.parametrize("name", ["refused_jobs", "forked", "many_objects", "memory_stays"])
 def test_with_an_engine(name: str) -> None:
     reports: list[str] = []
     found = soc.find("rk3588")

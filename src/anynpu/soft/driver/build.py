@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import LibraryError
-from ...native.cache import cache_folder
+from ...native.cache import kept
 from ...native.compiler import FLAGS, SOURCES
 from .architecture import Architecture
 
@@ -26,50 +23,35 @@ def driver_sources() -> list[Path]:
 def driver(architecture: Architecture) -> Path:
     """That library."""
     headers = sorted((SOURCES / "driver").glob("*.h"))
-    sources = [*driver_sources(), *headers]
-    return _built("libanynpu_driver.so", architecture, sources, ("-lpthread",))
+    return _built("driver", architecture, driver_sources(), headers, ("-lpthread",))
 
 
 def uclibc(architecture: Architecture) -> Path:
-    """A folder with uClibc's library by its name, for vendors' libraries that are linked to it."""
-    name = "libc.so.0"
-    options = (f"-Wl,-soname,{name}", "-lm")
-    return _built(name, architecture, [SOURCES / "uclibc.c"], options).parent
+    """A library by uClibc's name, libc.so.0, for vendors' libraries that are linked to that."""
+    options = ("-Wl,-soname,libc.so.0", "-lm")
+    return _built("uclibc", architecture, [SOURCES / "uclibc.c"], [], options)
 
 
 def _built(
-    name: str, architecture: Architecture, sources: Sequence[Path], options: Sequence[str]
+    name: str,
+    architecture: Architecture,
+    sources: Sequence[Path],
+    headers: Sequence[Path],
+    options: Sequence[str],
 ) -> Path:
-    """The library of that name, built where it isn't there yet.
+    """The library, built where it isn't there yet.
 
     Raises `LibraryError` without a compiler for the architecture, and with the compiler's words.
     """
     compiler = architecture.compiler()
-    texts = b"\0".join(source.read_bytes() for source in sources)
+    texts = b"\0".join(source.read_bytes() for source in (*sources, *headers))
     identity = repr((architecture.name, compiler, options, FLAGS)).encode() + texts
     digest = hashlib.sha256(identity).hexdigest()[:16]
-    folder = cache_folder("driver") / f"{architecture.name}-{digest}"
-    if not (folder / name).is_file():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=folder.parent))
-        try:
-            _compile(
-                compiler, [file for file in sources if file.suffix == ".c"], work / name, options
-            )
-            work.chmod(0o755)
-            _move(work, folder)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    return folder / name
-
-
-def _move(work: Path, folder: Path) -> None:
-    try:
-        os.rename(work, folder)
-    except OSError:
-        # Another process may have been quicker, which is as good.
-        if not folder.is_dir():
-            raise
+    return kept(
+        "driver",
+        f"libanynpu_{name}-{architecture.name}-{digest}.so",
+        lambda output: _compile(compiler, sources, output, options),
+    )
 
 
 def _compile(

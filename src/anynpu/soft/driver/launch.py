@@ -157,8 +157,9 @@ class Launch:
         folder.mkdir()
         (folder / f"{self._settings.board.soc.library}.so").symlink_to(library.resolve())
         # The small chips' library is linked to uClibc, programs for test machines are to glibc.
-        is_small = _UCLIBC in library.read_bytes()
-        return [folder, build.uclibc(self.architecture)] if is_small else [folder]
+        if _UCLIBC in library.read_bytes():
+            (folder / _UCLIBC.rstrip(b"\0").decode()).symlink_to(build.uclibc(self.architecture))
+        return [folder]
 
 
 def find_program(name: str) -> Path:
