@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import anynpu.native
+import anynpu.soft.driver
 import anynpu.soft.engines
 from anynpu.native.compiler import SOURCES
 from anynpu.native.matmul import Weights
@@ -27,8 +28,13 @@ _SOURCES_OF = {
     "anynpu.native.pump": "pump.c",
     "anynpu.native.steps": "steps.c",
     "anynpu.native.matmul": "matmul.c",
+    "anynpu.soft.driver.messages": "driver/engine.c",
 }
-_C_NAMES = {("steps.c", "entry"): "step"}
+_C_NAMES = {
+    ("steps.c", "entry"): "step",
+    ("driver/engine.c", "submit"): "rknpu_submit",
+    ("driver/engine.c", "sublist"): "rknpu_sub_list",
+}
 _FROM_AND_TO = {  # which are no names in Python
     ("npu_copies.c", "source"): "from",
     ("npu_copies.c", "target"): "to",
@@ -60,12 +66,13 @@ def c_source(structure: type[ctypes.Structure]) -> str:
     return f"{loaded[1]}.c"
 
 
-NATIVE = [*declared(anynpu.native), *declared(anynpu.soft.engines)]
+PACKAGES = (anynpu.native, anynpu.soft.driver, anynpu.soft.engines)
+NATIVE = [structure for package in PACKAGES for structure in declared(package)]
 
 
 def test_all_structures_are_found() -> None:
     names = {structure.__name__.lstrip("_") for structure in NATIVE}
-    assert {"Job", "Product", "Entry", "Transfer", "Dense", "Copy", "Reduction"} <= names
+    assert {"Job", "Product", "Entry", "Transfer", "Dense", "Copy", "Reduction", "Submit"} <= names
     assert len(NATIVE) >= 30
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import enum
 
+from ...structures import Structure
+
 SUB_LISTS = 5
 
 
@@ -14,11 +16,11 @@ class Kind(enum.IntEnum):
     SUBMIT_JOB = 3
 
 
-class SubList(ctypes.Structure):
+class SubList(Structure):
     _fields_ = [("start", ctypes.c_uint32), ("number", ctypes.c_uint32)]
 
 
-class Submit(ctypes.Structure):
+class Submit(Structure):
     """The kernel's structure of a job: native/driver/interface.h."""
 
     _fields_ = [
@@ -39,7 +41,7 @@ class Submit(ctypes.Structure):
     ]
 
 
-class Message(ctypes.Structure):
+class Message(Structure):
     """A request: `handle` is that of the object, or of the one that holds a job's tasks."""
 
     _fields_ = [
@@ -51,7 +53,7 @@ class Message(ctypes.Structure):
     ]
 
 
-class Answer(ctypes.Structure):
+class Answer(Structure):
     """What became of a job: an errno or 0, and how long it took."""
 
     _fields_ = [
