@@ -16,12 +16,16 @@ from ..engines.rk3588.decode import decode_task
 from ..engines.rk3588.decode.context import Context
 from ..engines.rk3588.generations import GENERATIONS
 from ..engines.rk3588.generations import Generation as Chip
-from ..engines.rk3588.graph import PreparedGraph
+from ..engines.rk3588.graph import Executor, plan_within
 from ..engines.rk3588.machine import TaskState, run_commands
+from ..engines.rk3588.memory import Memory, span
 from ..engines.rk3588.registers.dpu import DpuDestination
 from ..engines.rk3588.registers.ppu import PpuDestination
+from ..engines.rk3588.rounding import SILICON
 from ..engines.rk3588.tasks import Task
 from ..engines.rk3588.view import TaskRegisters
+from ..engines.rk3588.work import count_tasks
+from ..engines.work import Budget
 from ..formats.rknn.model import Generation
 from .job import TaskList, task_lists
 from .memory import Constants, MemoryObject, ObjectAddresses, ObjectMap
@@ -77,6 +81,9 @@ class _Prepared:
         objects: Mapping[int, MemoryObject],
         use_fast: bool,
     ) -> None:
+        budget = Budget()
+        for found in lists:
+            count_tasks(found.tasks, budget)
         states = [
             chip.located(state)
             for found in lists
@@ -84,15 +91,21 @@ class _Prepared:
         ]
         addresses = ObjectAddresses(objects, chip.moved_addresses)
         self._constants = Constants()
-        memory = ObjectMap(objects, _written(states, addresses), self._constants)
-        context = Context(chip, memory)
+        written = _written(states, addresses)
+        context = Context(chip, ObjectMap(objects, written, self._constants))
         tasks = tuple(
             task for state in states if (task := _decode(state, context, addresses)) is not None
         )
         self.objects = {handle: objects[handle] for handle in addresses.used}
         sections = {handle: found.data for handle, found in self.objects.items()}
-        graph = PreparedGraph({_JOB: tasks}, 0, sections, frozenset(), use_fast)
-        self.calls: list[Callable[[], None]] = graph.executor(_NO_MEMORY).calls((_JOB,))
+        plans = {
+            task.index: plan
+            for task in tasks
+            if (plan := plan_within(budget, task, f"task {task.index}", use_fast)) is not None
+        }
+        memory = Memory(_NO_MEMORY, sections, written & sections.keys(), in_place=True)
+        executor = Executor({_JOB: tasks}, plans, memory, SILICON)
+        self.calls: list[Callable[[], None]] = executor.calls((_JOB,))
 
     def is_valid(self, objects: Mapping[int, MemoryObject]) -> bool:
         """Whether the same objects are still there, and in them what was taken for constant."""
@@ -138,5 +151,5 @@ def _constant(
         raise ModelError(f"register {register:#06x}: {error}") from None
     if not context.memory.is_constant(address.section):
         raise ModelError(f"register {register:#06x} points to what tasks write")
-    found: NDArray[np.uint8] = context.memory.constant(address, count)
+    found: NDArray[np.uint8] = context.memory.constant(span(address, count))
     return found.tobytes()

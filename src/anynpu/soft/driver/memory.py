@@ -13,7 +13,7 @@ from ...errors import ModelError
 from ..engines.rk3588.addresses import AddressSpace
 from ..engines.rk3588.elements import Address
 from ..engines.rk3588.machine import TaskState
-from ..engines.rk3588.memory import MemoryMap
+from ..engines.rk3588.memory import MemoryMap, Strided
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class ObjectMap(MemoryMap):
         self._objects = objects
         self._constants = constants
 
-    def constant(self, address: Address, count: int) -> NDArray[np.uint8]:
-        """A copy of `count` bytes."""
-        return self._constants.taken(super().constant(address, count))
+    def constant(self, view: Strided) -> NDArray[np.uint8]:
+        """A copy of the bytes."""
+        return self._constants.taken(super().constant(view))
 
     def _reach(self, section: int, low: int, high: int) -> None:
         found = self._objects[section]

@@ -189,7 +189,7 @@ def prepare(
         task = _decode(state, graph, context, addresses)
         if task:
             tasks.setdefault(state.node, []).append(task)
-            plan = _plan(task, _place(state, graph), budget, use_fast and rounding is SILICON)
+            plan = plan_within(budget, task, _place(state, graph), use_fast and rounding is SILICON)
             if plan:
                 plans[task.index] = plan
     return PreparedGraph(
@@ -263,8 +263,12 @@ def _place(state: TaskState, graph: Graph) -> str:
     return f"node {graph.nodes[state.node].name!r}, task {state.index}"
 
 
-def _plan(task: Task, place: str, budget: Budget, use_fast: bool) -> Plan | None:
-    """A plan, where kernels know the task; its work is taken from the budget."""
+def plan_within(budget: Budget, task: Task, place: str, use_fast: bool) -> Plan | None:
+    """A plan, where kernels know the task; its work is taken from the budget.
+
+    Raises `ModelError`, which names the `place`, for more work than is left of the budget, and for
+    a task that the reference has no room for.
+    """
     # First what it costs at least: planning too much would take long as well.
     least = work_of(task, is_planned=True)
     budget.take(least, place)

@@ -121,7 +121,8 @@ class MemoryMap:
 class Memory:
     """One context's internal memory together with the constants.
 
-    The sections in `written` are copied; other sections are only read. One thread at a time.
+    The sections in `written` are copied, or with `in_place` written where they are; other sections
+    are only read. One thread at a time.
     Raises `ModelError` for a view that leaves the array it lies in, or that writes to a constant:
     `MemoryMap.check` refuses such tasks when a model is loaded, so this is the second lock.
     """
@@ -131,9 +132,11 @@ class Memory:
         internal: NDArray[np.uint8],
         sections: Mapping[int, NDArray[np.uint8]],
         written: frozenset[int] = frozenset(),
+        *,
+        in_place: bool = False,
     ) -> None:
-        copies = {number: sections[number].copy() for number in written}
-        self._arrays = {**sections, **copies, INTERNAL: internal}
+        own = {} if in_place else {number: sections[number].copy() for number in written}
+        self._arrays = {**sections, **own, INTERNAL: internal}
         self._written = written | {INTERNAL}
 
     def view(self, view: Strided, writeable: bool = False) -> NDArray[np.uint8]:
