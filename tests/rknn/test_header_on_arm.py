@@ -28,13 +28,13 @@ def test_handles_pass_whole(architecture: str, language: str, tmp_path: Path) ->
         pytest.skip(f"qemu-{architecture} or {triplet}-{compiler} is not installed")
     (tmp_path / "rknn_api.h").write_text(header.text())
     runtime = tmp_path / "libruntime.so"
-    build = [f"{triplet}-gcc", *STRICT, "-shared", "-fPIC", "-o", runtime]
+    build = [f"{triplet}-gcc", *STRICT, "-shared", "-fPIC", "-o", str(runtime)]
     subprocess.run([*build, PROGRAMS / "handles_runtime.c"], check=True)
     source = tmp_path / f"handles.{language}"
     shutil.copyfile(PROGRAMS / "handles.c", source)
     program = tmp_path / "handles"
-    build = [f"{triplet}-{compiler}", standard, *STRICT, f"-I{tmp_path}", "-o", program, source]
-    subprocess.run([*build, runtime, f"-Wl,-rpath,{tmp_path}"], check=True)
+    build = [f"{triplet}-{compiler}", standard, *STRICT, f"-I{tmp_path}", "-o", str(program)]
+    subprocess.run([*build, source, runtime, f"-Wl,-rpath,{tmp_path}"], check=True)
     result = subprocess.run([emulator, "-L", f"/usr/{triplet}", program], check=False, timeout=60)
     assert result.returncode == 0
 

@@ -655,7 +655,7 @@ class Function(declarations.Function):
         A shipping client of librknnmrt declares handles so on 64-bit machines too: it has four
         bytes to write one to, and passes registers whose upper halves mean nothing.
         """
-        narrow = dict.fromkeys(HANDLES, c_uint32)
+        narrow: dict[Any, Any] = dict.fromkeys(HANDLES, c_uint32)
         narrow |= {handle.pointer: POINTER(c_uint32) for handle in HANDLES}
         arguments = tuple((name, narrow.get(kind, kind)) for name, kind in self.arguments)
         return replace(self, arguments=arguments)
