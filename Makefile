@@ -20,7 +20,7 @@ WATCHED := tests/native tests/soft/engines tests/soft/formats tests/soft/test_nb
 THREADED := tests/native/test_steps.py tests/native/test_pump.py \
 	tests/soft/engines/compiled/test_networks.py
 
-.PHONY: demo test nightly conformance vendor-runtime lint bench sanitize sanitize-briefly clean
+.PHONY: demo test nightly conformance vendor-runtime vendor-runtime-tables lint bench sanitize sanitize-briefly clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/anynpu demo
@@ -45,6 +45,9 @@ conformance: $(VENV)/installed-conformance vendor-runtime
 vendor-runtime: $(VENV)/installed-conformance
 	-$(BIN)/python -m tests.conformance.vendor_runtime.sysroot
 	$(BIN)/python -m pytest -m '' tests/conformance/vendor_runtime
+
+vendor-runtime-tables: $(VENV)/installed-conformance
+	$(BIN)/python -m tests.conformance.vendor_runtime --write
 
 bench: $(VENV)/installed-conformance
 	$(BIN)/python -m benchmarks $(ARGS)
