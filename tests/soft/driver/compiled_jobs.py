@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anynpu.soft.engines.compiled.program import CompiledProgram
+from anynpu.soft.engines.rk3588 import prepare
 from anynpu.soft.formats.rknn.model import CompiledModel, Graph, Task
 
 from .kernel import Device, Memory
@@ -35,6 +36,16 @@ _OUTPUT = "OutputOperator"
 def start_memory(needed: int, seed: int) -> NDArray[np.uint8]:
     """What a graph's memory holds at first."""
     return np.random.default_rng(seed).integers(0, 256, needed, np.uint8)
+
+
+def computed(program: CompiledProgram, start: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What a chip makes of the first graph's memory: registers convert pictures' bytes there."""
+    model, graph = program.model, program.graph(0).graph
+    memory = start.copy()
+    executor = prepare(model, graph, pictures_are_quantised=False).executor(memory)
+    for node in dict.fromkeys(task.node for task in npu_tasks(graph)):
+        executor.run_node(node)
+    return memory
 
 
 def npu_tasks(graph: Graph) -> list[Task]:

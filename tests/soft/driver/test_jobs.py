@@ -15,7 +15,7 @@ from anynpu import soc
 from anynpu.soft.driver import Board, Launch, Server, Settings
 from anynpu.soft.engines.compiled.program import CompiledProgram
 
-from .compiled_jobs import npu_tasks, start_memory
+from .compiled_jobs import computed, npu_tasks, start_memory
 
 DATA = Path(__file__).parents[2] / "data" / "compiled"
 FILES = {
@@ -58,11 +58,9 @@ def test_tasks_compute_what_the_soft_npu_does(
         data = lzma.decompress(archive["compiled"].tobytes())
     file = tmp_path / "network.rknn"
     file.write_bytes(data)
-    found = CompiledProgram(data).graph(0)
-    expected = start_memory(found.prepared.memory_bytes, SEED)
-    executor = found.prepared.executor(expected)
-    for node in dict.fromkeys(task.node for task in npu_tasks(found.graph)):
-        executor.run_node(node)
+    program = CompiledProgram(data)
+    found = program.graph(0)
+    expected = computed(program, start_memory(found.prepared.memory_bytes, SEED))
     memory, reports = through_driver(chip, file, use_fast=use_fast)
     np.testing.assert_array_equal(memory, expected)
     assert reports == [f"{len(npu_tasks(found.graph))} tasks"] * 2
