@@ -20,7 +20,8 @@ def main(arguments: Sequence[str]) -> int:
         print("python -m tests.conformance.vendor_runtime [--write]", file=sys.stderr)
         return 2
     try:
-        return max(table.main(options) for table in (api_answers, attributes, results))
+        mains = (api_answers.main, attributes.main, results.main)
+        return max([main_of(options) for main_of in mains])
     except UnavailableError as reason:
         print(f"nothing is compared: {reason}", file=sys.stderr)
         return 2

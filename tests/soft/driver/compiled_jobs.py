@@ -41,7 +41,7 @@ def start_memory(needed: int, seed: int) -> NDArray[np.uint8]:
 def computed(program: CompiledProgram, start: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """What a chip makes of the first graph's memory: registers convert pictures' bytes there."""
     model, graph = program.model, program.graph(0).graph
-    memory = start.copy()
+    memory: NDArray[np.uint8] = start.copy()
     executor = prepare(model, graph, pictures_are_quantised=False).executor(memory)
     for node in dict.fromkeys(task.node for task in npu_tasks(graph)):
         executor.run_node(node)
