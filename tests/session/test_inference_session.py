@@ -169,7 +169,7 @@ def test_metadata_and_providers(tmp_path: Path) -> None:
         {"providers": [("RKNPU2ExecutionProvider", {"library": "soft"})]},
         {"providers": [], "provider_options": [{"library": "soft"}]},
         {"provider_options": {"library": "soft"}},
-        {"sess_options": object(), "provider_options": []},
+        {"sess_options": "any object", "provider_options": []},
     ],
     ids=str,
 )
