@@ -78,6 +78,20 @@ def test_a_picture_lies_as_pixels() -> None:
     np.testing.assert_array_equal(raw, pixels[0].transpose(1, 2, 0))
 
 
+def test_rows_of_a_picture_are_filled_up() -> None:
+    memory = np.full(4096, 77, np.uint8)
+    pixels = values((1, 3, 5, 7), np.int8)
+    buffer = TensorBuffer(memory, blocked("x", (1, 3, 5, 7), 3, row=16 * 3))
+    buffer.write(pixels)
+    raw = memory[: 5 * 48].view(np.int8).reshape(5, 16, 3)
+    np.testing.assert_array_equal(raw[:, :7], pixels[0].transpose(1, 2, 0))
+    assert not raw[:, 7:].any()
+    assert set(memory[5 * 48 :].tolist()) == {77}
+    found = np.empty_like(pixels)
+    buffer.read(found)
+    np.testing.assert_array_equal(found, pixels)
+
+
 @pytest.mark.parametrize("layout", ["plain", "blocked"])
 def test_float16_is_exchanged_as_float32(layout: str) -> None:
     memory = np.zeros(4096, np.uint8)

@@ -73,5 +73,6 @@ def decode(
     sections = {number: np.frombuffer(data, np.uint8) for number, data in (constants or {}).items()}
     memory = MemoryMap(INTERNAL_BYTES, sections)
     (state,) = run([(mask, words)])
-    view = TaskRegisters(state, state.words, RelocatedAddresses(BUFFERS))
-    return decode_task(view, Context(generation or Generation(), memory))
+    chip = generation or Generation()
+    view = TaskRegisters(state, state.words, RelocatedAddresses(BUFFERS), chip.field_bits)
+    return decode_task(view, Context(chip, memory))

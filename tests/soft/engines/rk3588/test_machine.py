@@ -7,7 +7,13 @@ import pytest
 from anynpu.errors import ModelError
 from anynpu.soft.engines.rk3588.registers.cna import CnaDataSize0, CnaDataSize1
 from anynpu.soft.engines.rk3588.registers.dpu import DpuWidth
-from anynpu.soft.engines.rk3588.registers.fields import REGISTERS, Field, sign_extend
+from anynpu.soft.engines.rk3588.registers.fields import (
+    REGISTERS,
+    Field,
+    bits,
+    sign_extend,
+    signed_word,
+)
 
 from .commands import run
 
@@ -84,8 +90,26 @@ def test_fields_take_and_give_bits() -> None:
     field = CnaDataSize1.DATAIN_CHANNEL_REAL
     assert (field.low, field.bits) == (16, 14)
     assert field.of(field.put(77)) == 77
-    assert field.put(1 << 14) == 0
+    assert sign_extend(field.put_signed(-3) >> field.low, field.bits) == -3
     assert sign_extend(0x1FFF, 13) == -1
+
+
+@pytest.mark.parametrize("value", [-1, 1 << 14, 20000])
+def test_a_value_that_a_field_cannot_hold_is_refused(value: int) -> None:
+    field = CnaDataSize1.DATAIN_CHANNEL_REAL
+    with pytest.raises(ModelError, match=rf"CNA_DATA_SIZE1 .*DATAIN_CHANNEL_REAL: {value} .* 14"):
+        field.put(value)
+    with pytest.raises(ModelError, match="bits 3 to 4 of a register: 4 doesn't fit into 2 bits"):
+        bits(3, 4).put(4)
+    for outside in (-(1 << 13) - 1, 1 << 13):
+        with pytest.raises(ModelError, match="14 bits with a sign"):
+            field.put_signed(outside)
+
+
+def test_a_word_holds_32_bits() -> None:
+    assert signed_word(-1) == 0xFFFFFFFF
+    with pytest.raises(ModelError, match="32 bits"):
+        signed_word(1 << 31)
 
 
 def test_fields_of_a_register_do_not_overlap() -> None:

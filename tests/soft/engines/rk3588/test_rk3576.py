@@ -11,11 +11,12 @@ import pytest
 from anynpu.errors import ModelError
 from anynpu.soft.engines.rk3588.elements import Address, Element
 from anynpu.soft.engines.rk3588.generations import GENERATIONS
-from anynpu.soft.engines.rk3588.generations.rk3576_writer import surface_packer
+from anynpu.soft.engines.rk3588.generations.rk3576_writer import surface_packer, surfaces_in_group
 from anynpu.soft.engines.rk3588.layout import Written
 from anynpu.soft.engines.rk3588.machine import TaskState
 from anynpu.soft.engines.rk3588.memory import INTERNAL, Memory, span
-from anynpu.soft.engines.rk3588.reference.writer import write_atoms, write_channels
+from anynpu.soft.engines.rk3588.reference.dpu import process
+from anynpu.soft.engines.rk3588.reference.writer import write_atoms
 from anynpu.soft.engines.rk3588.registers.cna import (
     CnaConv1,
     CnaDataSize0,
@@ -38,15 +39,16 @@ from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuDestination,
     DpuEw,
     DpuEwOperand,
+    DpuHeight,
     DpuSurfaceAdd,
     DpuWriteSize0,
 )
 from anynpu.soft.engines.rk3588.registers.fields import Field
 from anynpu.soft.engines.rk3588.registers.rdma import RdmaBs, RdmaEwSurfaceNotch
 from anynpu.soft.engines.rk3588.tasks import (
-    BlockWriter,
-    LaneWriter,
+    Dpu,
     Operation,
+    Output,
     PackedWriter,
     SurfacePacker,
 )
@@ -188,7 +190,8 @@ def test_groups_of_surfaces_are_counted_from_their_end() -> None:
     changes = {0x4034: 5 << 16 | 7, 0x401C: 48, 0x40B8: 48, 0x4050: 0x20001}
     words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
     assert words[DpuSurfaceAdd.number] == 2 * 48 * 16
-    assert value(words, DpuBsOw.SIZE_E_0) == 1
+    assert surfaces_in_group({0x4050: 0x20001}) == 2
+    assert surfaces_in_group({0x4050: 0x22000F}) == 16, "more than RK3588's field holds"
 
 
 def test_two_surfaces_of_an_operand_at_a_time() -> None:
@@ -396,18 +399,52 @@ def test_sums_of_32_bits(config: int, element: Element) -> None:
         RK3576.translate(state({**words, 0x4010: 0}, _FROM_MEMORY), no_constants)
 
 
-def test_a_reduction_writes_rows_to_lanes() -> None:
-    memory = Memory(np.full(32, 255, np.uint8), {})
-    blocks = BlockWriter(Address(INTERNAL, 0), 1, 2, 32, 32, 1, 0, 16, 0xFBFB)
-    results = np.array([[[1, 2], [3, 4], [5, 6]]], np.float16)
-    write_channels(memory, Written(LaneWriter(blocks), (1, 1, 2, 16)), results)
-    lanes = memory.view(span(Address(INTERNAL, 0), 32)).view(np.float16).reshape(2, 8)
-    assert lanes[:, :3].tolist() == [[1, 3, 5], [2, 4, 6]]
-    assert set(lanes[:, 3:].view(np.uint16).reshape(-1).tolist()) == {0xFBFB}
+def test_a_reduction_leaves_a_value_of_each_group_of_channels_and_column() -> None:
+    output = Output(Element.FLOAT16, 1, 0, 0, 1.0)
+    dpu = Dpu(True, None, None, None, "max", output, reduced_lanes=4, reduces_rows=True)
+    # The last four channels of each group of eight don't count.
+    values = np.full((16, 3, 2), 9, np.float32)
+    values[:4], values[8:12] = -7, -8
+    values[2, 1, 0], values[9, 2, 1] = -1, -2
+    reduced = process(Memory(np.zeros(0, np.uint8), {}), dpu, values)
+    assert reduced.tolist() == [[[-1, -7]], [[-8, -2]]]
+    assert dpu.reduced_shape(values.shape) == reduced.shape
+
+
+def test_channels_that_the_compiler_cut_are_refused() -> None:
+    changes = {0x402C: 8399 & 0x1FFF, 0x4030: 8399 << 16}
+    with pytest.raises(ModelError, match=r"0x402c and 0x4030 ask for 208 and 8400 channels"):
+        RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
+
+
+@pytest.mark.parametrize(
+    ("register", "word"),
+    [(0x102C, 1 << 28), (0x1078, 1 << 13), (0x1024, 1 << 14), (0x107C, 1 << 14)],
+)
+def test_bits_of_no_field_are_refused(register: int, word: int) -> None:
+    with pytest.raises(ModelError, match=f"{register:#x} = {word:#x} is not known"):
+        RK3576.translate(state({**POINTWISE, register: word}, _CONVOLUTION), no_constants)
+
+
+def test_wide_and_tall_features() -> None:
+    for columns, rows in ((4096, 1), (1, 8192)):
+        size = columns - 1 << 16 | rows - 1
+        changes = {0x102C: size, 0x1078: size, 0x301C: rows - 1 << 16 | columns - 1}
+        words = RK3576.translate(state({**POINTWISE, **changes}, _CONVOLUTION), no_constants)
+        found = (value(words, CnaDataSize0.DATAIN_HEIGHT), value(words, CnaDataSize0.DATAIN_WIDTH))
+        assert found == (rows, columns)
+
+
+def test_a_maximum_over_channels_has_rk3588_s_mark_on_rk3562() -> None:
+    words = {0x400C: 0x20001E5, 0x4024: 0x1C00000, 0x4038: 0x53, 0x4060: 0x13, 0x407C: 0x10041C1}
+    words |= {0x4050: 2, 0x40C0: 0x4440002}
+    translated = RK3562.translate(state(words, _FROM_MEMORY), no_constants)
+    assert value(translated, DpuHeight.MINMAX_CTL) & 3 == 3
+    with pytest.raises(ModelError, match="0x4024"):
+        RK3562.translate(state({**words, 0x4024: 0x400000}, _FROM_MEMORY), no_constants)
 
 
 def test_the_written_channels_are_above_the_other_bits() -> None:
-    words = RK3576.translate(
-        state({**BYPASSED, 0x4030: 127 << 16 | 0xF00}, _FROM_MEMORY), no_constants
-    )
+    changes = {0x402C: 127, 0x4030: 127 << 16 | 0xF00}
+    words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
     assert value(words, DpuWriteSize0.CHANNEL_WDMA) == 127

@@ -2,12 +2,10 @@
 
 Channels come in blocks (N, C1, H, W, C2); surfaces of several blocks begin at multiples of four
 pixels (13 x 13 pixels take 172), but for the graph's inputs, which the first tasks read without
-gaps. Images of 1, 3 or 4 channels have one block without padding.
-Samples of a batch follow one another.
-
-A board's rows of such an image are padded to 16 bytes a channel; where the width needs it, the
-graph's first task fills the padding. The tasks that read the image say its true width, so here rows
-are not padded, and that task is left out; the samples of a batch begin where a board's do.
+gaps. Pictures of 1 to 4 channels have one block without lanes that pad it; their rows are filled up
+to whole atoms a channel. On a board the graph's first task puts the padding value there, which no
+task reads as a pixel: here it is 0, and that task is left out. Samples of a batch follow one
+another, those of pictures where a board has them.
 """
 
 from __future__ import annotations
@@ -78,52 +76,65 @@ class TensorBuffer:
             for first, last in self._together:
                 kernels.unpack(self.array[first:last], image[first:last])
             return
-        h, w = image.shape[2:]
         rows = self._rows_of(image)
-        kernels.unpack(self._surfaces, rows)
-        np.copyto(image, rows[:, :, 0, : h * w].reshape(image.shape))
+        for first, last in self._together:
+            kernels.unpack(self._surfaces[first:last], rows[first:last])
+        np.copyto(image, self._filled(rows, image).reshape(image.shape))
 
     def _pack(self, image: NDArray[Any]) -> None:
         if self._surfaces is None:
             for first, last in self._together:
                 kernels.pack(image[first:last], self.array[first:last])
             return
-        n, channels, h, w = image.shape
         rows = self._rows_of(image)
-        rows[:, :, 0, : h * w] = image.reshape(n, channels, h * w)
-        rows[:, :, 0, h * w :] = 0
-        kernels.pack(rows, self._surfaces)
+        filled = self._filled(rows, image)
+        filled[...] = image.reshape(filled.shape)
+        rows[..., filled.shape[-1] :] = 0
+        for first, last in self._together:
+            kernels.pack(rows[first:last], self._surfaces[first:last])
 
     def _padded_surfaces(self) -> NDArray[Any] | None:
-        """The blocks with the pixels that pad them, as contiguous rows: (N, C1, 1, S, C2).
+        """The blocks with the pixels that pad them; those of a sample follow each other.
 
-        None where nothing pads them.
+        (N, C1, 1, S, C2) where surfaces are padded, (N, 1, H, S, C2) where rows are; None where
+        nothing is.
         """
         if not self._is_blocked:
             return None
         n, c1, h, w, c2 = self.array.shape
-        pixels = self.array.strides[1] // (c2 * self.array.itemsize)
-        if pixels == h * w:
+        sample, surface, row, pixel, itemsize = self.array.strides
+        lines = (h, row // pixel) if self.tensor.row else (1, surface // pixel)
+        if math.prod(lines) == h * w:
             return None
         surfaces: NDArray[Any] = np.ndarray(
-            (n, c1, 1, pixels, c2), self.array.dtype, self._memory, self.tensor.offset
+            (n, c1, *lines, c2),
+            self.array.dtype,
+            self._memory,
+            self.tensor.offset,
+            (sample, surface, lines[1] * pixel, pixel, itemsize),
         )
         return surfaces
 
     def _samples_together(self) -> list[tuple[int, int]]:
         """The samples that are moved in one call: all, or each by itself where they lie apart."""
         samples = self.array.shape[0]
-        if self.array.flags.c_contiguous:
+        held = self.array if self._surfaces is None else self._surfaces
+        if held.flags.c_contiguous:
             return [(0, samples)]
         return [(number, number + 1) for number in range(samples)]
 
     def _rows_of(self, image: NDArray[Any]) -> NDArray[Any]:
-        """(N, C, 1, S) of an image's dtype, kept for the next time."""
+        """Lines like the surfaces', of an image's dtype, kept for the next time."""
         assert self._surfaces is not None, "there are surfaces where rows are wanted"
         if self._rows is None or self._rows.dtype != image.dtype:
             n, channels, _, _ = image.shape
-            self._rows = np.empty((n, channels, 1, self._surfaces.shape[3]), image.dtype)
+            self._rows = np.empty((n, channels, *self._surfaces.shape[2:4]), image.dtype)
         return self._rows
+
+    def _filled(self, rows: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
+        """The part of such lines that holds pixels, (N, C, 1, H * W) or (N, C, H, W)."""
+        h, w = image.shape[2:]
+        return rows[..., :w] if self.tensor.row else rows[..., : h * w]
 
 
 def element_dtype(tensor: Tensor) -> np.dtype[Any]:
@@ -155,9 +166,9 @@ def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int
             f"tensor {tensor.name!r} of shape {tensor.shape} lies in memory as {shape}"
         )
     pixel = c2 * itemsize
-    row = w * pixel
+    row = max(tensor.row, w * pixel)
     is_aligned = n * c1 > 1 and h * w > 1 and tensor.kind is not TensorKind.INPUT
-    surface = (_round_up(h * w, _SURFACE_PIXELS) if is_aligned else h * w) * pixel
+    surface = _round_up(h * w, _SURFACE_PIXELS) * pixel if is_aligned else h * row
     # The shape in the file may count blocks without any channel.
     blocks = -(-channels // c2)
     sample = blocks * surface

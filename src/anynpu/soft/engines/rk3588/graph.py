@@ -253,7 +253,8 @@ def _decode(
         return None
     try:
         words = context.generation.translate(state, partial(_constant, state, context, addresses))
-        return decode_task(TaskRegisters(state, words, addresses), context)
+        registers = TaskRegisters(state, words, addresses, context.generation.field_bits)
+        return decode_task(registers, context)
     except ModelError as error:
         raise ModelError(f"{_place(state, graph)}: {error}") from None
 

@@ -17,7 +17,6 @@ from .tasks import (
     ElementwiseTask,
     Features,
     Image,
-    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
@@ -80,7 +79,7 @@ class Written:
 
     def __post_init__(self) -> None:
         _, height, width, atom = self.atoms
-        writer = self.writer.blocks if isinstance(self.writer, LaneWriter) else self.writer
+        writer = self.writer
         takes = _atom_of(writer)
         if takes and takes != atom:
             raise ModelError(f"a {type(writer).__name__} of {takes} bytes gets atoms of {atom}")
@@ -100,7 +99,7 @@ def written(task: Task) -> Written:
     match task:
         case CopyTask():
             source, (rows, columns) = task.source, task.repeats
-            if isinstance(task.writer, DenseWriter | LaneWriter):
+            if isinstance(task.writer, DenseWriter):
                 raise ModelError("a copy is written as a reduction's results are")
             height, width = source.height, source.width * columns
             return Written(task.writer, (source.surfaces * rows, height, width, source.atom))
@@ -109,17 +108,15 @@ def written(task: Task) -> Written:
             atoms = source.surfaces, task.height, task.width, source.atom
             return Written(task.writer, atoms)
         case ConvolutionTask():
-            shape = task.convolution.shape
+            shape = task.dpu.reduced_shape(task.convolution.shape)
         case ElementwiseTask():
-            shape = task.source.shape
+            shape = task.dpu.reduced_shape(task.source.shape)
         case _:
             raise AssertionError("there are no other tasks")
     writer, size = task.writer, task.dpu.output.element.size
     if isinstance(writer, DenseWriter):
-        results = 1 if task.dpu.reduces_pixels else shape[1] * shape[2]
+        results = shape[1] * shape[2]
         return Written(writer, (1, 1, -(-results // writer.unit) * writer.unit, size))
-    if isinstance(writer, LaneWriter):
-        shape = shape[1], 1, shape[2]
     atom = _atom_of(writer) or ATOM
     lanes = max(1, atom // size)
     return Written(writer, (-(-shape[0] // lanes), *shape[1:], atom))
@@ -132,8 +129,6 @@ def _atom_of(writer: Writer) -> int:
             return writer.atom
         case PixelTransposer() | RowWriter() | SurfacePacker():
             return ATOM
-        case LaneWriter():
-            return writer.blocks.atom
         case DenseWriter():
             return 0
 
@@ -143,8 +138,6 @@ def _target_views(writer: Writer, shape: tuple[int, int, int, int]) -> tuple[Str
     match writer:
         case BlockWriter():
             return _blocks(writer, shape[0], shape[-1])
-        case LaneWriter():
-            return _blocks(writer.blocks, shape[0], shape[-1])
     return (_target_view(writer, shape),)
 
 

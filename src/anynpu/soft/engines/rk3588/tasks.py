@@ -18,6 +18,8 @@ from .rounding import Ties
 from .weights import Operand, Weights
 
 TABLE_ENTRIES = 513
+REDUCED_GROUP = 8
+"""Channels of which a reduction may leave out the last ones."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,8 @@ class Dpu:
 
     `reduction` takes the least ("min") or greatest ("max") value of all channels instead of an
     output conversion: of the first `reduced_lanes` of every eight where that isn't 0, and of all
-    pixels with `reduces_pixels`.
+    pixels with `reduces_pixels`. With `reduces_rows` it is one value of each group of eight
+    channels and of each column: (C, H, W) becomes (C / 8, 1, W).
     """
 
     is_float: bool
@@ -236,6 +239,15 @@ class Dpu:
     output: Output
     reduced_lanes: int = 0
     reduces_pixels: bool = False
+    reduces_rows: bool = False
+
+    def reduced_shape(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+        """The shape of what is written for values of a shape (C, H, W)."""
+        if not self.reduction:
+            return shape
+        if self.reduces_rows:
+            return -(-shape[0] // REDUCED_GROUP), 1, shape[2]
+        return (1, 1, 1) if self.reduces_pixels else (1, *shape[1:])
 
 
 @dataclass(frozen=True)
@@ -359,13 +371,6 @@ class DenseWriter:
     unit: int = 1
 
 
-@dataclass(frozen=True)
-class LaneWriter:
-    """What a reduction gives, a row of pixels a channel: (1, H, W) as (H, 1, W) in `blocks`."""
-
-    blocks: BlockWriter
-
-
 Writer = (
     BlockWriter
     | PhaseWriter
@@ -375,7 +380,6 @@ Writer = (
     | RowWriter
     | SurfacePacker
     | DenseWriter
-    | LaneWriter
 )
 
 

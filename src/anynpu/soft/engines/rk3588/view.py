@@ -16,18 +16,22 @@ from .registers.inert import ALWAYS_ZERO, INERT
 
 
 class TaskRegisters:
-    """The registers of one task, in RK3588's notation, and where its addresses point."""
+    """The registers of one task, in RK3588's notation, and where its addresses point.
+
+    `field_bits` are the fields of which the chip has fewer bits than the notation.
+    """
 
     def __init__(
         self,
         state: TaskState,
         words: Mapping[int, int],
         addresses: AddressSpace,
+        field_bits: Mapping[Field, int] = {},
     ) -> None:
         self.state = state
         self._words = words
         self._addresses = addresses
-        self._check()
+        self._check(field_bits)
 
     def __getitem__(self, field: Field) -> int:
         return field.of(self._words.get(field.register.number, 0))
@@ -64,11 +68,14 @@ class TaskRegisters:
             f"{field}: {problem}"
         )
 
-    def _check(self) -> None:
+    def _check(self, field_bits: Mapping[Field, int]) -> None:
         for number, word in self._words.items():
             if problem := _problem(number, word):
                 name = NAMES.get(number, "?")
                 raise ModelError(f"register {name} ({number:#06x}) = {word:#x}: {problem}")
+        for field, count in field_bits.items():
+            if self[field] >> count:
+                raise self.error(field, f"this chip has {count} bits for it")
 
 
 @lru_cache(maxsize=1 << 16)

@@ -24,6 +24,11 @@ class Generation(enum.Enum):
     T4 = "RKNPU t4"  # RK3562
     MICRO = "RKNPU t3"  # RV1103, RV1106
 
+    @property
+    def atom(self) -> int:
+        """Bytes of a pixel in one channel block."""
+        return 8 if self is Generation.LITE else 16
+
 
 class ElementType(enum.Enum):
     """What a tensor's elements are: ONNX's numbers, but for `OPAQUE`, bytes without a type."""
@@ -96,6 +101,7 @@ class Tensor:
     are fewer. `scale` and `zero_point` have an entry for the tensor or one a channel, or
     none. `size` and `offset` count bytes: in data section `section`, or where that is 0, in the
     internal memory. `size` is what the file says, which for a scratch buffer may be too small.
+    `row` is how many bytes rows of an input that is a picture are apart, 0 for all other tensors.
     """
 
     index: int
@@ -112,6 +118,7 @@ class Tensor:
     size: int
     offset: int
     section: int
+    row: int = 0
 
     @property
     def quantization(self) -> Quantization | None:

@@ -127,9 +127,11 @@ def _describe(
             f"{root.file_offset()}; known is {known_format}"
         )
     compiler = root.text(at.compiler)
-    graphs = tuple(read_graph(t, slots, placement) for t in _graph_tables(root, slots))
-    memory = _sizes_of(graphs) if memory is None else memory
     generation = _generation(root.text(at.generation))
+    graphs = tuple(
+        read_graph(t, slots, placement, generation.atom) for t in _graph_tables(root, slots)
+    )
+    memory = _sizes_of(graphs) if memory is None else memory
     _check_memory(graphs, memory, root.file_offset())
     toolkit = re.match(r"[0-9]+(\.[0-9]+)*", compiler)
     batch = root.text(at.batch) if at.batch is not None else ""

@@ -6,7 +6,7 @@ import enum
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -33,6 +33,7 @@ _TASK = struct.Struct("<8IQ")
 _COMMAND_BYTES = 8
 _RK3576_LISTS = 3
 _LONGEST_SHAPE = 4096
+_MOST_PICTURE_CHANNELS = 4
 _MOST_ELEMENTS = 1 << 40
 
 Enumerated = TypeVar("Enumerated", bound=enum.Enum)
@@ -55,11 +56,14 @@ class Placement:
         return section
 
 
-def read_graph(table: TableReader, slots: Slots, placement: Placement) -> Graph:
-    """One graph with all that it points to inside its bounds; raises `ModelError` otherwise."""
+def read_graph(table: TableReader, slots: Slots, placement: Placement, atom: int) -> Graph:
+    """One graph with all that it points to inside its bounds; raises `ModelError` otherwise.
+
+    `atom` is what one pixel takes in a channel block of the chip, in bytes.
+    """
     at = slots.graph
     tensors = tuple(
-        _read_tensor(index, entry, slots, placement)
+        with_rows(_read_tensor(index, entry, slots, placement), atom)
         for index, entry in enumerate(table.tables(at.tensors))
     )
     nodes = tuple(
@@ -138,6 +142,24 @@ def _read_tensor(index: int, table: TableReader, slots: Slots, placement: Placem
     if not all(0 < s < math.inf or (s == 0 and not kind.is_internal) for s in tensor.scale):
         raise ModelError(f"damaged .rknn file: offset {where}: scale of {tensor.name!r}")
     return tensor
+
+
+def with_rows(tensor: Tensor, atom: int) -> Tensor:
+    """The tensor, with the distance of its rows where it is a picture.
+
+    The graph's input of 1 to 4 channels has no lanes without one. Its rows are filled up to as
+    many pixels as an atom has bytes, or elements of two bytes.
+    """
+    shape, channels = tensor.native_shape, math.prod(tensor.shape[1:2])
+    is_blocked = tensor.layout is TensorLayout.BLOCKED and len(shape) == 5
+    if tensor.kind is not TensorKind.INPUT or not is_blocked or tensor.element.dtype is None:
+        return tensor
+    size = tensor.element.dtype.size_of(1)
+    _, blocks, _, width, lanes = shape
+    if blocks != 1 or lanes != channels or lanes > _MOST_PICTURE_CHANNELS or lanes * size == atom:
+        return tensor
+    pixels = atom // size
+    return replace(tensor, row=-(-width // pixels) * pixels * lanes * size)
 
 
 def _read_node(index: int, table: TableReader, slots: Slots, tensors: int) -> Node:

@@ -9,7 +9,6 @@ from ..registers.rdma import (
     RdmaEwAddress,
     RdmaEwSurfaceNotch,
     RdmaFeatureMode,
-    RdmaHeight,
     RdmaSource,
 )
 from ..tasks import Features
@@ -53,7 +52,7 @@ def decode_operand(
         return context.check_features(
             Features(source, element, channels, height, width, line, surface, atom, address)
         )
-    line_notch = task[RdmaHeight.EW_LINE_NOTCH_ADDR]
+    line_notch = context.generation.operand_line_notch(task)
     surface = (height * width + (height - 1) * line_notch) * atom + notch
     line = (width + line_notch) * atom
     return context.check_features(

@@ -80,7 +80,7 @@ def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:
         task.state.node,
         replace(convolution, weight_offset=offset),
         dpu,
-        _channel_writer(task, context, shape, dpu.output.element),
+        _channel_writer(task, context, dpu.reduced_shape(shape), dpu.output.element),
     )
 
 

@@ -22,7 +22,6 @@ from ..tasks import (
     AtomTransposer,
     BlockWriter,
     DenseWriter,
-    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
@@ -54,7 +53,7 @@ def decode_writer(
         raise task.error(DpuDestination, "writing from within an atom on is not known")
     together = max(1, element.size // (source or element).size)
     if task[DpuHeight.MINMAX_CTL] & 1:
-        return _reduced(task, context, shape[1:], element)
+        return _reduced(task, context, shape, element)
     rearranging = (
         _transposer(task, context)
         or context.generation.packer(task, shape, _destination(task), together)
@@ -72,17 +71,16 @@ def decode_writer(
 
 
 def _reduced(
-    task: TaskRegisters, context: Context, size: tuple[int, int], element: Element
+    task: TaskRegisters, context: Context, shape: tuple[int, int, int], element: Element
 ) -> Writer:
-    """The writer of one value a pixel, side by side or with a row in each lane."""
+    """The writer of one value a pixel, side by side, or a column of a few in its atom."""
+    surfaces, height, width = shape
+    atom = context.generation.atom_of(element)
     if context.generation.reduces_to_lanes and not task[DpuFeatureMode.NONALIGN]:
-        atom = context.generation.atom_of(element)
-        surfaces, row = -(-size[0] // (atom // element.size)), size[1] * atom
         stride, padding = task.stride(DpuSurfaceStride), task[DpuOffsetPend.OFFSET_PEND]
-        address = _destination(task)
-        blocks = BlockWriter(address, 1, size[1], row, stride, surfaces, 0, atom, padding)
-        return LaneWriter(blocks)
-    unit = context.generation.atom_of(element) // element.size
+        address, line = _destination(task), width * atom
+        return BlockWriter(address, height, width, line, stride, surfaces, 0, atom, padding)
+    unit = atom // element.size
     return DenseWriter(_destination(task), unit if context.generation.has_pixel_operands else 1)
 
 
@@ -156,7 +154,7 @@ def _blocks(
     if height > 1 and (counts_rows or (in_columns and width > 1)):
         pixel = _line(task, context, 1, atom)
         return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
-    group = task[DpuBsOw.SIZE_E_0] + 1
+    group = context.generation.surfaces_in_group(task)
     if not context.generation.writes_surface_groups:
         group, add = surfaces, 0
     elif group == 1:

@@ -10,20 +10,23 @@ from dataclasses import dataclass, replace
 
 from .....errors import ModelError
 from ..elements import Address, Element
+from ..layout import ATOM
 from ..machine import TaskState
 from ..registers.cna import (
+    CnaBuffer1,
     CnaConv1,
     CnaConvert0,
     CnaConvert1,
     CnaConvert2,
     CnaConvert3,
     CnaConvert4,
+    CnaDataSize0,
     CnaDma1,
     CnaDma2,
 )
-from ..registers.dpu import DpuNotch, DpuWriteSize0
-from ..registers.fields import NAMES, Register
-from ..registers.rdma import RdmaSourceDma
+from ..registers.dpu import DpuBsOw, DpuNotch, DpuWriteSize0
+from ..registers.fields import NAMES, Field, Register, sign_extend, signed_word
+from ..registers.rdma import RdmaHeight, RdmaSourceDma
 from ..rounding import Ties
 from ..tasks import (
     Dpu,
@@ -80,6 +83,13 @@ class Generation:
         """Bytes of a pixel in one channel block."""
         return self.wide_atom if element.size == 4 else self.atom
 
+    field_bits: Mapping[Field, int] = {
+        CnaDataSize0.DATAIN_HEIGHT: 13,
+        CnaDataSize0.DATAIN_WIDTH: 11,
+        DpuWriteSize0.CHANNEL_WDMA: 13,
+    }
+    """How many bits a field has here, where the notation has room for more."""
+
     has_pixel_operands = False
     """Whether data mode 2 of the element-wise operand is known: a number for each pixel."""
 
@@ -93,7 +103,7 @@ class Generation:
     """Whether the second stage adds before it multiplies, as the first one does."""
 
     reduces_to_lanes = False
-    """Whether a reduction that isn't packed writes each row of pixels to a lane of its own."""
+    """Whether a reduction that isn't packed writes some values of each column to its lanes."""
 
     transposes_byte_blocks = False
     """Whether a transposer of bytes fills blocks of sixteen atoms, rather than two rows."""
@@ -152,6 +162,10 @@ class Generation:
         """Pixels between rows of what the DPU reads."""
         return task.signed(RdmaSourceDma.LINE_NOTCH_ADDR)
 
+    def operand_line_notch(self, task: TaskRegisters) -> int:
+        """The same of the element-wise operand."""
+        return task[RdmaHeight.EW_LINE_NOTCH_ADDR]
+
     def target_line_notch(self, task: TaskRegisters) -> int:
         """Pixels between rows of what the DPU writes."""
         return task[DpuNotch.NOTCH_ADDR_0]
@@ -160,6 +174,10 @@ class Generation:
         """Bytes of what a writer that turns lanes into pixels moves; 16 for atoms as they are."""
         return 2 if task[DpuWriteSize0.TP_PRECISION] else 1
 
+    def surfaces_in_group(self, task: TaskRegisters) -> int:
+        """How many surfaces a writer fills before it goes on a group's stride further."""
+        return task[DpuBsOw.SIZE_E_0] + 1
+
     def row_writer(
         self, task: TaskRegisters, address: Address, shape: tuple[int, int, int]
     ) -> RowWriter | None:
@@ -167,8 +185,24 @@ class Generation:
         return None
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
-        """Bytes between rows of a packed picture."""
-        return task[CnaDma1.LINE_STRIDE] * channels * element.size
+        """Bytes between rows of a packed picture.
+
+        They are fetched as they follow each other: in the graph's input and where a picture is cut
+        into columns filled up to whole atoms a channel, else without gaps. Of columns the register
+        says twice their distance; of others the buffer's pixels tell which it is.
+        """
+        filled, height = self.filled_width(width, element), task[CnaDataSize0.DATAIN_HEIGHT]
+        line, entries = task[CnaDma1.LINE_STRIDE], task[CnaBuffer1.DATA_ENTRIES]
+        if line == 2 * filled or (line == width and entries == filled * height):
+            return filled * channels * element.size
+        if line != width or (entries != width * height and height > 1):
+            raise task.error(CnaDma1.LINE_STRIDE, f"not known of a picture of {width} columns")
+        return width * channels * element.size
+
+    def filled_width(self, width: int, element: Element) -> int:
+        """The pixels that a row of a packed picture takes in memory."""
+        pixels = self.atom // element.size
+        return -(-width // pixels) * pixels
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion:
         """What the CNA does to its input, where it isn't bypassed."""
@@ -205,6 +239,11 @@ def input_ties(word: int) -> Ties:
 def _four(values: list[int]) -> tuple[int, int, int, int]:
     first, second, third, fourth = values
     return first, second, third, fourth
+
+
+def bytes_of_atoms(word: int) -> int:
+    """A register that counts atoms, with a sign, as one that counts bytes."""
+    return signed_word(sign_extend(word, 32) * ATOM)
 
 
 def unknown(register: type[Register], value: int) -> ModelError:

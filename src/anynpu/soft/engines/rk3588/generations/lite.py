@@ -6,9 +6,19 @@ some fields lie elsewhere. There are no registers for the writer's own size.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..elements import Element
 from ..machine import TaskState
-from ..registers.cna import CnaConv1, CnaConvert0, CnaDma1, CnaDma2, CnaPad0, CnaPad1
+from ..registers.cna import (
+    CnaConv1,
+    CnaConvert0,
+    CnaDataSize0,
+    CnaDma1,
+    CnaDma2,
+    CnaPad0,
+    CnaPad1,
+)
 from ..registers.core import CoreClip, CoreMisc, CoreSize0, CoreSize1
 from ..registers.dpu import (
     DpuBn,
@@ -23,7 +33,7 @@ from ..registers.dpu import (
     DpuWriteSize0,
     DpuWriteSize1,
 )
-from ..registers.fields import bits, sign_extend
+from ..registers.fields import Field, bits, sign_extend
 from ..registers.ppu import PpuDataFormat
 from ..registers.rdma import (
     RdmaBn,
@@ -83,6 +93,11 @@ class Lite(Generation):
     atom = 8
     operand_group = 4
     has_column_operands = False
+    field_bits: Mapping[Field, int] = {
+        CnaDataSize0.DATAIN_HEIGHT: 11,
+        CnaDataSize0.DATAIN_WIDTH: 11,
+        DpuWriteSize0.CHANNEL_WDMA: 13,
+    }
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 16}, depthwise={1: 32, 2: 16})
     valid_channels_in_last_group = False
     pads_channels_in_pairs = False
@@ -105,8 +120,11 @@ class Lite(Generation):
         return line * self.atom, surface * self.atom
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
-        # The register counts whole atoms; what lies in memory is packed.
-        return width * channels * element.size
+        # Of the whole picture, of which a task may see some columns; each channel fills up atoms.
+        atoms = -(-task[CnaDma1.LINE_STRIDE] // channels) * channels
+        if atoms * self.atom < width * channels * element.size:
+            raise task.error(CnaDma1.LINE_STRIDE, f"less than {width} columns")
+        return atoms * self.atom
 
 
 def _translate_combination(state: TaskState, words: dict[int, int]) -> None:
@@ -149,9 +167,10 @@ def _translate_dpu(words: dict[int, int]) -> None:
     words[DpuFeatureMode.number] = (
         DpuFeatureMode.OUTPUT_MODE.put(2) | DpuFeatureMode.TP_EN.put(transposes) | packs
     )
-    height, width = words.get(DpuHeight.number, 0), words.get(DpuWidth.number, 0)
+    height = DpuHeight.HEIGHT.of(words.get(DpuHeight.number, 0))
+    width = DpuWidth.WIDTH.of(words.get(DpuWidth.number, 0))
     channel = words.get(DpuChannel.number, 0)
-    words[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(channel)
+    words[DpuWriteSize0.number] = DpuWriteSize0.CHANNEL_WDMA.put(DpuChannel.CHANNEL.of(channel))
     words[DpuChannel.number] = _channels(words, channel)
     # What is written has the input's size; an atom transposer makes rows of its columns.
     words[DpuWriteSize1.number] = (

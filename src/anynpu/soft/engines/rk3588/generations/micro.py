@@ -6,6 +6,8 @@ memory is used, and one shift serves all signs. Depthwise weights come with thei
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..elements import Address, Element
 from ..machine import TaskState
 from ..registers.cna import (
@@ -15,11 +17,12 @@ from ..registers.cna import (
     CnaConvert2,
     CnaConvert3,
     CnaConvert4,
+    CnaDataSize0,
     CnaDma1,
     CnaDma2,
 )
-from ..registers.dpu import DpuBsOw, DpuDataFormat
-from ..registers.fields import bits, sign_extend
+from ..registers.dpu import DpuBsOw, DpuDataFormat, DpuWriteSize0
+from ..registers.fields import Field, bits, sign_extend
 from ..registers.rdma import RdmaFeatureMode
 from ..tasks import InputConversion, OffsetPlace, RowWriter
 from ..view import TaskRegisters
@@ -80,6 +83,11 @@ class Micro(Generation):
     )
     operand_group = 4
     has_column_operands = False
+    field_bits: Mapping[Field, int] = {
+        CnaDataSize0.DATAIN_HEIGHT: 12,
+        CnaDataSize0.DATAIN_WIDTH: 12,
+        DpuWriteSize0.CHANNEL_WDMA: 13,
+    }
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
     weights_with_zero_points = 1
     pads_channels_in_pairs = False
@@ -146,4 +154,8 @@ class Micro(Generation):
         )
 
     def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
-        return width * channels * element.size
+        line = self.filled_width(width, element) * channels * element.size
+        area = line * task[CnaDataSize0.DATAIN_HEIGHT] // self.atom
+        if task[CnaDma1.LINE_STRIDE] not in (area, 2 * area):
+            raise task.error(CnaDma1.LINE_STRIDE, f"a picture of {area} atoms has it otherwise")
+        return line

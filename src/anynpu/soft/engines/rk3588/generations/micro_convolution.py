@@ -19,9 +19,10 @@ from ..registers.dpu import (
     DpuWidth,
 )
 from ..registers.fields import bits, sign_extend
+from .base import unknown
 
 _FC_SKIP, _SKIPS_ZEROS = 0x1060, 0xFFFF0001
-_PAD_LEFT = bits(8, 11)
+_PAD_TOP, _PAD_LEFT = bits(0, 3), bits(8, 11)
 _CORE_DEPTHWISE = bits(3)
 _CLIP_ROUND = 1 << 5
 
@@ -29,7 +30,9 @@ _CLIP_ROUND = 1 << 5
 def translate_convolution(words: dict[int, int]) -> None:
     """Padding, mode and sizes."""
     padding = words.get(CnaPad0.number, 0)
-    words[CnaPad0.number] = CnaPad0.PAD_TOP.put(padding) | CnaPad0.PAD_LEFT.put(
+    if padding & ~(_PAD_TOP.put(_PAD_TOP.mask) | _PAD_LEFT.put(_PAD_LEFT.mask)):
+        raise unknown(CnaPad0, padding)
+    words[CnaPad0.number] = CnaPad0.PAD_TOP.put(_PAD_TOP.of(padding)) | CnaPad0.PAD_LEFT.put(
         _PAD_LEFT.of(padding)
     )
     words[CnaPad1.number] = sign_extend(words.get(CnaPad1.number, 0), 16) & 0xFFFFFFFF
@@ -51,8 +54,8 @@ def translate_convolution(words: dict[int, int]) -> None:
 def translate_bare_convolution(words: dict[int, int]) -> None:
     """Without the CORE block its size is the DPU's, and skipping zeros changes no sum."""
     words[CoreSize0.number] = CoreSize0.DATAOUT_HEIGHT.put(
-        words.get(DpuHeight.number, 0)
-    ) | CoreSize0.DATAOUT_WIDTH.put(words.get(DpuWidth.number, 0))
+        DpuHeight.HEIGHT.of(words.get(DpuHeight.number, 0))
+    ) | CoreSize0.DATAOUT_WIDTH.put(DpuWidth.WIDTH.of(words.get(DpuWidth.number, 0)))
     if words.get(_FC_SKIP) == _SKIPS_ZEROS:
         del words[_FC_SKIP]
     # Weights lie channel by channel, all kernels side by side; there may be fewer than the input.

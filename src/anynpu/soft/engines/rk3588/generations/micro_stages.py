@@ -118,6 +118,7 @@ def _translate_weight_offset(words: dict[int, int], use: int, shifts: int) -> No
     from_memory = bool(use & 2)
     number = _WEIGHT_OFFSET.of(shifts) if _HAS_WEIGHT_OFFSET.of(shifts) else 0
     if number in (0, words.get(_CORE_OFFSET)) and CoreMisc.number in words:
+        # `put` refuses what isn't one number of 16 bits.
         number = words.pop(_CORE_OFFSET, 0)
     words[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
     words[DpuBsOw.number] = (
@@ -149,7 +150,7 @@ def translate_precisions(words: dict[int, int]) -> None:
     formats = words[DpuDataFormat.number]
     shift = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG
     words[DpuDataFormat.number] = (
-        DpuDataFormat.PROC_PRECISION.put(formats)
+        DpuDataFormat.PROC_PRECISION.put(DpuDataFormat.PROC_PRECISION.of(formats))
         | DpuDataFormat.OUT_PRECISION.put(DpuDataFormat.OUT_PRECISION.of(formats))
         | DpuDataFormat.IN_PRECISION.put(RdmaFeatureMode.IN_PRECISION.of(mode))
         | shift.put(shift.of(formats))

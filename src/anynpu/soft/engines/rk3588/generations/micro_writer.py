@@ -65,12 +65,10 @@ def translate_joined_surfaces(words: dict[int, int]) -> None:
         words.get(register.number, 0)
         for register in (RdmaHeight, RdmaSourceDma, RdmaSurfaceNotch, DpuHeight)
     )
-    joined = (
-        DpuChannel.CHANNEL.put(lanes - 1) | DpuChannel.ORIG_CHANNEL.put(lanes - 1),
-        DpuWidth.WIDTH.put(width * count - 1),
-    )
-    written = (words.get(DpuChannel.number, 0), words.get(DpuWidth.number, 0))
-    if count < 2 or rest or not one_line or written != joined:
+    written, joined = words.get(DpuChannel.number, 0), words.get(DpuWidth.number, 0)
+    of_one = DpuChannel.CHANNEL.put(lanes - 1) | DpuChannel.ORIG_CHANNEL.put(lanes - 1)
+    is_joined = (written, joined) == (of_one, width * count - 1)
+    if count < 2 or rest or not one_line or not is_joined:
         return
     words[DpuChannel.number] = DpuChannel.CHANNEL.put(channels - 1) | DpuChannel.ORIG_CHANNEL.put(
         channels - 1

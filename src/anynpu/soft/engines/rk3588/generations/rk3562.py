@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..elements import Element
 from ..machine import TaskState
+from ..registers.cna import CnaDataSize0, CnaDma1
 from ..registers.dpu import (
     DpuBn,
     DpuBnMul,
@@ -29,6 +30,7 @@ from ..registers.dpu import (
 )
 from ..registers.fields import bits, sign_extend
 from ..registers.rdma import RdmaBn, RdmaBs
+from ..view import TaskRegisters
 from .base import Constants, Groups, unknown_number
 from .rk3562_notation import GROUP_COUNTS, in_rk3576_notation
 from .rk3576 import Rk3576
@@ -86,6 +88,14 @@ class Rk3562(Rk3576):
     def operands(self, state: TaskState, constants: Constants) -> tuple[Operands, Operands]:
         reads = bool(state.enable_mask & _RDMA_ENABLED)
         return _bs_operands(state.words, reads), _bn_operands(state.words, reads)
+
+    def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
+        # The register counts the atoms of all rows.
+        line = self.filled_width(width, element) * channels * element.size
+        area = line * task[CnaDataSize0.DATAIN_HEIGHT] // self.atom
+        if task[CnaDma1.LINE_STRIDE] != area:
+            raise task.error(CnaDma1.LINE_STRIDE, f"a picture of {area} atoms has it otherwise")
+        return line
 
     def translate_table(self, words: Mapping[int, int], translated: dict[int, int]) -> None:
         config = words.get(DpuLut.number, 0)

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ..elements import Address
+from ..elements import Address, Element
 from ..machine import TaskState
 from ..registers.cna import (
+    CnaDma1,
     CnaFeatureAddress,
     CnaWeightSize0,
     CnaWeightSize1,
     CnaWeightSize2,
 )
 from ..registers.dpu import DpuChannel, DpuDestination, DpuFeatureMode, DpuHeight, DpuWidth
-from ..registers.fields import sign_extend
-from ..tasks import Dpu, InputConversion, PackedWriter, SurfacePacker
+from ..registers.fields import Field, sign_extend
+from ..tasks import REDUCED_GROUP, Dpu, InputConversion, PackedWriter, SurfacePacker
 from ..view import TaskRegisters
 from .base import Constants, Generation, unknown_number
 from .rk3576_convolution import (
@@ -34,6 +35,7 @@ from .rk3576_convolution import (
 from .rk3576_operands import Operands
 from .rk3576_pooling import POOLING_INERT, POOLING_REGISTERS, translate_pooling
 from .rk3576_stages import (
+    EW_LINE_NOTCH,
     LINE_NOTCH,
     STAGES_CONSTANTS,
     STAGES_REGISTERS,
@@ -45,13 +47,15 @@ from .rk3576_writer import (
     WRITER_CONSTANTS,
     WRITER_INERT,
     WRITER_REGISTERS,
+    packed_atoms,
     surface_packer,
+    surfaces_in_group,
     target_notch,
     translate_writer,
 )
 
 _CNA, _DPU, _PPU = 1 << 0, 1 << 3, 1 << 5
-_REDUCED_LANES, _LANES = 4, 8
+_REDUCED_LANES, _REDUCED_GROUPS = 4, 2
 
 
 class Rk3576(Generation):
@@ -59,6 +63,9 @@ class Rk3576(Generation):
 
     weights_with_zero_points = 2
     pads_channels_in_pairs = False
+    field_bits: Mapping[Field, int] = {}
+    """The registers that this generation has in their place say how wide they are."""
+
     bn_adds_first = True
     transposes_byte_blocks = True
     reduces_to_lanes = True
@@ -137,6 +144,18 @@ class Rk3576(Generation):
         # It has a register of its own, and more bits than RK3588's, as the writer's has.
         return sign_extend(task.state.words.get(LINE_NOTCH, 0), 32)
 
+    def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
+        line = task[CnaDma1.LINE_STRIDE] * self.atom
+        if line < width * channels * element.size:
+            raise task.error(CnaDma1.LINE_STRIDE, f"less than {width} columns")
+        return line
+
+    def operand_line_notch(self, task: TaskRegisters) -> int:
+        return sign_extend(task.state.words.get(EW_LINE_NOTCH, 0), 32)
+
+    def surfaces_in_group(self, task: TaskRegisters) -> int:
+        return surfaces_in_group(self.own_notation(task.state).words)
+
     def target_line_notch(self, task: TaskRegisters) -> int:
         return target_notch(task.state.words)
 
@@ -156,9 +175,13 @@ class Rk3576(Generation):
             if pixels != 1 or task[DpuChannel.CHANNEL] + 1 != channels * height * width:
                 raise task.error(DpuChannel, "not the channels of all pixels")
             return replace(dpu, reduced_lanes=_REDUCED_LANES, reduces_pixels=True)
-        if task[DpuFeatureMode.SURF_LEN] != width or channels != 2 * _LANES:
-            raise task.error(DpuFeatureMode.SURF_LEN, f"not rows of {width} pixels")
-        return replace(dpu, reduced_lanes=_REDUCED_LANES)
+        # The rows are surfaces of what is reduced: the stages see them as groups of channels.
+        groups = channels // REDUCED_GROUP
+        is_known = packed_atoms(task.state.words) == width and groups == _REDUCED_GROUPS
+        sees = task[DpuChannel.CHANNEL] + 1, task[DpuHeight.HEIGHT] + 1, task[DpuWidth.WIDTH] + 1
+        if not is_known or sees != (height * REDUCED_GROUP, 1, width * groups):
+            raise task.error(DpuChannel, f"not {height} rows of {width} pixels")
+        return replace(dpu, reduced_lanes=_REDUCED_LANES, reduces_rows=True)
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion:
         return input_conversion(task.state.words)

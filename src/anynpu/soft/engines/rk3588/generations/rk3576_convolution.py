@@ -96,12 +96,21 @@ _KNOWN_MODE = (
     | CnaConv1.GROUP_LINE_OFF.put(1)
 )
 _KERNEL_COUNT, _KERNEL_HEIGHT, _KERNEL_WIDTH = bits(0, 13), bits(16, 20), bits(24, 28)
+_CHANNELS = bits(0, 13)
 _PICTURE_CHANNELS = 4
 _LOW, _HIGH = bits(0, 15), bits(16, 31)
-_HEIGHT, _WIDTH = bits(0, 15), bits(16, 31)
+_HEIGHT, _WIDTH = bits(0, 12), bits(16, 27)
 _KEEPS_ROWS = bits(31)
 _NO_STRIDES = CnaConv3.CONV_X_STRIDE.put(1) | CnaConv3.CONV_Y_STRIDE.put(1)
 _TOP, _LEFT = bits(0, 7), bits(8, 15)
+_FIELDS = {
+    _INPUT_SIZE: (_HEIGHT, _WIDTH),
+    _FETCHED: (_HEIGHT, _WIDTH),
+    _KERNELS: (_KERNEL_COUNT, _KERNEL_HEIGHT, _KERNEL_WIDTH),
+    _INPUT_CHANNELS: (_CHANNELS,),
+}
+"""Registers that are fields alone; other bits have no known meaning."""
+
 _CORE_KIND = bits(0, 3)
 _CORE_KNOWN = {0: 0, 1: 0, 2: 1, 0xA: 1}
 """The kind of sum to whether it is depthwise."""
@@ -112,6 +121,10 @@ def translate_convolution(words: Mapping[int, int], translated: dict[int, int]) 
     mode = words.get(_MODE, 0)
     if mode & ~_KNOWN_MODE:
         raise unknown(CnaConv1, mode)
+    for number, fields in _FIELDS.items():
+        word = words.get(number, 0)
+        if word & ~sum(field.put(field.mask) for field in fields):
+            raise unknown_number(number, word)
     _check_kept_rows(words)
     _translate_mode(mode, words, translated)
     _translate_sizes(mode, words, translated)
@@ -209,11 +222,11 @@ def _weight_offset(words: Mapping[int, int]) -> int:
     if word != (word & 0xFF) * 0x0101:
         raise unknown_number(_WEIGHT_OFFSET, word)
     # As with pairs of weights and zero points, -128 stands for 128.
-    return DpuBsOwOperand.OW_OP.put(128 if value == -128 else value)
+    return DpuBsOwOperand.OW_OP.put_signed(128 if value == -128 else value)
 
 
 def _translate_sizes(mode: int, words: Mapping[int, int], translated: dict[int, int]) -> None:
-    size, channels = words.get(_INPUT_SIZE, 0), words.get(_INPUT_CHANNELS, 0) + 1
+    size, channels = words.get(_INPUT_SIZE, 0), _CHANNELS.of(words.get(_INPUT_CHANNELS, 0)) + 1
     height, width = _window(words) or (_HEIGHT.of(size) + 1, _WIDTH.of(size) + 1)
     translated[CnaDataSize0.number] = CnaDataSize0.DATAIN_HEIGHT.put(
         height
@@ -222,10 +235,9 @@ def _translate_sizes(mode: int, words: Mapping[int, int], translated: dict[int, 
         channels
     ) | CnaDataSize1.DATAIN_CHANNEL_REAL.put(channels - 1)
     line, surface = words.get(_LINE, 0), words.get(_SURFACE, 0)
-    is_picture = CnaConv1.ARGB_IN.of(mode)
-    translated[CnaDma1.number] = CnaDma1.LINE_STRIDE.put(width if is_picture else line)
+    translated[CnaDma1.number] = CnaDma1.LINE_STRIDE.put(line)
     distance = surface - (width if CnaConv1.GROUP_LINE_OFF.of(mode) else line)
-    translated[CnaDma2.number] = CnaDma2.SURF_STRIDE.put(distance)
+    translated[CnaDma2.number] = CnaDma2.SURF_STRIDE.put_signed(distance)
     kernels, bytes_of_kernel = words.get(_KERNELS, 0), words.get(_KERNEL_BYTES, 0)
     depthwise = _DEPTHWISE.of(mode)
     translated[CnaWeightSize0.number] = (

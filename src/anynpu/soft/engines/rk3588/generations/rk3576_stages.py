@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from .....errors import ModelError
 from ..elements import Element
+from ..layout import ATOM
 from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
@@ -27,7 +28,7 @@ from ..registers.dpu import (
     DpuOutScale,
     DpuOutShift,
 )
-from ..registers.fields import Field, bits, sign_extend
+from ..registers.fields import Field, bits, sign_extend, signed_word
 from ..registers.rdma import (
     RdmaBn,
     RdmaBnAddress,
@@ -47,7 +48,7 @@ from ..registers.rdma import (
 )
 from ..tasks import Operation
 from ..view import half, single, single_bits
-from .base import Constants, unknown, unknown_number
+from .base import Constants, bytes_of_atoms, unknown, unknown_number
 from .rk3576_operands import ADDS, KNOWN_USE, MULTIPLIES, OFFSETS_WEIGHTS, Operands, read_operands
 
 _BS, _BS_MODE, _BS_CLAMPS = 0x4038, 0x4044, ((0x4048, 0x404C), (0x4058, 0x405C))
@@ -58,7 +59,7 @@ _EW_CLAMPS = (0x4088, 0x408C), (0x40A4, 0x40A8)
 _OUT_OFFSET, _OUT_SCALE, _OUT_SHIFT = 0x40AC, 0x40B0, 0x40B4
 _BS_USE, _BS_NUMBERS, _BN_USE, _BN_NUMBERS = 0x501C, 0x5024, 0x5028, 0x5030
 _EW_MODE, _FEATURE_MODE = 0x5034, 0x5044
-LINE_NOTCH, _EW_LINE_NOTCH = 0x5078, 0x507C
+LINE_NOTCH, EW_LINE_NOTCH = 0x5078, 0x507C
 
 _KEPT = (
     DpuDataFormat,
@@ -97,7 +98,7 @@ STAGES_REGISTERS = frozenset(
         _EW_MODE,
         _FEATURE_MODE,
         LINE_NOTCH,
-        _EW_LINE_NOTCH,
+        EW_LINE_NOTCH,
     }
 )
 STAGES_CONSTANTS: Mapping[int, frozenset[int]] = dict.fromkeys(
@@ -199,18 +200,17 @@ def translate_stages(
 
 def _translate_sources(words: Mapping[int, int], translated: dict[int, int]) -> None:
     for register in _IN_ATOMS:
-        translated[register.number] = words.get(register.number, 0) << 4 & 0xFFFFFFFF
+        translated[register.number] = bytes_of_atoms(words.get(register.number, 0))
     source = words.get(RdmaSourceDma.number, 0)
     if RdmaSourceDma.LINE_NOTCH_ADDR.of(source):
         raise unknown(RdmaSourceDma, source)
     translated[RdmaSourceDma.number] = source
-    translated[RdmaHeight.number] |= RdmaHeight.EW_LINE_NOTCH_ADDR.put(words.get(_EW_LINE_NOTCH, 0))
     operand = words.get(_EW_MODE, 0)
     if operand & ~(_OPERAND_BITS | _OPERAND_PAIRS.put(1) | _OPERAND_INERT.put(1)):
         raise unknown(RdmaEw, operand)
     translated[RdmaEw.number] = operand & _OPERAND_BITS
     if _OPERAND_PAIRS.of(operand):
-        translated[RdmaEwSurfaceNotch.number] = _pair_notch(words) << 4 & 0xFFFFFFFF
+        translated[RdmaEwSurfaceNotch.number] = signed_word(_pair_notch(words) * ATOM)
     mode = words.get(_FEATURE_MODE, 0) & _FEATURE_BITS
     if RdmaFeatureMode.COMB_USE.of(mode):
         mode = _combined(mode)
@@ -246,7 +246,7 @@ def _pair_notch(words: Mapping[int, int]) -> int:
     width = RdmaWidth.WIDTH.of(words.get(RdmaWidth.number, 0)) + 1
     stride = words.get(RdmaEwSurfaceStride.number, 0)
     notch = words.get(RdmaEwSurfaceNotch.number, 0)
-    if height * width + notch != 2 * stride or words.get(_EW_LINE_NOTCH, 0):
+    if height * width + notch != 2 * stride or words.get(EW_LINE_NOTCH, 0):
         raise unknown_number(RdmaEwSurfaceNotch.number, notch)
     return stride - height * width
 
@@ -297,12 +297,12 @@ def _translate_weight_offset(
 ) -> None:
     """Dense weights have one offset or one a kernel; depthwise ones one that the CNA knows."""
     from_memory = OFFSETS_WEIGHTS.of(operands.of_channels)
-    number = DpuBsOwOperand.OW_OP.of(translated.get(DpuBsOwOperand.number, 0))
+    number = DpuBsOwOperand.OW_OP.signed(translated.get(DpuBsOwOperand.number, 0))
     if _OFFSETS_WEIGHTS.of(words.get(_GROUPS, 0)):
         number = operands.weight_offset or 0
     elif from_memory or operands.weight_offset:
         raise unknown_number(_GROUPS, words.get(_GROUPS, 0))
-    translated[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put(number)
+    translated[DpuBsOwOperand.number] = DpuBsOwOperand.OW_OP.put_signed(number)
     translated[DpuBsOw.number] = DpuBsOw.OW_SRC.put(from_memory) | DpuBsOw.OD_BYPASS.put(
         not (from_memory or number)
     )

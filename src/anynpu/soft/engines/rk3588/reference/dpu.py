@@ -17,13 +17,20 @@ from ..elements import Element
 from ..layout import operand_view
 from ..memory import Memory
 from ..rounding import SILICON, Rounding, whole
-from ..tasks import Dpu, Elementwise, Features, LookupTable, Operation, Output, Stage
+from ..tasks import (
+    REDUCED_GROUP,
+    Dpu,
+    Elementwise,
+    Features,
+    LookupTable,
+    Operation,
+    Output,
+    Stage,
+)
 from ..weights import Operand, StoredOperand, unpack_operands
 from .features import as_numbers, read_features
 
 _MINUS, _PLUS = 0, 1
-LANES = 8
-"""Channels of which a reduction may leave out the last ones."""
 
 
 def process(
@@ -31,7 +38,7 @@ def process(
 ) -> NDArray[Any]:
     """Accumulators or features (C, H, W), int64 or float32, to what is written.
 
-    That is (C, H, W) of the output's dtype, or (1, H, W) after a reduction.
+    That is (C, H, W) of the output's dtype, or what a reduction makes of it.
     """
     for stage in (dpu.bs, dpu.bn):
         if stage:
@@ -44,12 +51,16 @@ def process(
 
 
 def _reduce(dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
+    shape = dpu.reduced_shape(values.shape)
     if dpu.reduced_lanes:
-        values = values[np.arange(values.shape[0]) % LANES < dpu.reduced_lanes]
-    if dpu.reduces_pixels:
+        values = values[np.arange(values.shape[0]) % REDUCED_GROUP < dpu.reduced_lanes]
+    if dpu.reduces_rows:
+        # Each group's channels and rows in a line.
+        values = values.reshape(shape[0], -1, shape[2]).swapaxes(0, 1)
+    elif dpu.reduces_pixels:
         values = values.reshape(-1, 1, 1)
     choose = greater if dpu.reduction == "max" else lesser
-    reduced = reduce(choose, values)[None]
+    reduced = reduce(choose, values).reshape(shape)
     return round_to(reduced, dpu.output.element)
 
 

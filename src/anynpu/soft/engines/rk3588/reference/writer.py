@@ -16,7 +16,6 @@ from ..tasks import (
     AtomTransposer,
     BlockWriter,
     DenseWriter,
-    LaneWriter,
     PackedWriter,
     PhaseWriter,
     PixelTransposer,
@@ -27,14 +26,12 @@ from .features import pack_atoms
 
 
 def write_channels(memory: Memory, target: Written, values: NDArray[Any]) -> None:
-    """Write (C, H, W) of the output's dtype; of a reduction (1, H, W)."""
+    """Write (C, H, W) of the output's dtype; of a reduction what it leaves."""
     writer, atom = target.writer, target.atoms[-1]
     if isinstance(writer, DenseWriter):
         numbers = np.pad(values.reshape(-1), (0, -values.size % writer.unit), "edge")
         memory.view(target.views[0], writeable=True)[...] = numbers.view(np.uint8)
         return
-    if isinstance(writer, LaneWriter):
-        writer, values = writer.blocks, values.reshape(values.shape[1], 1, values.shape[2])
     padding = writer.padding if isinstance(writer, BlockWriter | PhaseWriter) else 0
     write_atoms(memory, target, pack_atoms(values, atom // values.itemsize, padding))
 
@@ -43,7 +40,7 @@ def write_atoms(memory: Memory, target: Written, atoms: NDArray[np.uint8]) -> No
     """Write atoms (surfaces, height, width, bytes)."""
     assert atoms.shape == target.atoms, "as many atoms as were checked"
     surfaces, _, _, atom = atoms.shape
-    writer = target.writer.blocks if isinstance(target.writer, LaneWriter) else target.writer
+    writer = target.writer
     targets = [memory.view(view, writeable=True) for view in target.views]
     match writer:
         case BlockWriter():

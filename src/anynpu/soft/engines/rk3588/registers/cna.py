@@ -26,8 +26,8 @@ class CnaConv3(Register, number=0x1014, title="CNA_CONV_CON3"):
 
 
 class CnaDataSize0(Register, number=0x1020, title="CNA_DATA_SIZE0"):
-    DATAIN_HEIGHT = bits(0, 10)
-    DATAIN_WIDTH = bits(16, 26)
+    DATAIN_HEIGHT = bits(0, 13)
+    DATAIN_WIDTH = bits(16, 29)
 
 
 class CnaDataSize1(Register, number=0x1024, title="CNA_DATA_SIZE1"):
@@ -47,6 +47,10 @@ class CnaWeightSize2(Register, number=0x1038, title="CNA_WEIGHT_SIZE2"):
     WEIGHT_KERNELS = bits(0, 13)
     WEIGHT_HEIGHT = bits(16, 20)
     WEIGHT_WIDTH = bits(24, 28)
+
+
+class CnaBuffer1(Register, number=0x1044, title="CNA_CBUF_CON1"):
+    DATA_ENTRIES = bits(0, 31)
 
 
 class CnaConvert0(Register, number=0x104C, title="CNA_CVT_CON0"):

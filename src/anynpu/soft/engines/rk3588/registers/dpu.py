@@ -99,7 +99,7 @@ class DpuBsOwOperand(Register, number=0x4054, title="DPU_BS_OW_OP"):
 
 
 class DpuWriteSize0(Register, number=0x4058, title="DPU_WDMA_SIZE_0"):
-    CHANNEL_WDMA = bits(0, 12)
+    CHANNEL_WDMA = bits(0, 15)
     SIZE_C_WDMA = bits(16, 26)
     TP_PRECISION = bits(27)
 

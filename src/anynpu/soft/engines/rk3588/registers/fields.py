@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from .....errors import ModelError
+
 CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA = 1, 3, 4, 5, 6, 7
 BLOCKS = {CNA: "CNA", CORE: "CORE", DPU: "DPU", DPU_RDMA: "RDMA", PPU: "PPU", PPU_RDMA: "PPU_RDMA"}
 """The blocks whose registers a task may write, by the top four bits of the number."""
@@ -18,11 +20,18 @@ def sign_extend(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
+def signed_word(value: int) -> int:
+    """The 32 bits of a two's complement number; raises `ModelError` where that takes more."""
+    if sign_extend(value, 32) != value:
+        raise ModelError(f"{value} doesn't fit into a register of 32 bits")
+    return value & 0xFFFFFFFF
+
+
 class Field:
     """Bits `low` to `high` of a register; `values` lists what is known, None for any number."""
 
     register: type[Register]
-    name: str
+    name = ""
 
     def __init__(self, low: int, high: int, values: tuple[int, ...] | None) -> None:
         self.low = low
@@ -42,8 +51,24 @@ class Field:
         return sign_extend(word >> self.low, self.bits)
 
     def put(self, value: int) -> int:
-        """A register word in which only this field is set."""
+        """A register word in which only this field is set.
+
+        Raises `ModelError` for a value that the field can't hold.
+        """
+        if not 0 <= value <= self.mask:
+            raise ModelError(f"{self}: {value} doesn't fit into {self.bits} bits")
+        return value << self.low
+
+    def put_signed(self, value: int) -> int:
+        """The same for a two's complement number."""
+        if sign_extend(value, self.bits) != value:
+            raise ModelError(f"{self}: {value} doesn't fit into {self.bits} bits with a sign")
         return (value & self.mask) << self.low
+
+    def __str__(self) -> str:
+        if self.name:
+            return f"register {self.register.title} ({self.register.number:#06x}), {self.name}"
+        return f"bits {self.low} to {self.low + self.bits - 1} of a register"
 
 
 def bits(low: int, high: int | None = None, only: tuple[int, ...] | None = None) -> Field:

@@ -16,7 +16,6 @@ INERT: dict[int, str] = {
     0x1028: "CNA_DATA_SIZE2",
     0x102C: "CNA_DATA_SIZE3",
     0x1040: "CNA_CBUF_CON0",
-    0x1044: "CNA_CBUF_CON1",
     0x1060: "CNA_FC_CON0",
     0x1064: "CNA_FC_CON1",
     0x1074: "CNA_FC_CON2",

@@ -46,7 +46,11 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
     if not isinstance(target.writer, DenseWriter) or not task.dpu.is_float:
         return None
     dpu = task.dpu
-    if dpu.reduced_lanes or dpu.reduces_pixels or dpu.output.element is not Element.FLOAT16:
+    if (
+        dpu.reduced_lanes
+        or dpu.reduced_shape((1, 1, 2)) != (1, 1, 2)
+        or dpu.output.element is not Element.FLOAT16
+    ):
         return None
     reads: list[Features | Strided] = [source, *read_operands(task.dpu), *stored_operands(task.dpu)]
     if any(overlaps(read, view) for read in reads for view in target.views):
