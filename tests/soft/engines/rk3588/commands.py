@@ -38,7 +38,9 @@ def no_constants(register: int, count: int) -> bytes:
 
 
 def run(
-    tasks: Sequence[tuple[int, Sequence[Word]]], inert: frozenset[int] = frozenset()
+    tasks: Sequence[tuple[int, Sequence[Word]]],
+    inert: frozenset[int] = frozenset(),
+    zeros: frozenset[int] = frozenset(),
 ) -> list[TaskState]:
     """The states of tasks, each an enable mask and its words."""
     commands: list[int] = []
@@ -51,7 +53,7 @@ def run(
                 relocations[len(commands)] = Relocation(value, 0)
             commands.append((0 if isinstance(value, str) else value) << 16 | register)
     stream = np.array(commands, np.uint64)
-    return list(run_commands(stream, listed, relocations, NAMES, inert))
+    return list(run_commands(stream, listed, relocations, NAMES, inert, zeros))
 
 
 def fields(values: Mapping[Field, int]) -> list[Word]:

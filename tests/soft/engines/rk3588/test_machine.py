@@ -86,6 +86,14 @@ def test_a_generation_may_drop_registers() -> None:
     assert state.words == {WIDTH: 2}
 
 
+def test_registers_that_are_zero_in_files_are_dropped_if_they_are() -> None:
+    zeros = frozenset({0x2810})
+    (state,) = run([(DPU, [(0x2810, 0), (WIDTH, 2)])], zeros=zeros)
+    assert state.words == {WIDTH: 2}
+    with pytest.raises(ModelError, match=r"writes 0x1 to the register 0x2810"):
+        run([(DPU, [(0x2810, 1)])], zeros=zeros)
+
+
 def test_fields_take_and_give_bits() -> None:
     field = CnaDataSize1.DATAIN_CHANNEL_REAL
     assert (field.low, field.bits) == (16, 14)

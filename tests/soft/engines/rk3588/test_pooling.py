@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,6 +60,22 @@ def test_averages_of_int8_round_to_even() -> None:
     scene.run(task(PoolingMethod.AVERAGE, value=-4.0, reciprocals=(third, third)))
     sums = windows(x, -4).sum((3, 4))
     np.testing.assert_array_equal(scene.get((20, 4, 3)), np.rint(sums * third * third))
+
+
+@pytest.mark.parametrize("element", [Element.INT8, Element.FLOAT16])
+def test_rows_and_columns_inside_count(element: Element) -> None:
+    """Padding is added, but doesn't count: with 0 it is left out of the mean."""
+    x = np.random.default_rng(4).integers(-128, 128, SHAPE).astype(element.dtype)
+    scene = Scene()
+    scene.put(x)
+    third = 21845 / 65536 if element is Element.INT8 else float(np.float16(65536 / 3)) / 65536
+    made = task(PoolingMethod.AVERAGE, value=0.0, element=element, reciprocals=(third, third))
+    scene.run(replace(made, counts_inside=True))
+    rows, columns = (windows(np.ones(SHAPE), 0)[0].max(axis).sum(-1) for axis in (3, 2))
+    np.testing.assert_array_equal(rows[:, 0], [2, 3, 3, 2])
+    means = windows(x, 0).sum((3, 4)) / (rows[:, :1] * columns[:1])
+    found = scene.get((20, 4, 3), element.dtype)
+    np.testing.assert_allclose(found, means, atol=0.51 if element is Element.INT8 else 0.1)
 
 
 def test_float16() -> None:

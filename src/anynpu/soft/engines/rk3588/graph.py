@@ -168,7 +168,7 @@ def prepare(
         if number != INTERNAL
     }
     commands = np.frombuffer(graph.commands, "<u8")
-    known, inert = generation.known, generation.own_inert
+    known, inert, zeros = generation.known, generation.own_inert, generation.own_zeros
     queues = tuple(_queues(graph, cores))
     if budget is None:
         budget = Budget(model.batch)
@@ -177,7 +177,7 @@ def prepare(
     states = [
         generation.located(state)
         for queue in queues
-        for state in run_commands(commands, queue, graph.relocations, known, inert)
+        for state in run_commands(commands, queue, graph.relocations, known, inert, zeros)
         if state.index not in skipped
     ]
     addresses = _address_space(model, graph)

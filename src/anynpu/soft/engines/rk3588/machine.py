@@ -101,11 +101,12 @@ def run_commands(
     relocations: Mapping[int, Relocation],
     known: Collection[int],
     inert: Collection[int],
+    zeros: Collection[int] = (),
 ) -> Iterator[TaskState]:
     """The register state of each task of one core's list, in order.
 
     `commands` are the file's 64-bit command words, `relocations` goes by the number of the word.
-    Registers in `known` are kept, those in `inert` dropped.
+    Registers in `known` are kept, those in `inert` dropped, and those in `zeros` where they are 0.
     Raises `ModelError` for a task beyond the
     commands, and for a register that no known block has.
     """
@@ -119,7 +120,7 @@ def run_commands(
                 f"task {task.index} of node {task.node} has commands {task.first_command} to "
                 f"{end}, but the file has {commands.size}"
             )
-        loads = _execute(commands, task, relocations, blocks, tables, known, inert)
+        loads = _execute(commands, task, relocations, blocks, tables, known, inert, zeros)
         yield _start(task, blocks, tables, loads)
 
 
@@ -131,6 +132,7 @@ def _execute(
     tables: _Tables,
     known: Collection[int],
     inert: Collection[int],
+    zeros: Collection[int],
 ) -> bool:
     """Run one task's commands; whether they write the tables."""
     loads = tables.writes = False
@@ -147,7 +149,7 @@ def _execute(
             blocks[register >> 12].write(register, value, relocations.get(place))
         elif register & 0xFFF == POINTER and register >> 12 in BLOCKS:
             blocks[register >> 12].set_pointer(value)
-        elif register >> 12 and register not in inert:
+        elif register >> 12 and register not in inert and (value or register not in zeros):
             # Registers of the program controller (0x0xxx) only chain tasks.
             raise ModelError(
                 f"task {task.index} of node {task.node} writes {value:#x} to the register "

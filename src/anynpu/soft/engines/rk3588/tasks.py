@@ -428,7 +428,11 @@ class PoolingMethod(Enum):
 
 @dataclass(frozen=True)
 class PoolingTask(Task):
-    """`reciprocals` of height and width multiply an average's sum: integers / 2^16 for int8."""
+    """`reciprocals` of height and width multiply an average's sum: integers / 2^16 for int8.
+
+    With `counts_inside` they are those of the whole kernel alone; of a window that reaches over an
+    edge it is the rows and columns inside that count. Padding is added all the same.
+    """
 
     source: Features
     method: PoolingMethod
@@ -440,3 +444,4 @@ class PoolingTask(Task):
     height: int
     width: int
     writer: BlockWriter
+    counts_inside: bool = False

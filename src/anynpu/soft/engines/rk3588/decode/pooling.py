@@ -48,6 +48,8 @@ def decode_pooling(task: TaskRegisters, context: Context) -> PoolingTask:
     )
     height, width = task[PpuOutHeight.CUBE_OUT_HEIGHT] + 1, task[PpuOutWidth.CUBE_OUT_WIDTH] + 1
     method = PoolingMethod(task[PpuMode.POOLING_METHOD])
+    if task[PpuMode.COUNTS_INSIDE] and method is not PoolingMethod.AVERAGE:
+        raise task.error(PpuMode.COUNTS_INSIDE, "only an average counts")
     writer = BlockWriter(
         task.address(PpuDestination),
         height,
@@ -72,6 +74,7 @@ def decode_pooling(task: TaskRegisters, context: Context) -> PoolingTask:
         height,
         width,
         writer,
+        bool(task[PpuMode.COUNTS_INSIDE]),
     )
 
 

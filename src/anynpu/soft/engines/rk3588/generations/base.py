@@ -26,6 +26,7 @@ from ..registers.cna import (
 )
 from ..registers.dpu import DpuBsOw, DpuNotch, DpuWriteSize0
 from ..registers.fields import NAMES, Field, Register, sign_extend, signed_word
+from ..registers.ppu import PpuMode
 from ..registers.rdma import RdmaHeight, RdmaSourceDma
 from ..rounding import Ties
 from ..tasks import (
@@ -87,6 +88,7 @@ class Generation:
         CnaDataSize0.DATAIN_HEIGHT: 13,
         CnaDataSize0.DATAIN_WIDTH: 11,
         DpuWriteSize0.CHANNEL_WDMA: 13,
+        PpuMode.COUNTS_INSIDE: 0,
     }
     """How many bits a field has here, where the notation has room for more."""
 
@@ -113,6 +115,9 @@ class Generation:
 
     own_inert: frozenset[int] = frozenset()
     """Registers that only this generation has, without an effect on results."""
+
+    own_zeros: frozenset[int] = frozenset()
+    """The same, of which files have nothing but 0."""
 
     moved_addresses: Mapping[int, int] = {}
     """Address registers that have another number than RK3588's, and that one."""

@@ -34,7 +34,7 @@ from ..registers.dpu import (
     DpuWriteSize1,
 )
 from ..registers.fields import Field, bits, sign_extend
-from ..registers.ppu import PpuDataFormat
+from ..registers.ppu import PpuDataFormat, PpuMode
 from ..registers.rdma import (
     RdmaBn,
     RdmaBs,
@@ -97,6 +97,7 @@ class Lite(Generation):
         CnaDataSize0.DATAIN_HEIGHT: 11,
         CnaDataSize0.DATAIN_WIDTH: 11,
         DpuWriteSize0.CHANNEL_WDMA: 13,
+        PpuMode.COUNTS_INSIDE: 0,
     }
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 16}, depthwise={1: 32, 2: 16})
     valid_channels_in_last_group = False

@@ -23,6 +23,7 @@ from ..registers.cna import (
 )
 from ..registers.dpu import DpuBsOw, DpuDataFormat, DpuWriteSize0
 from ..registers.fields import Field, bits, sign_extend
+from ..registers.ppu import PpuMode
 from ..registers.rdma import RdmaFeatureMode
 from ..tasks import InputConversion, OffsetPlace, RowWriter
 from ..view import TaskRegisters
@@ -87,6 +88,7 @@ class Micro(Generation):
         CnaDataSize0.DATAIN_HEIGHT: 12,
         CnaDataSize0.DATAIN_WIDTH: 12,
         DpuWriteSize0.CHANNEL_WDMA: 13,
+        PpuMode.COUNTS_INSIDE: 0,
     }
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
     weights_with_zero_points = 1

@@ -84,6 +84,9 @@ class Rk3576(Generation):
     """Registers that nobody has described; only the values that files have are taken."""
 
     own_inert = CONVOLUTION_INERT | WRITER_INERT | TABLE_INERT | POOLING_INERT
+    own_zeros = frozenset(range(0x2810, 0x2824, 4))
+    """Those of toolkit 2.2."""
+
     moved_addresses: Mapping[int, int] = {
         FEATURES: CnaFeatureAddress.number,
         0x4018: DpuDestination.number,

@@ -53,10 +53,27 @@ def _windows(padded: NDArray[Any], task: PoolingTask) -> Iterator[NDArray[Any]]:
             yield padded[:, row:bottom:step_y, column:right:step_x]
 
 
+def _reciprocals(task: PoolingTask, axis: int) -> NDArray[np.float64]:
+    """What the sums of each row or column of the output are multiplied by."""
+    outputs = (task.height, task.width)[axis]
+    whole, kernel = task.reciprocals[axis], task.kernel[axis]
+    if not task.counts_inside:
+        return np.full(outputs, whole)
+    first = np.arange(outputs) * task.stride[axis] - task.padding[axis]
+    size = (task.source.height, task.source.width)[axis]
+    inside = np.minimum(first + kernel, size) - np.maximum(first, 0)
+    parts = 2.0**_FRACTION_BITS / np.maximum(inside, 1)
+    # The hardware's own are whole numbers, or float16, as those in registers are.
+    is_float = task.source.element.is_float
+    parts = parts.astype(np.float16).astype(np.float64) if is_float else np.floor(parts)
+    return np.where(inside == kernel, whole, parts / 2**_FRACTION_BITS)
+
+
 def _average(sums: NDArray[Any], task: PoolingTask, rounding: Rounding) -> NDArray[Any]:
-    height, width = task.reciprocals
+    height, width = (_reciprocals(task, axis) for axis in (0, 1))
     if task.source.element.is_float:
-        means: NDArray[Any] = sums * (np.float32(width) * np.float32(height))
+        means: NDArray[Any] = sums * (width.astype(np.float32) * height.astype(np.float32)[:, None])
         return means
-    factor = int(height * 2**_FRACTION_BITS) * int(width * 2**_FRACTION_BITS)
+    rows, columns = ((each * 2**_FRACTION_BITS).astype(np.int64) for each in (height, width))
+    factor = rows[:, None] * columns
     return rounding.average(sums * factor, 2 * _FRACTION_BITS)

@@ -27,6 +27,7 @@ class PpuOutHeight(Register, number=0x601C, title="PPU_DATA_CUBE_OUT_HEIGHT"):
 
 class PpuMode(Register, number=0x6024, title="PPU_OPERATION_MODE_CFG"):
     POOLING_METHOD = bits(0, 1, only=(0, 1, 2))
+    COUNTS_INSIDE = bits(3)
     FLYING_MODE = bits(4)
     USE_CNT = bits(5, 7, only=(0,))
     NOTCH_ADDR = bits(16, 28)

@@ -30,6 +30,8 @@ _FRACTION_BITS = 16
 def plan_pooling(task: PoolingTask) -> Plan | None:
     """A plan for float16, and for averages of int8 whose sums float32 holds."""
     source = task.source
+    if task.counts_inside:
+        return None
     if source.element is Element.INT8:
         if task.method is not PoolingMethod.AVERAGE or not _average_is_exact(task):
             return None
