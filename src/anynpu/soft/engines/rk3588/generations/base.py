@@ -165,7 +165,7 @@ class Generation:
 
     def source_line_notch(self, task: TaskRegisters) -> int:
         """Pixels between rows of what the DPU reads."""
-        return task.signed(RdmaSourceDma.LINE_NOTCH_ADDR)
+        return task[RdmaSourceDma.LINE_NOTCH_ADDR]
 
     def operand_line_notch(self, task: TaskRegisters) -> int:
         """The same of the element-wise operand."""

@@ -159,7 +159,9 @@ _OPERAND_BITS = (
     | RdmaEw.DATA_MODE.put(3)
 )
 _COMBINED = 3
-_OPERAND_PAIRS, _OPERAND_INERT = bits(28), bits(6)
+_OPERAND_SURFACES, _OPERAND_INERT = bits(28, 29), bits(6)
+_KNOWN_SURFACES = (0, 1, 3)
+"""How many surfaces of the operand are read at a time, less one."""
 _UNLIMITED = _LOWEST, _HIGHEST = 1 << 31, (1 << 31) - 1
 _POSITIVE = 0, _HIGHEST
 
@@ -206,11 +208,14 @@ def _translate_sources(words: Mapping[int, int], translated: dict[int, int]) -> 
         raise unknown(RdmaSourceDma, source)
     translated[RdmaSourceDma.number] = source
     operand = words.get(_EW_MODE, 0)
-    if operand & ~(_OPERAND_BITS | _OPERAND_PAIRS.put(1) | _OPERAND_INERT.put(1)):
+    together = _OPERAND_SURFACES.of(operand)
+    known = _OPERAND_BITS | _OPERAND_SURFACES.put(together) | _OPERAND_INERT.put(1)
+    if operand & ~known or together not in _KNOWN_SURFACES:
         raise unknown(RdmaEw, operand)
     translated[RdmaEw.number] = operand & _OPERAND_BITS
-    if _OPERAND_PAIRS.of(operand):
-        translated[RdmaEwSurfaceNotch.number] = signed_word(_pair_notch(words) * ATOM)
+    if together:
+        notch = _surface_notch(words, together + 1)
+        translated[RdmaEwSurfaceNotch.number] = signed_word(notch * ATOM)
     mode = words.get(_FEATURE_MODE, 0) & _FEATURE_BITS
     if RdmaFeatureMode.COMB_USE.of(mode):
         mode = _combined(mode)
@@ -240,13 +245,13 @@ def _combined(mode: int) -> int:
     return mode | RdmaFeatureMode.COMB_USE.put(_COMBINED)
 
 
-def _pair_notch(words: Mapping[int, int]) -> int:
-    """Atoms behind a surface of the operand that is read two surfaces at a time."""
+def _surface_notch(words: Mapping[int, int], together: int) -> int:
+    """Atoms behind a surface of the operand that is read so many surfaces at a time."""
     height = RdmaHeight.HEIGHT.of(words.get(RdmaHeight.number, 0)) + 1
     width = RdmaWidth.WIDTH.of(words.get(RdmaWidth.number, 0)) + 1
     stride = words.get(RdmaEwSurfaceStride.number, 0)
     notch = words.get(RdmaEwSurfaceNotch.number, 0)
-    if height * width + notch != 2 * stride or words.get(EW_LINE_NOTCH, 0):
+    if height * width + notch != together * stride or words.get(EW_LINE_NOTCH, 0):
         raise unknown_number(RdmaEwSurfaceNotch.number, notch)
     return stride - height * width
 
