@@ -179,7 +179,7 @@ def test_what_changes_no_signed_byte_is_no_conversion() -> None:
             Generation.MICRO,
             {
                 0x104C: 0x500E38E0, 0x1050: 0x7EE77C22, 0x1054: 0x17E57, 0x1058: 0xFFE3C000,
-                0x105C: 0xFFE60000, 0x101C: 0xFFECC000,
+                0x105C: 0xFFE60000, 0x101C: 0xFFECC000, 0x1024: 3, 0x1030: 6,
             },
             OffsetPlace.BEFORE_SHIFT,
             14,

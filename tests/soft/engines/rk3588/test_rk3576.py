@@ -129,12 +129,30 @@ def test_a_row_of_pixels_may_be_a_window_of_rows() -> None:
 
 
 def test_rows_in_the_buffer_are_read_from_before_the_address() -> None:
+    # The last two of six rows of 8 pixels of 16 bytes.
     changes = {0x102C: 7 << 16 | 5, 0x1078: 7 << 16 | 3, 0x1018: 0xC0000505}
     relocations = {0x1088: Relocation("x", 1024), 0x4018: Relocation("y", 0)}
-    found = RK3576.located(state({**POINTWISE, **changes}, _CONVOLUTION, relocations))
-    # Two rows of 8 pixels of 16 bytes.
+    before = state(POINTWISE, _CONVOLUTION, {0x1088: Relocation("x", 1024 - 768)})
+    own = state({**POINTWISE, **changes}, _CONVOLUTION, relocations)
+    found = RK3576.located(own, before)
     assert found.relocations[CnaFeatureAddress.number] == Relocation("x", 1024 - 256)
     assert found.relocations[DpuDestination.number] == Relocation("y", 0)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        None,
+        state(BYPASSED, _FROM_MEMORY),
+        state(POINTWISE, _CONVOLUTION, {0x1088: Relocation("x", 1024 - 640)}),
+        state(POINTWISE, _CONVOLUTION, {0x1088: Relocation("y", 1024 - 768)}),
+    ],
+)
+def test_rows_that_the_buffer_cannot_hold_are_refused(before: TaskState | None) -> None:
+    changes = {0x102C: 7 << 16 | 5, 0x1078: 7 << 16 | 3, 0x1018: 0xC0000505}
+    own = state({**POINTWISE, **changes}, _CONVOLUTION, {0x1088: Relocation("x", 1024)})
+    with pytest.raises(ModelError, match="don't end there"):
+        RK3576.located(own, before)
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,15 @@ class TensorBuffer:
         return rows[..., :w] if self.tensor.row else rows[..., : h * w]
 
 
+def held_bytes(tensor: Tensor) -> int:
+    """The bytes of internal memory that a tensor takes, with what fills up rows and surfaces.
+
+    Raises `ModelError` as `TensorBuffer` does.
+    """
+    shape, strides = _geometry(tensor, element_dtype(tensor).itemsize)
+    return shape[0] * strides[0]
+
+
 def element_dtype(tensor: Tensor) -> np.dtype[Any]:
     """NumPy's dtype for a tensor's elements; `ModelError` where it has none."""
     dtype = tensor.element.dtype

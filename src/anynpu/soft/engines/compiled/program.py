@@ -35,10 +35,10 @@ from .board_operators import refusals
 from .buffers import TensorBuffer
 from .cpu_nodes import Runnable, prepare_cpu_node
 from .custom_nodes import bind_call, describe, is_foreign, missing
+from .flow import check_flow
 from .layers import (
     bytes_moved,
     computing_nodes,
-    is_scratch,
     layers_of,
     onnx_name,
     shapes_of,
@@ -138,6 +138,7 @@ class CompiledProgram(Program):
         }
         atom = GENERATIONS[self.model.generation].atom
         stagings = stagings_of(graph, computing_nodes(graph), atom)
+        check_flow(graph, prepared, cpu_nodes, stagings)
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
 
 
@@ -242,8 +243,6 @@ def _bind_steps(
             steps.append((node, program.cpu_nodes[node.index].bind(memory)))
         elif is_foreign(node):
             steps.append((node, missing(node)))
-        else:
-            _check_alias(program.graph, node)
     return steps
 
 
@@ -266,26 +265,6 @@ def _staged(staging: Staging, calls: Sequence[Step], memory: NDArray[np.uint8]) 
             step()
 
     return run
-
-
-def _check_alias(graph: Graph, node: Node) -> None:
-    """That an NPU node without tasks has its outputs where its inputs are.
-
-    It splits, joins or reshapes: each output begins in an input, or each input in an output.
-    """
-    found = [[graph.tensors[i] for i in side if i >= 0] for side in (node.inputs, node.outputs)]
-    sources, targets = ([t for t in side if t.kind.is_internal] for side in found)
-    sources = [tensor for tensor in sources if not is_scratch(tensor)]
-    if not sources or not targets:
-        raise ModelError(f"NPU node {node.index} {node.name!r} of type {node.op_type} has no tasks")
-    for source in sources:
-        for target in targets:
-            first, second = sorted((source, target), key=lambda tensor: tensor.offset)
-            if second.offset >= first.offset + max(1, first.size):
-                raise ModelError(
-                    f"NPU node {node.index} {node.name!r} of type {node.op_type} has no tasks, but "
-                    f"{target.name!r} lies elsewhere than {source.name!r}"
-                )
 
 
 def _sample(array: NDArray[Any], sample: int, batch: int) -> NDArray[Any]:

@@ -56,7 +56,7 @@ class Staging:
         source = TensorBuffer(memory, self.sequence)
         values: NDArray[Any] = np.empty(self.sequence.shape, element_dtype(self.sequence))
         columns = self.sequence.shape[-1]
-        rows = self._rows(memory, staged, (math.prod(self.sequence.shape[:-1]),), columns)
+        rows = self.rows(memory, staged, (math.prod(self.sequence.shape[:-1]),), columns)
         flat = values.reshape(-1, columns)
 
         def run() -> None:
@@ -68,9 +68,7 @@ class Staging:
 
     def _after(self, memory: NDArray[np.uint8], staged: Tensor) -> Step:
         target = TensorBuffer(memory, self.result)
-        steps = self.sequence.shape[0]
-        found = self._rows(memory, staged, (steps, self.directions, self.batch), self.hidden)
-        rows = found[..., : self.hidden]
+        rows = self.results(memory, staged)
         # ONNX has (steps, directions, batch, hidden); with three axes, directions lie inside.
         order = (0, 1, 2, 3) if len(self.result.shape) == 4 else (0, 2, 1, 3)
 
@@ -79,7 +77,12 @@ class Staging:
 
         return run
 
-    def _rows(
+    def results(self, memory: NDArray[np.uint8], staged: Tensor) -> NDArray[Any]:
+        """Where the tasks leave the results: (steps, directions, batch, hidden), a view."""
+        shape = self.sequence.shape[0], self.directions, self.batch
+        return self.rows(memory, staged, shape, self.hidden)[..., : self.hidden]
+
+    def rows(
         self, memory: NDArray[np.uint8], staged: Tensor, shape: tuple[int, ...], columns: int
     ) -> NDArray[Any]:
         """Rows in scratch memory, with the elements that pad them."""

@@ -20,7 +20,7 @@ from .decode import decode_task
 from .decode.context import Context
 from .elements import Address
 from .fast import Plan, Scratch, Step, chained, plan_task, thread_count
-from .generations import GENERATIONS
+from .generations import GENERATIONS, Generation
 from .machine import TaskState, run_commands
 from .memory import INTERNAL, Memory, MemoryMap, span
 from .reference import run_task
@@ -32,6 +32,7 @@ from .view import TaskRegisters
 from .work import check_room, count_tasks, work_of
 
 _OUTPUT = "OutputOperator"
+_CNA = 1 << 0
 _MICRO_COMMANDS = 2
 """The section from which RV1106's addresses count."""
 
@@ -175,9 +176,13 @@ def prepare(
         for queue in queues:
             count_tasks(queue, budget)
     states = [
-        generation.located(state)
+        state
         for queue in queues
-        for state in run_commands(commands, queue, graph.relocations, known, inert, zeros)
+        for state in _located(
+            run_commands(commands, queue, graph.relocations, known, inert, zeros),
+            generation,
+            graph,
+        )
         if state.index not in skipped
     ]
     addresses = _address_space(model, graph)
@@ -200,6 +205,20 @@ def prepare(
         plans,
         rounding,
     )
+
+
+def _located(
+    states: Iterable[TaskState], generation: Generation, graph: Graph
+) -> Iterator[TaskState]:
+    """One core's tasks with their addresses in RK3588's notation."""
+    before = None
+    for state in states:
+        try:
+            yield generation.located(state, before)
+        except ModelError as error:
+            raise ModelError(f"{_place(state, graph)}: {error}") from None
+        if state.enable_mask & _CNA:
+            before = state
 
 
 def _address_space(model: CompiledModel, graph: Graph) -> AddressSpace:

@@ -59,6 +59,8 @@ from .operand import COLUMNS, decode_columns, decode_operand
 
 RDMA_ENABLED, PPU_ENABLED = 1 << 4, 1 << 5
 _MAXIMUM, _SUBTRACT = 0, 4
+_LARGEST_SHIFT = 47
+"""What is more leaves nothing of 32 bits times 16."""
 _Parts = dict[str, Operand]
 
 
@@ -162,6 +164,10 @@ def _stage(
         return None
     multiply = _factor(task, registers, is_float, parts)
     shifts = not is_float and multiply is not None
+    for field in (mul.MUL_SHIFT_VALUE, registers.negative_shift):
+        if shifts and task[field] > _LARGEST_SHIFT:
+            # Seen where a scale is too large for the factor, which is 0 then.
+            raise task.error(field, "a negative number that the compiler cut")
     has_limit = not task[config.RELU_BYPASS] and task[config.RELUX_EN]
     return Stage(
         _addend(task, registers, is_float, parts),

@@ -127,8 +127,11 @@ class Generation:
         """The registers that a task may write and that matter."""
         return {*NAMES, *self.own}
 
-    def located(self, state: TaskState) -> TaskState:
-        """The task with its addresses at RK3588's registers."""
+    def located(self, state: TaskState, before: TaskState | None) -> TaskState:
+        """The task with its addresses at RK3588's registers.
+
+        `before` is the last one that started the CNA, as it is.
+        """
         moved = self.moved_addresses
         if not moved:
             return state

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from .....errors import ModelError
 from ..elements import Address, Element
 from ..machine import TaskState
 from ..registers.cna import (
@@ -28,6 +29,7 @@ from .rk3576_convolution import (
     CONVOLUTION_INERT,
     CONVOLUTION_REGISTERS,
     FEATURES,
+    follows,
     input_conversion,
     kept_bytes,
     translate_convolution,
@@ -108,14 +110,22 @@ class Rk3576(Generation):
         """The look-up tables' registers."""
         translate_table(words, translated)
 
-    def located(self, state: TaskState) -> TaskState:
+    def located(self, state: TaskState, before: TaskState | None) -> TaskState:
         # Rows that the task before has fetched stay in the buffer; here all are read from memory.
         at_own = dict(state.relocations)
         features = at_own.get(FEATURES)
-        if features is not None and state.enable_mask & _CNA:
-            kept = kept_bytes(state.words)
+        words = self.own_notation(state).words if state.enable_mask & _CNA else {}
+        kept = kept_bytes(words)
+        if features is not None and kept:
+            fetched = before and before.relocations.get(FEATURES)
+            known = before and self.own_notation(before).words
+            if not fetched or not known or not follows(words, features, known, fetched):
+                raise ModelError(
+                    f"register {FEATURES:#06x} = {features.addend:#x}: the rows that the task "
+                    "before has left in the buffer don't end there"
+                )
             at_own[FEATURES] = replace(features, addend=features.addend - kept)
-        return super().located(replace(state, relocations=at_own))
+        return super().located(replace(state, relocations=at_own), before)
 
     def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         for number in self.constants.keys() & state.words.keys():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ....formats.rknn.model import Relocation
 from ..registers.cna import (
     CnaConv1,
     CnaConv3,
@@ -137,7 +138,27 @@ def kept_bytes(words: Mapping[int, int]) -> int:
     kept = _kept_rows(words)
     if kept < 0 or CnaConv1.ARGB_IN.of(mode) or not _is_whole(words):
         return 0
-    return kept * words.get(_LINE, 0) * (16 if CnaConv1.GROUP_LINE_OFF.of(mode) else 4)
+    return kept * words.get(_LINE, 0) * _line_unit(words)
+
+
+def follows(
+    words: Mapping[int, int], features: Relocation, before: Mapping[int, int], fetched: Relocation
+) -> bool:
+    """Whether a task fetches on where the one before, of which rows are kept, has ended.
+
+    A compiler lets kernels of two rows fetch the kept row again, and lose the last one.
+    """
+    line = words.get(_LINE, 0) * _line_unit(words)
+    rows = _HEIGHT.of(before.get(_FETCHED, 0)) + 1
+    return (
+        line == before.get(_LINE, 0) * _line_unit(before)
+        and features.buffer == fetched.buffer
+        and features.addend == fetched.addend + rows * line
+    )
+
+
+def _line_unit(words: Mapping[int, int]) -> int:
+    return 16 if CnaConv1.GROUP_LINE_OFF.of(words.get(_MODE, 0)) else 4
 
 
 def _kept_rows(words: Mapping[int, int]) -> int:

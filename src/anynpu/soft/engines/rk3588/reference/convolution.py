@@ -80,21 +80,19 @@ def _padded_input(memory: Memory, convolution: Convolution) -> NDArray[np.float3
     values[convolution.valid_channels :] = 0
     if convolution.conversion:
         values = convert_input(values, convolution.conversion)
-    values = _spread(values, convolution)
+    values = spread(values, convolution.inserted, convolution.padding_value)
     channels, height, width = values.shape
     top, left = convolution.padding
     layout = convolution.weights.layout
-    rows = _reach(convolution.height, layout.height, convolution.stride[0], convolution.dilation[0])
-    columns = _reach(
-        convolution.width, layout.width, convolution.stride[1], convolution.dilation[1]
-    )
+    rows = reach(convolution.height, layout.height, convolution.stride[0], convolution.dilation[0])
+    columns = reach(convolution.width, layout.width, convolution.stride[1], convolution.dilation[1])
     shape = (channels, max(rows, height + top), max(columns, width + left))
     padded = np.full(shape, convolution.padding_value, np.float32)
     padded[:, top : top + height, left : left + width] = values
     return padded
 
 
-def _reach(outputs: int, kernel: int, stride: int, dilation: int) -> int:
+def reach(outputs: int, kernel: int, stride: int, dilation: int) -> int:
     """How many inputs a row of outputs looks at."""
     return (outputs - 1) * stride + (kernel - 1) * dilation + 1
 
@@ -118,19 +116,19 @@ def convert_input(values: NDArray[np.float32], how: InputConversion) -> NDArray[
     return result
 
 
-def _spread(values: NDArray[np.float32], convolution: Convolution) -> NDArray[np.float32]:
-    """Rows and columns of the padding value between those of the input."""
-    rows, columns = convolution.inserted
+def spread(values: NDArray[Any], inserted: tuple[int, int], between: float | bool) -> NDArray[Any]:
+    """Values (C, H, W) with so many rows and columns of another one between them."""
+    rows, columns = inserted
     if not (rows or columns):
         return values
     channels, height, width = values.shape
     shape = (channels, (height - 1) * (rows + 1) + 1, (width - 1) * (columns + 1) + 1)
-    spread = np.full(shape, convolution.padding_value, np.float32)
-    spread[:, :: rows + 1, :: columns + 1] = values
-    return spread
+    result = np.full(shape, between, values.dtype)
+    result[:, :: rows + 1, :: columns + 1] = values
+    return result
 
 
-def _window(padded: NDArray[Any], convolution: Convolution, row: int, column: int) -> NDArray[Any]:
+def window(padded: NDArray[Any], convolution: Convolution, row: int, column: int) -> NDArray[Any]:
     """What one weight of the kernels sees: (C, H, W) of the output's size."""
     (step_y, step_x), (apart_y, apart_x) = convolution.stride, convolution.dilation
     first = padded[:, row * apart_y :, column * apart_x :]
@@ -150,8 +148,8 @@ def _depthwise(
     sums = np.zeros(convolution.shape, padded.dtype)
     for row in range(weights.shape[1]):
         for column in range(weights.shape[2]):
-            window = _window(padded, convolution, row, column)
-            sums += window * weights[:, row, column, None, None]
+            seen = window(padded, convolution, row, column)
+            sums += seen * weights[:, row, column, None, None]
     return sums
 
 
@@ -163,7 +161,7 @@ def _dense(padded: NDArray[Any], weights: NDArray[Any], convolution: Convolution
     for first in range(0, convolution.height, rows):
         part = slice(first, first + rows)
         seen = [
-            _window(padded, convolution, row, column)[:, part]
+            window(padded, convolution, row, column)[:, part]
             for row in range(height)
             for column in range(width)
         ]
@@ -187,7 +185,7 @@ def _one_by_one(
         own = product[:, : total.shape[1]]
         for row in range(height):
             for column in range(width):
-                seen = _window(padded, convolution, row, column)[:, part]
+                seen = window(padded, convolution, row, column)[:, part]
                 for channel in range(channels):
                     factor = weights[:, channel, row, column, None, None]
                     np.multiply(factor, seen[channel], out=own)

@@ -22,30 +22,28 @@ def pool(memory: Memory, task: PoolingTask, rounding: Rounding = SILICON) -> NDA
     """The pooled features (C, H, W) of the source's dtype."""
     source = task.source
     values = as_numbers(read_features(memory, source), source.element)
-    windows = _windows(_padded(values, task), task)
+    seen = windows(values, task, task.padding_value)
     if task.method is PoolingMethod.MAX:
-        pooled = reduce(greater, windows)
+        pooled = reduce(greater, seen)
     elif task.method is PoolingMethod.MIN:
-        pooled = reduce(lesser, windows)
+        pooled = reduce(lesser, seen)
     else:
-        pooled = _average(reduce(np.add, windows), task, rounding)
+        pooled = _average(reduce(np.add, seen), task, rounding)
     return round_to(pooled, source.element)
 
 
-def _padded(values: NDArray[Any], task: PoolingTask) -> NDArray[Any]:
+def windows(
+    values: NDArray[Any], task: PoolingTask, outside: float | bool
+) -> Iterator[NDArray[Any]]:
+    """What each place of the kernel sees of values (C, H, W), and of another one around them."""
     channels, height, width = values.shape
     top, left = task.padding
-    rows = (task.height - 1) * task.stride[0] + task.kernel[0]
-    columns = (task.width - 1) * task.stride[1] + task.kernel[1]
-    shape = (channels, max(rows, height + top), max(columns, width + left))
-    padded = np.full(shape, task.padding_value, values.dtype)
-    padded[:, top : top + height, left : left + width] = values
-    return padded
-
-
-def _windows(padded: NDArray[Any], task: PoolingTask) -> Iterator[NDArray[Any]]:
-    """What each place of the kernel sees."""
     step_y, step_x = task.stride
+    rows = (task.height - 1) * step_y + task.kernel[0]
+    columns = (task.width - 1) * step_x + task.kernel[1]
+    shape = (channels, max(rows, height + top), max(columns, width + left))
+    padded = np.full(shape, outside, values.dtype)
+    padded[:, top : top + height, left : left + width] = values
     for row in range(task.kernel[0]):
         for column in range(task.kernel[1]):
             bottom = row + (task.height - 1) * step_y + 1
