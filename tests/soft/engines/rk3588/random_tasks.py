@@ -40,6 +40,12 @@ INTEGERS = st.sampled_from([Element.INT8, Element.INT16, Element.INT32])
 
 _SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 6e-8, -3e-6, 65504.0, -65504.0, 1.0]
 
+_LEAST = {
+    True: st.sampled_from([0.0, 0.0, -1.25, 0.07, -np.inf]),
+    False: st.sampled_from([0.0, 0.0, -77.0, 3.0, float(-(1 << 31))]),
+}
+"""What stages keep values above, of floats and of integers."""
+
 rules = st.sampled_from([Ties.EVEN, Ties.EVEN, Ties.AWAY])
 """What kernels know of rounding."""
 
@@ -135,6 +141,7 @@ def stages(draw: st.DrawFn, is_float: bool, channels: int, multiply_first: bool)
     multiply = draw(operands(is_float, channels, "multiply", 2 if is_float else 900))
     shifts = [0, 0] if is_float else [draw(st.integers(0, 14)) for _ in range(2)]
     relu = draw(st.booleans())
+    lowest = draw(_LEAST[is_float]) if relu else 0.0
     limits = st.sampled_from([None, 6.0, 0.1] if is_float else [None, 300])
     return Stage(
         add=draw(operands(is_float, channels, "add", 1 if is_float else 5000)),
@@ -146,6 +153,7 @@ def stages(draw: st.DrawFn, is_float: bool, channels: int, multiply_first: bool)
         shift_negative=draw(st.sampled_from(shifts)),
         relu=relu,
         limit=draw(limits) if relu else None,
+        lowest=lowest,
     )
 
 
@@ -187,6 +195,7 @@ def elementwise_stages(
         product_shift=6 if operation is Operation.MULTIPLY and not is_float else 0,
         relu=relu,
         limit=draw(st.sampled_from([None, 5 if not is_float else 2.5])) if relu else None,
+        lowest=draw(_LEAST[is_float]) if relu else 0.0,
     )
 
 

@@ -14,6 +14,7 @@ from anynpu.soft.engines.rk3588.registers.core import CoreMisc, CoreSize0
 from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBn,
     DpuBnAlu,
+    DpuBnLowest,
     DpuBs,
     DpuBsMul,
     DpuBsOw,
@@ -133,6 +134,14 @@ def test_micro_clamps_stand_for_a_relu() -> None:
     assert words[0x406C] == 500
 
 
+@pytest.mark.parametrize(("lowest", "highest"), [(-5 & 0xFFFFFFFF, 500), (3, (1 << 31) - 1)])
+def test_micro_clamps_at_any_number(lowest: int, highest: int) -> None:
+    words = micro({DpuBn.number: 0x12, 0x40E0: lowest, 0x40E4: highest})
+    assert (value(words, DpuBn.BYPASS), value(words, DpuBn.RELU_BYPASS)) == (0, 0)
+    assert value(words, DpuBn.RELUX_EN) == (highest == 500)
+    assert words[DpuBnLowest.number] == lowest
+
+
 def test_micro_adds_before_it_multiplies() -> None:
     words = micro({DpuBn.number: 0x20000, DpuBnAlu.number: 0xFFFFFFFD, 0x4068: 7 << 16 | 5 << 8})
     assert words[DpuBnAlu.number] == -21 & 0xFFFFFFFF
@@ -163,7 +172,7 @@ def test_micro_inserts_pixels_where_strides_say_so() -> None:
         ({DpuBn.number: 0x40}, "DPU_BN_CFG"),
         ({DpuEw.number: 0x4C0C4}, "DPU_EW_CFG"),
         ({DpuBsOw.number: 0x8}, "DPU_BS_OW_CFG"),
-        ({DpuBn.number: 0x12, 0x40E0: 5}, "0x40e0 clamps at 5"),
+        ({DpuBn.number: 0x12, 0x40E0: 5, 0x40E4: 4}, "limits values to 4 and more than that, 5"),
         ({0x40E8: 0}, "clamp, which is not known"),
         ({DpuBsOw.number: 0x4E}, "DPU_BS_OW_CFG"),
     ],

@@ -31,6 +31,7 @@ from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBnMul,
     DpuBs,
     DpuBsAlu,
+    DpuBsLowest,
     DpuBsMul,
     DpuBsOw,
     DpuBsOwOperand,
@@ -164,7 +165,6 @@ def test_rows_that_the_buffer_cannot_hold_are_refused(before: TaskState | None) 
         ({0x1068: 1}, "0x1068"),
         ({0x3018: 4}, "CORE_MISC"),
         ({0x4038: 0x120180}, "0x4038"),
-        ({0x4038: 0x100012, 0x4050: 0x20000, 0x4048: 5}, "0x4048"),
         ({0x4060: 0x1900}, "0x4060"),
         ({0x407C: 0x42C1C0}, "0x407c"),
         ({0x407C: 0x10421C8}, "0x407c"),  # a division of whole numbers
@@ -221,37 +221,54 @@ def test_two_surfaces_of_an_operand_at_a_time() -> None:
 
 
 _FLOAT = {0x4010: DpuDataFormat.PROC_PRECISION.put(Element.FLOAT16.value)}
-_LIMITS = {0x4048: 0xC0800000, 0x404C: 0x40000000, 0x4058: 0xBF800000, 0x405C: 0x40000000}
-"""-4 to 2, then -1 to 2."""
+_NONE = 0x80000000, 0x7FFFFFFF
 
 
-def test_a_lower_limit_is_subtracted_and_added_again() -> None:
-    changes = {0x4038: 0x52, **_LIMITS}
-    words = RK3576.translate(state({**BYPASSED, **_FLOAT, **changes}, _FROM_MEMORY), no_constants)
-    assert words[DpuBsAlu.number] == 0x3F800000
-    assert not value(words, DpuBs.ALU_BYPASS)
-    assert not value(words, DpuBs.RELU_BYPASS)
-    assert value(words, DpuBs.RELUX_EN)
-    assert words[DpuBsRelux.number] == 0x40400000
-    assert not value(words, DpuEw.BYPASS)
-    assert value(words, DpuEw.ALU_ALGO) == Operation.ADD.value
-    assert words[DpuEwOperand.number] == 0xBF800000
+def _bs_limits(first: tuple[int, int], last: tuple[int, int]) -> dict[int, int]:
+    """BS with limits of sums, then of products, and nothing else."""
+    words = dict(zip((0x4048, 0x404C, 0x4058, 0x405C), (*first, *last), strict=True))
+    return {**BYPASSED, 0x4038: 0x52, **words}
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("first", "last"),
     [
-        {0x4010: 0},
-        {0x4038: 0x100012, 0x501C: 1 << 8, 0x5020: 0},
-        {0x4048: 0x3F000000},
-        {0x404C: 0x3F000000},
-        {0x4060: 0x902},
-        {0x407C: 0x1004140},
+        # The first are told by their place in the order of floats.
+        ((0xC0800000, 0x40000000), (0xBF800000, 0x40000000)),
+        ((0xC0800000, 0x7FFFFFFF), (0xC0800000, 0x40000000)),
+        ((0xC0800000, 0x40000000), _NONE),
+        (_NONE, (0xBF800000, 0x40000000)),
     ],
 )
-def test_lower_limits_that_are_refused(changes: dict[int, int]) -> None:
-    words = {**BYPASSED, **_FLOAT, 0x4038: 0x52, **_LIMITS, **changes}
-    with pytest.raises(ModelError, match="0x4058"):
+def test_both_limits_of_a_stage_count(first: tuple[int, int], last: tuple[int, int]) -> None:
+    words = {**_bs_limits(first, last), **_FLOAT}
+    translated = RK3576.translate(state(words, _FROM_MEMORY), no_constants)
+    assert not value(translated, DpuBs.RELU_BYPASS)
+    assert value(translated, DpuBs.RELUX_EN)
+    limits = translated[DpuBsLowest.number], translated[DpuBsRelux.number]
+    assert limits == (0xBF800000, 0x40000000)
+
+
+def test_integers_have_limits_too() -> None:
+    words = _bs_limits(_NONE, (-5 & 0xFFFFFFFF, 0x7FFFFFFF))
+    translated = RK3576.translate(state(words, _FROM_MEMORY), no_constants)
+    assert not value(translated, DpuBs.RELUX_EN)
+    assert translated[DpuBsLowest.number] == -5 & 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        # What is multiplied has limits of its own.
+        ({0x4038: 0x100012, 0x501C: 1 << 10, 0x4050: 0x10000}, "0x4048 = 0xc0800000"),
+        ({0x4058: 0x40400000}, "limits values to 2.0 and more than that, 3.0"),
+        ({0x4088: 0xBF800000, 0x407C: 0x1004140}, "0x4088 = 0xbf800000"),
+    ],
+)
+def test_limits_that_are_refused(changes: dict[int, int], named: str) -> None:
+    first, last = (0xC0800000, 0x40000000), (0xBF800000, 0x40000000)
+    words = {**_bs_limits(first, last), **_FLOAT, **changes}
+    with pytest.raises(ModelError, match=named):
         RK3576.translate(state(words, _FROM_MEMORY), no_constants)
 
 

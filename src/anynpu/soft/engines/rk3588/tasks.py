@@ -140,6 +140,7 @@ class Stage:
     shift_negative: int
     relu: bool
     limit: float | None
+    lowest: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,7 @@ class Elementwise:
     product_shift: int
     relu: bool
     limit: float | None
+    lowest: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,10 +11,12 @@ from ..elements import Element
 from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
+    DpuBnLowest,
     DpuBnMul,
     DpuBnRelux,
     DpuBs,
     DpuBsAlu,
+    DpuBsLowest,
     DpuBsMul,
     DpuBsOw,
     DpuBsOwOperand,
@@ -22,6 +25,7 @@ from ..registers.dpu import (
     DpuEw,
     DpuEwConvertOffset,
     DpuEwConvertScale,
+    DpuEwLowest,
     DpuEwOperand,
     DpuEwRelux,
     DpuHeight,
@@ -59,6 +63,7 @@ from .operand import COLUMNS, decode_columns, decode_operand
 
 RDMA_ENABLED, PPU_ENABLED = 1 << 4, 1 << 5
 _MAXIMUM, _SUBTRACT = 0, 4
+_NO_LIMIT = -(1 << 31)
 _LARGEST_SHIFT = 47
 """What is more leaves nothing of 32 bits times 16."""
 _Parts = dict[str, Operand]
@@ -72,15 +77,16 @@ class _StageRegisters:
     alu: type[DpuBsAlu] | type[DpuBnAlu]
     mul: type[DpuBsMul] | type[DpuBnMul]
     relux: type[DpuBsRelux] | type[DpuBnRelux]
+    lowest: type[DpuBsLowest] | type[DpuBnLowest]
     negative_shift: Field
     multiply_first: bool
 
 
 _BS = _StageRegisters(
-    DpuBs, DpuBsAlu, DpuBsMul, DpuBsRelux, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG, False
+    DpuBs, DpuBsAlu, DpuBsMul, DpuBsRelux, DpuBsLowest, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG, False
 )
 _BN = _StageRegisters(
-    DpuBn, DpuBnAlu, DpuBnMul, DpuBnRelux, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG, True
+    DpuBn, DpuBnAlu, DpuBnMul, DpuBnRelux, DpuBnLowest, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG, True
 )
 _BN_THAT_ADDS_FIRST = replace(_BN, multiply_first=False)
 
@@ -179,6 +185,7 @@ def _stage(
         task[registers.negative_shift] if shifts else 0,
         not task[config.RELU_BYPASS],
         _number(task, registers.relux, is_float) if has_limit else None,
+        _lowest(task, registers.lowest, is_float),
     )
 
 
@@ -218,6 +225,13 @@ def _number(task: TaskRegisters, register: type[Register], is_float: bool) -> fl
     return task.single(register) if is_float else task.stride(register)
 
 
+def _lowest(task: TaskRegisters, register: type[Register], is_float: bool) -> float:
+    """What values are kept above, a whole register; the least number of 32 bits is no limit."""
+    if task.stride(register) == _NO_LIMIT:
+        return -math.inf if is_float else float(_NO_LIMIT)
+    return _number(task, register, is_float)
+
+
 def _elementwise(
     task: TaskRegisters, context: Context, shape: tuple[int, int, int], is_float: bool
 ) -> Elementwise | None:
@@ -239,6 +253,7 @@ def _elementwise(
         task[DpuEwConvertScale.TRUNCATE] if has_product else 0,
         not task[DpuEw.RELU_BYPASS],
         _number(task, DpuEwRelux, is_float) if has_limit else None,
+        _lowest(task, DpuEwLowest, is_float),
     )
 
 

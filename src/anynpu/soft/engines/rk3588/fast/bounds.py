@@ -72,12 +72,14 @@ class _Range:
         """After rounding shifts of either side."""
         return _Range(self.below * 2.0**-below + 1, self.above * 2.0**-above + 1)
 
-    def limited(self, relu: bool, limit: float | None) -> _Range:
-        """After a ReLU with or without a limit."""
-        if not relu:
+    def limited(self, stage: Stage | Elementwise) -> _Range:
+        """Within a stage's limits."""
+        if not stage.relu:
             return self
-        above = self.above if limit is None else np.minimum(self.above, max(limit, 0.0))
-        return _Range(0.0 if limit is None else max(-limit, 0.0), above)
+        low, high = np.maximum(-self.below, stage.lowest), np.maximum(self.above, stage.lowest)
+        if stage.limit is not None:
+            low, high = np.minimum(low, stage.limit), np.minimum(high, stage.limit)
+        return _Range(np.maximum(-low, 0), np.maximum(high, 0))
 
     @property
     def saturates(self) -> bool:
@@ -123,7 +125,7 @@ def exact_reach(dpu: Dpu, largest: Magnitude) -> Reach | None:
         if after is None:
             return None
         saturates.append(after.saturates)
-        values = after.saturated().limited(stage.relu, stage.limit)
+        values = after.saturated().limited(stage)
     converted = _after_output(dpu.output, values)
     return None if converted is None else Reach(converted, *saturates)
 

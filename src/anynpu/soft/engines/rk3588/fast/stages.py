@@ -112,12 +112,12 @@ class DpuArguments:
         fits = self._reach.largest < _FITS and dpu.output.ties is Ties.EVEN
         if bn and _is_at_most_a_relu(bn) and not bs.relu:
             # BS can do it.
-            bs, bn = replace(bs, relu=bn.relu, limit=bn.limit), None
+            bs, bn = replace(bs, relu=bn.relu, limit=bn.limit, lowest=bn.lowest), None
             result.bs.lowest, result.bs.highest = _limits(bs, self._reach.bs_saturates)
             result.has_bn = 0
         if bs.relu:
-            has_one_shift = bs.shift_positive == bs.shift_negative
-            result.is_positive = fits and has_one_shift and not (bn or dpu.elementwise)
+            is_simple = bs.shift_positive == bs.shift_negative and bs.lowest == 0
+            result.is_positive = fits and is_simple and not (bn or dpu.elementwise)
             return
         follow = self._follow(result, dpu, bs, bn)
         if follow in _SHORT_WAYS and (follow & Follow.LEAK or self._stays_within_int32):
@@ -219,7 +219,7 @@ def _limits(stage: Stage | Elementwise, saturates: bool) -> tuple[float, float]:
     lowest, highest = INT32 if saturates else _NO_LIMITS
     if not stage.relu:
         return lowest, highest
-    return 0.0, highest if stage.limit is None else stage.limit
+    return stage.lowest, highest if stage.limit is None else stage.limit
 
 
 def _is_at_most_a_relu(stage: Stage) -> bool:

@@ -11,22 +11,20 @@ from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
     DpuBnMul,
-    DpuBnRelux,
     DpuBs,
     DpuBsAlu,
     DpuBsMul,
     DpuBsOw,
     DpuBsOwOperand,
-    DpuBsRelux,
     DpuDataFormat,
     DpuEw,
-    DpuEwRelux,
 )
 from ..registers.fields import bits, sign_extend
 from ..registers.rdma import RdmaBs, RdmaFeatureMode
 from ..tasks import Operation
 from ..view import half
 from .base import unknown
+from .limits import HIGHEST, LOWEST, Limited, translate_limits
 
 _RDMA_ENABLED = 1 << 4
 INPUT_OFFSET = 0x4018
@@ -78,8 +76,6 @@ _EW_CONVERSION = DpuEw.CVT_ROUND.put(1) | DpuEw.CVT_TYPE.put(1)
 BS_CLAMP, BN_CLAMP, EW_CLAMP = (0x40D8, 0x40DC), (0x40E0, 0x40E4), (0x40E8, 0x40EC)
 """The least and the greatest value that leaves a stage."""
 
-_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
-
 
 def translate_bs(words: dict[int, int], enable_mask: int) -> None:
     """The first stage, and with it what is added to weights."""
@@ -99,7 +95,7 @@ def translate_bs(words: dict[int, int], enable_mask: int) -> None:
         | DpuBs.ALU_ALGO.put(Operation.ADD.value)
         | DpuBs.ALU_SRC.put(use & 1)
         | DpuBs.MUL_BYPASS.put(not multiplies)
-        | _clamp(words, BS_CLAMP, DpuBs, DpuBsRelux)
+        | _limit(words, BS_CLAMP, DpuBs)
     )
     words[DpuBsAlu.number] = offset
     negative_shift = _SHIFT_NEGATIVE.of(shifts)
@@ -160,7 +156,7 @@ def translate_precisions(words: dict[int, int]) -> None:
 def translate_bn(words: dict[int, int]) -> None:
     """The second stage."""
     config = words.get(DpuBn.number, 0)
-    limits = _clamp(words, BN_CLAMP, DpuBn, DpuBnRelux)
+    limits = _limit(words, BN_CLAMP, DpuBn)
     if DpuBn.BYPASS.of(config):
         words[DpuBn.number] = DpuBn.BYPASS.put(1)
         return
@@ -187,27 +183,16 @@ def _multiplied_addend(words: dict[int, int]) -> int:
     return whole & 0xFFFFFFFF
 
 
-def _clamp(
-    words: dict[int, int],
-    numbers: tuple[int, int],
-    stage: type[DpuBs] | type[DpuBn] | type[DpuEw],
-    limit: type[DpuBsRelux] | type[DpuBnRelux] | type[DpuEwRelux],
-) -> int:
+def _limit(words: dict[int, int], numbers: tuple[int, int], stage: Limited) -> int:
     """The ReLU bits of a stage's configuration for the least and the greatest value it gives."""
-    lowest = sign_extend(words.pop(numbers[0], 1 << 31), 32)
-    highest = sign_extend(words.pop(numbers[1], _HIGHEST), 32)
-    if lowest == _LOWEST and highest == _HIGHEST:
-        return stage.RELU_BYPASS.put(1)
-    if lowest:
-        raise ModelError(f"the register {numbers[0]:#06x} clamps at {lowest}, which is not known")
-    words[limit.number] = highest
-    return stage.RELUX_EN.put(highest != _HIGHEST)
+    limits = words.pop(numbers[0], LOWEST), words.pop(numbers[1], HIGHEST)
+    return translate_limits(words, stage, limits, is_float=_is_float(words))
 
 
 def translate_elementwise(words: dict[int, int]) -> None:
     """The third stage."""
     config = words.get(DpuEw.number, 0)
-    limits = _clamp(words, EW_CLAMP, DpuEw, DpuEwRelux)
+    limits = _limit(words, EW_CLAMP, DpuEw)
     from_memory = DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
     if DpuEw.BYPASS.of(config):
         translated = DpuEw.BYPASS.put(1)

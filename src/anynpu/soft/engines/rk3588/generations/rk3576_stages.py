@@ -12,13 +12,11 @@ from ..registers.dpu import (
     DpuBn,
     DpuBnAlu,
     DpuBnMul,
-    DpuBnRelux,
     DpuBs,
     DpuBsAlu,
     DpuBsMul,
     DpuBsOw,
     DpuBsOwOperand,
-    DpuBsRelux,
     DpuDataFormat,
     DpuEw,
     DpuEwConvertOffset,
@@ -47,8 +45,9 @@ from ..registers.rdma import (
     RdmaWidth,
 )
 from ..tasks import Operation
-from ..view import half, single, single_bits
+from ..view import half
 from .base import Constants, bytes_of_atoms, unknown, unknown_number
+from .limits import HIGHEST, LOWEST, NO_LIMITS, from_order, translate_limits, within
 from .rk3576_operands import ADDS, KNOWN_USE, MULTIPLIES, OFFSETS_WEIGHTS, Operands, read_operands
 
 _BS, _BS_MODE, _BS_CLAMPS = 0x4038, 0x4044, ((0x4048, 0x404C), (0x4058, 0x405C))
@@ -126,11 +125,6 @@ _BN_KNOWN = (
 )
 
 _Clamps = tuple[tuple[int, int], tuple[int, int]]
-_LimitedStage = (
-    tuple[type[DpuBs], type[DpuBsAlu], type[DpuBsRelux]]
-    | tuple[type[DpuBn], type[DpuBnAlu], type[DpuBnRelux]]
-)
-
 _EW_BYPASS, _EW_CONVERTS, _EW_ROUND = bits(0), bits(31), bits(30)
 _EW_LOOK_UP, _EW_ADD_AND_MULTIPLY, _EW_ADD_NUMBER = 0x1004140, 0x2C080, 0x241C0
 _EW_WIDE_ADD = {(0x42C1C0, Element.FLOAT32.value), (0x8042C1C0, Element.INT32.value)}
@@ -162,8 +156,7 @@ _COMBINED = 3
 _OPERAND_SURFACES, _OPERAND_INERT = bits(28, 29), bits(6)
 _KNOWN_SURFACES = (0, 1, 3)
 """How many surfaces of the operand are read at a time, less one."""
-_UNLIMITED = _LOWEST, _HIGHEST = 1 << 31, (1 << 31) - 1
-_POSITIVE = 0, _HIGHEST
+_POSITIVE = 0, HIGHEST
 
 
 def stage_operands(
@@ -285,13 +278,9 @@ def _translate_bs(words: Mapping[int, int], translated: dict[int, int], operands
         | DpuBs.ALU_SRC.put(ADDS.of(source))
         | DpuBs.MUL_BYPASS.put(not operands.multiplies)
         | DpuBs.MUL_PRELU.put(_BS_PRELU.of(words.get(_BS_MODE, 0)))
-        | _clamp(words, translated, _BS_CLAMPS, DpuBs, DpuBsRelux)
+        | _limit(words, translated, _BS_CLAMPS, DpuBs, operands)
     )
     translated[DpuBsAlu.number] = operands.add or 0
-    if _has_lower_limit(words, _BS_CLAMPS):
-        if not DpuBn.BYPASS.of(words.get(_BN, 0)):
-            raise unknown_number(_BS_CLAMPS[1][0], words[_BS_CLAMPS[1][0]])
-        _limit_below(words, translated, operands, _BS_CLAMPS, (DpuBs, DpuBsAlu, DpuBsRelux))
     translated[DpuBsMul.number] = _multiplier(operands, DpuBsMul)
     _set_negative_shift(translated, operands, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG)
     _translate_weight_offset(words, translated, operands)
@@ -335,17 +324,9 @@ def _translate_bn(words: Mapping[int, int], translated: dict[int, int], operands
         | DpuBn.ALU_SRC.put(ADDS.of(source))
         | DpuBn.MUL_BYPASS.put(not multiplies)
         | DpuBn.MUL_PRELU.put(_BN_PRELU.of(config))
-        | _clamp(words, translated, _BN_CLAMPS, DpuBn, DpuBnRelux)
+        | _limit(words, translated, _BN_CLAMPS, DpuBn, operands)
     )
     translated[DpuBnAlu.number] = operands.add or 0
-    floor = _range(words, _BN_CLAMPS[0])[0]
-    if _has_lower_limit(words, _BN_CLAMPS):
-        _limit_below(words, translated, operands, _BN_CLAMPS, (DpuBn, DpuBnAlu, DpuBnRelux))
-    elif floor not in (0, _LOWEST):
-        if multiplies or not _EW_BYPASS.of(words.get(_EW, 0)):
-            raise unknown_number(_BN_CLAMPS[0][0], floor)
-        # The greater of what BN gives and its floor: there is no such limit in the notation.
-        _operate_with_number(translated, Operation.MAX, floor)
     translated[DpuBnMul.number] = _multiplier(operands, DpuBnMul)
     _set_negative_shift(translated, operands, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG)
 
@@ -374,100 +355,51 @@ def _set_negative_shift(translated: dict[int, int], operands: Operands, field: F
     translated[DpuDataFormat.number] |= field.put(operands.shifts[1])
 
 
-def _clamp(
+def _limit(
     words: Mapping[int, int],
     translated: dict[int, int],
     clamps: _Clamps,
     stage: type[DpuBs] | type[DpuBn],
-    limit: type[DpuBsRelux] | type[DpuBnRelux],
+    operands: Operands,
 ) -> int:
     """The ReLU bits of a stage, whose values are clamped after adding and after multiplying."""
-    if _has_lower_limit(words, clamps):
-        return 0
+    is_float = _is_float(translated)
     first, last = (_range(words, clamp) for clamp in clamps)
-    if first not in (_UNLIMITED, last) and not _is_floor(first, last, stage):
-        raise unknown_number(clamps[0][0], first[0])
-    highest = last[1]
-    translated[limit.number] = highest
-    if last == _UNLIMITED:
-        return stage.RELU_BYPASS.put(1)
-    return stage.RELUX_EN.put(highest != _HIGHEST)
-
-
-def _has_lower_limit(words: Mapping[int, int], clamps: _Clamps) -> bool:
-    """Whether what leaves a stage has a lower limit other than zero."""
-    return _range(words, clamps[1])[0] not in (0, _LOWEST)
-
-
-def _limit_below(
-    words: Mapping[int, int],
-    translated: dict[int, int],
-    operands: Operands,
-    clamps: _Clamps,
-    stage: _LimitedStage,
-) -> None:
-    """A lower limit as RK3588 has it: subtracted, clamped from zero on, and added again."""
-    config, alu, limit = stage
-    first, last = (_range(words, clamp) for clamp in clamps)
-    is_idle = not (operands.adds or operands.multiplies) and _EW_BYPASS.of(words.get(_EW, 0))
-    if not (is_idle and _is_float(translated) and _is_within(last, first)):
-        raise unknown_number(clamps[1][0], last[0])
-    lowest = single(last[0])
-    translated[config.number] &= ~config.ALU_BYPASS.put(1)
-    translated[alu.number] = single_bits(-lowest)
-    if last[1] != _HIGHEST:
-        translated[config.number] |= config.RELUX_EN.put(1)
-        translated[limit.number] = single_bits(single(last[1]) - lowest)
-    _operate_with_number(translated, Operation.ADD, last[0])
-
-
-def _is_within(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
-    """Whether the outer range of numbers changes nothing that the inner one leaves."""
-    is_lower = outer[0] == _LOWEST or single(outer[0]) <= single(inner[0])
-    is_higher = outer[1] == _HIGHEST or (
-        inner[1] != _HIGHEST and single(outer[1]) >= single(inner[1])
-    )
-    return is_lower and is_higher
-
-
-def _operate_with_number(translated: dict[int, int], operation: Operation, number: int) -> None:
-    """Make the third stage, which is idle, one of an operation with a number."""
-    translated[DpuEw.number] = DpuEw.LUT_BYPASS.put(1) | DpuEw.ALU_ALGO.put(operation.value)
-    translated[DpuEwOperand.number] = number
-
-
-def _is_floor(
-    first: tuple[int, int], last: tuple[int, int], stage: type[DpuBs] | type[DpuBn]
-) -> bool:
-    """Whether sums are kept above a positive number, which BN alone does."""
-    return stage is DpuBn and last == _POSITIVE and first[1] == _HIGHEST and first[0] < _LOWEST
+    first = from_order(first) if is_float else first
+    if not operands.multiplies:
+        last = within(first, last, is_float=is_float)
+    elif first != NO_LIMITS and not first == last == _POSITIVE:
+        # Of a product, a limit of what is multiplied was only seen at 0.
+        raise unknown_number(clamps[0][0], words.get(clamps[0][0], LOWEST))
+    return translate_limits(translated, stage, last, is_float=is_float)
 
 
 def _range(words: Mapping[int, int], clamp: tuple[int, int]) -> tuple[int, int]:
-    return words.get(clamp[0], _LOWEST), words.get(clamp[1], _HIGHEST)
+    return words.get(clamp[0], LOWEST), words.get(clamp[1], HIGHEST)
 
 
 def _translate_elementwise(words: Mapping[int, int], translated: dict[int, int]) -> None:
     """The table, or an operation with an operand from memory."""
     config = words.get(_EW, 0)
-    ranges = {_range(words, clamp) for clamp in _EW_CLAMPS}
-    if not ranges <= {_UNLIMITED, _POSITIVE}:
-        raise unknown_number(_EW_CLAMPS[0][0], words.get(_EW_CLAMPS[0][0], _LOWEST))
-    unlimited = DpuEw.RELU_BYPASS.put(_POSITIVE not in ranges)
+    is_float = _is_float(translated)
+    first, last = (_range(words, clamp) for clamp in _EW_CLAMPS)
+    if first not in (NO_LIMITS, _POSITIVE):
+        raise unknown_number(_EW_CLAMPS[0][0], first[0])
+    limits = within(first, last, is_float=is_float)
+    unlimited = translate_limits(translated, DpuEw, limits, is_float=is_float)
     from_memory = DpuEw.LUT_BYPASS.put(1) | DpuEw.OP_SRC.put(1)
     converts = _EW_CONVERTS.of(config)
     operation = _EW_OPERATIONS.get(config & ~(_EW_CONVERTS.put(1) | _EW_ROUND.put(1)))
     if (config, DpuDataFormat.PROC_PRECISION.of(translated[DpuDataFormat.number])) in _EW_WIDE_ADD:
         converts, operation = 0, DpuEw.ALU_ALGO.put(Operation.ADD.value)
-    if DpuEwOperand.number in translated:
-        translated[DpuEw.number] |= unlimited
-    elif _EW_BYPASS.of(config):
+    if _EW_BYPASS.of(config):
         translated[DpuEw.number] = DpuEw.BYPASS.put(1)
     elif config == _EW_LOOK_UP:
         translated[DpuEw.number] = unlimited | DpuEw.OP_BYPASS.put(1)
-    elif config == _EW_ADD_NUMBER and not _is_float(translated):
-        _operate_with_number(translated, Operation.ADD, words.get(_EW_FACTOR, 0))
-        translated[DpuEw.number] |= unlimited
+    elif config == _EW_ADD_NUMBER and not is_float:
+        add = DpuEw.LUT_BYPASS.put(1) | DpuEw.ALU_ALGO.put(Operation.ADD.value)
+        translated[DpuEw.number] = add | unlimited
+        translated[DpuEwOperand.number] = words.get(_EW_FACTOR, 0)
     elif operation is not None:
         _check_division(config, operation, translated)
         translated[DpuEw.number] = (

@@ -82,8 +82,8 @@ def _stage(
 def _limited(stage: Stage | Elementwise, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
     if not stage.relu:
         return values
-    zero = _number(0, is_float)
-    values = np.where(values < zero, zero, values)
+    lowest = _number(stage.lowest, is_float)
+    values = np.where(values < lowest, lowest, values)
     if stage.limit is None:
         return values
     limit = _number(stage.limit, is_float)

@@ -84,6 +84,24 @@ class DpuBsRelux(Register, number=0x404C, title="DPU_BS_RELUX_CMP_VALUE"):
     RELUX_CMP_DAT = bits(0, 31)
 
 
+class DpuBsLowest(Register, number=0x1404C, title="the least value of BS"):
+    """No register of RK3588: files can't have it, only chips with limits below."""
+
+    LOWEST = bits(0, 31)
+
+
+class DpuBnLowest(Register, number=0x1406C, title="the least value of BN"):
+    """The same of BN."""
+
+    LOWEST = bits(0, 31)
+
+
+class DpuEwLowest(Register, number=0x1407C, title="the least value of EW"):
+    """The same of the element-wise stage."""
+
+    LOWEST = bits(0, 31)
+
+
 class DpuBsOw(Register, number=0x4050, title="DPU_BS_OW_CFG"):
     OW_SRC = bits(0)
     OD_BYPASS = bits(1)

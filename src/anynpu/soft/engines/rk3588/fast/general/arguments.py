@@ -182,7 +182,7 @@ class DpuArguments:
         lowest, highest = _NO_LIMITS if self._is_float else INT32
         if not stage.relu:
             return lowest, highest
-        return 0.0, highest if stage.limit is None else stage.limit
+        return stage.lowest, highest if stage.limit is None else stage.limit
 
     def _table(self, table: LookupTable) -> kernels.Table:
         entries = shared(np.concatenate([table.negative, table.positive]))
