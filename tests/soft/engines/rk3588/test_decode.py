@@ -25,7 +25,7 @@ from anynpu.soft.engines.rk3588.registers.cna import (
     CnaWeightSize1,
     CnaWeightSize2,
 )
-from anynpu.soft.engines.rk3588.registers.core import CoreSize0
+from anynpu.soft.engines.rk3588.registers.core import CoreClip, CoreSize0
 from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBn,
     DpuBs,
@@ -52,6 +52,7 @@ from anynpu.soft.engines.rk3588.registers.rdma import (
     RdmaHeight,
     RdmaWidth,
 )
+from anynpu.soft.engines.rk3588.rounding import Ties
 from anynpu.soft.engines.rk3588.tasks import (
     BlockWriter,
     ConvolutionTask,
@@ -126,6 +127,12 @@ def test_a_dense_convolution() -> None:
     np.testing.assert_array_equal(what.weights.values, stored.transpose(2, 3, 0, 1))
     assert task.writer == BlockWriter(Address(INTERNAL, 1 << 14), 4, 4, 64, 256, 2, 256, 16, 0)
     assert (task.dpu.bs, task.dpu.bn, task.dpu.elementwise) == (None, None, None)
+
+
+@pytest.mark.parametrize(("mode", "ties"), [(0, Ties.EVEN), (1, Ties.UP)])
+def test_sums_may_lose_bits(mode: int, ties: Ties) -> None:
+    what = dense({CoreClip.CLIP_TRUNCATE: 6, CoreClip.ROUND_TYPE: mode}).convolution
+    assert (what.truncate, what.truncate_ties) == (6, ties)
 
 
 def test_operands_of_bs() -> None:

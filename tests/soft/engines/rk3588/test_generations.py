@@ -10,7 +10,7 @@ from anynpu.soft.engines.rk3588.elements import Element
 from anynpu.soft.engines.rk3588.generations import GENERATIONS
 from anynpu.soft.engines.rk3588.machine import TaskState
 from anynpu.soft.engines.rk3588.registers.cna import CnaConv1, CnaPad0, CnaPad1
-from anynpu.soft.engines.rk3588.registers.core import CoreMisc, CoreSize0
+from anynpu.soft.engines.rk3588.registers.core import CoreClip, CoreMisc, CoreSize0
 from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBn,
     DpuBnAlu,
@@ -200,3 +200,26 @@ def test_operands_in_groups_of_four() -> None:
     operands = unpack_operands(np.frombuffer(data, np.uint8), block)
     assert operands["add"].ravel().tolist() == [0, 1, 2, 3, 4, 5]
     assert operands["multiply"].ravel().tolist() == [0, -1, -2, -3, -4, -5]
+
+
+@pytest.mark.parametrize(
+    ("mode", "word", "bits"),
+    [
+        (0, 0, 0),
+        (0, 0x63, 3),
+        (0, 0x129, 9),
+        # Of pictures the second field is one more, or the same.
+        (9 << 12, 0x20, 0),
+        (9 << 12, 0x83, 3),
+        (9 << 12, 0x63, 3),
+    ],
+)
+def test_micro_tells_twice_how_many_bits_sums_lose(mode: int, word: int, bits: int) -> None:
+    words = micro({CnaConv1.number: mode, CoreClip.number: word})
+    assert words[CoreClip.number] == bits
+
+
+@pytest.mark.parametrize(("mode", "word"), [(0, 0x43), (0, 0x20), (9 << 12, 0x64), (0, 1 << 10)])
+def test_micro_refuses_two_truncations_that_differ(mode: int, word: int) -> None:
+    with pytest.raises(ModelError, match="CORE_CLIP_TRUNCATE"):
+        micro({CnaConv1.number: mode, CoreClip.number: word})

@@ -25,7 +25,7 @@ from anynpu.soft.engines.rk3588.registers.cna import (
     CnaPad1,
     CnaWeightSize2,
 )
-from anynpu.soft.engines.rk3588.registers.core import CoreSize0
+from anynpu.soft.engines.rk3588.registers.core import CoreClip, CoreSize0
 from anynpu.soft.engines.rk3588.registers.dpu import (
     DpuBnAlu,
     DpuBnMul,
@@ -483,3 +483,12 @@ def test_the_written_channels_are_above_the_other_bits() -> None:
     changes = {0x402C: 127, 0x4030: 127 << 16 | 0xF00}
     words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
     assert value(words, DpuWriteSize0.CHANNEL_WDMA) == 127
+
+
+@pytest.mark.parametrize(("word", "bits"), [(0, 0), (0x21, 1), (0x42, 2), (0xC6, 6), (0x129, 9)])
+def test_the_bits_that_sums_lose_are_told_twice(word: int, bits: int) -> None:
+    words = RK3576.translate(state({**POINTWISE, 0x3024: word}, _CONVOLUTION), no_constants)
+    assert words[CoreClip.number] == bits
+    other = state({**POINTWISE, 0x3024: word + 1}, _CONVOLUTION)
+    with pytest.raises(ModelError, match="CORE_CLIP_TRUNCATE"):
+        RK3576.translate(other, no_constants)

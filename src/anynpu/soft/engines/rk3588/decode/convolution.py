@@ -18,8 +18,9 @@ from ..registers.cna import (
     CnaWeightSize1,
     CnaWeightSize2,
 )
-from ..registers.core import CoreMisc, CoreSize0
+from ..registers.core import CoreClip, CoreMisc, CoreSize0
 from ..registers.fields import sign_extend
+from ..rounding import Ties
 from ..tasks import Convolution, Features, Image, InputConversion
 from ..view import TaskRegisters, half
 from ..weights import WeightLayout, Weights
@@ -68,7 +69,16 @@ def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
         channels,
         height,
         width,
+        _truncate(task, element),
+        Ties.UP if task[CoreClip.ROUND_TYPE] else Ties.EVEN,
     )
+
+
+def _truncate(task: TaskRegisters, element: Element) -> int:
+    bits = task[CoreClip.CLIP_TRUNCATE]
+    if bits and element is not Element.INT8:
+        raise task.error(CoreClip.CLIP_TRUNCATE, f"sums of {element.name} that lose bits")
+    return bits
 
 
 def _check_reach(task: TaskRegisters, output: tuple[int, int], stride: tuple[int, int]) -> None:

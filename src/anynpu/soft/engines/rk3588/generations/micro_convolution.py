@@ -20,11 +20,11 @@ from ..registers.dpu import (
 )
 from ..registers.fields import bits, sign_extend
 from .base import unknown
+from .truncation import told_as_of_features, truncation
 
 _FC_SKIP, _SKIPS_ZEROS = 0x1060, 0xFFFF0001
 _PAD_TOP, _PAD_LEFT = bits(0, 3), bits(8, 11)
 _CORE_DEPTHWISE = bits(3)
-_CLIP_ROUND = 1 << 5
 
 
 def translate_convolution(words: dict[int, int]) -> None:
@@ -46,9 +46,9 @@ def translate_convolution(words: dict[int, int]) -> None:
         | CnaConv1.DECONV.put(bool(inserts))
     )
     words[CoreMisc.number] = CoreMisc.DW_EN.put(bool(is_depthwise))
-    if CoreClip.number in words:
-        # No difference was seen between files that set it and others.
-        words[CoreClip.number] &= ~_CLIP_ROUND
+    clip = words.get(CoreClip.number, 0)
+    clip = told_as_of_features(clip, is_picture=CnaConv1.ARGB_IN.of(mode))
+    words[CoreClip.number] = truncation(clip)
 
 
 def translate_bare_convolution(words: dict[int, int]) -> None:

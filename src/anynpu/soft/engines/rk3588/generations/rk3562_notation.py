@@ -10,6 +10,7 @@ from ..registers.dpu import DpuBn, DpuBnMul, DpuBsOw, DpuDataFormat, DpuFeatureM
 from ..registers.fields import bits
 from .base import unknown_number
 from .rk3576_writer import MAXIMUM, REDUCTION
+from .truncation import told_as_of_features
 
 _MODE, _KERNEL_BYTES, _KERNELS = 0x100C, 0x1020, 0x1024
 _INPUT_SIZE, _INPUT_CHANNELS, _FETCHED, _CORE_CLIP = 0x102C, 0x107C, 0x1078, 0x3024
@@ -23,7 +24,6 @@ _KERNEL_SIZE = bits(0, 28)
 _COUNT, _HEIGHT, _WIDTH = bits(0, 13), bits(16, 20), bits(24, 28)
 _LOW, _HIGH = bits(0, 15), bits(16, 31)
 _ROWS, _COLUMNS = bits(0, 11), bits(16, 27)
-_CLIP_ROUND = 1 << 5
 
 _BURST = DpuFeatureMode.BURST_LEN.put(15)
 _FROM_MEMORY, _FROM_CONVOLUTION = bits(0), bits(30)
@@ -73,8 +73,8 @@ def _change_convolution(words: dict[int, int]) -> None:
     # Of pictures it counts bytes; all their rows are fetched.
     is_picture = CnaConv1.ARGB_IN.of(mode)
     words[_FETCHED] = _less_one(size if is_picture else words.get(_FETCHED, 0))
-    # No difference was seen between files that set it and others.
-    words[_CORE_CLIP] = words.get(_CORE_CLIP, 0) & ~_CLIP_ROUND
+    clip = words.get(_CORE_CLIP, 0)
+    words[_CORE_CLIP] = told_as_of_features(clip, is_picture=is_picture)
 
 
 def _check_size(words: Mapping[int, int]) -> None:

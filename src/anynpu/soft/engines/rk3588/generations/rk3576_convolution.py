@@ -24,6 +24,7 @@ from ..registers.dpu import DpuBsOwOperand
 from ..registers.fields import bits, sign_extend
 from ..tasks import InputConversion
 from .base import input_ties, offset_place, unknown, unknown_number
+from .truncation import truncation
 
 _MODE, _STRIDES = 0x100C, 0x1014
 _WEIGHT_BYTES, _KERNEL_BYTES, _KERNELS = 0x101C, 0x1020, 0x1024
@@ -290,4 +291,4 @@ def _translate_core(words: Mapping[int, int], translated: dict[int, int]) -> Non
             window[0] - 1
         ) | CoreSize0.DATAOUT_WIDTH.put(window[1] - 1)
     translated[CoreSize1.number] = words.get(_CORE_CHANNELS, 0)
-    translated[CoreClip.number] = words.get(_CORE_CLIP, 0)
+    translated[CoreClip.number] = truncation(words.get(_CORE_CLIP, 0))

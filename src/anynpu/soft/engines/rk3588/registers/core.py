@@ -22,5 +22,5 @@ class CoreSize1(Register, number=0x3018, title="CORE_DATAOUT_SIZE_1"):
 
 
 class CoreClip(Register, number=0x301C, title="CORE_CLIP_TRUNCATE"):
-    CLIP_TRUNCATE = bits(0, 4, only=(0,))
+    CLIP_TRUNCATE = bits(0, 4)
     ROUND_TYPE = bits(6)
