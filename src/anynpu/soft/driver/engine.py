@@ -16,7 +16,7 @@ from ..engines.rk3588.decode import decode_task
 from ..engines.rk3588.decode.context import Context
 from ..engines.rk3588.generations import GENERATIONS
 from ..engines.rk3588.generations import Generation as Chip
-from ..engines.rk3588.graph import Executor, plan_within
+from ..engines.rk3588.graph import Executor, located, plan_within
 from ..engines.rk3588.machine import TaskState, run_commands
 from ..engines.rk3588.memory import Memory, span
 from ..engines.rk3588.registers.dpu import DpuDestination
@@ -84,10 +84,13 @@ class _Prepared:
         budget = Budget()
         for found in lists:
             count_tasks(found.tasks, budget)
+        known, inert, zeros = chip.known, chip.own_inert, chip.own_zeros
         states = [
-            chip.located(state)
+            state
             for found in lists
-            for state in run_commands(found.commands, found.tasks, {}, chip.known, chip.own_inert)
+            for state in located(
+                run_commands(found.commands, found.tasks, {}, known, inert, zeros), chip, _place
+            )
         ]
         addresses = ObjectAddresses(objects, chip.moved_addresses)
         self._constants = Constants()
@@ -137,9 +140,14 @@ def _decode(state: TaskState, context: Context, addresses: ObjectAddresses) -> T
         return None
     try:
         words = context.generation.translate(state, partial(_constant, state, context, addresses))
-        return decode_task(TaskRegisters(state, words, addresses), context)
+        registers = TaskRegisters(state, words, addresses, context.generation.field_bits)
+        return decode_task(registers, context)
     except ModelError as error:
-        raise ModelError(f"task {state.index} of operation {state.node}: {error}") from None
+        raise ModelError(f"{_place(state)}: {error}") from None
+
+
+def _place(state: TaskState) -> str:
+    return f"task {state.index} of operation {state.node}"
 
 
 def _constant(

@@ -142,6 +142,16 @@ def test_micro_clamps_at_any_number(lowest: int, highest: int) -> None:
     assert words[DpuBnLowest.number] == lowest
 
 
+def test_micro_adds_sums_of_32_bits() -> None:
+    formats = DpuDataFormat.PROC_PRECISION.put(Element.INT32.value)
+    words = micro({DpuDataFormat.number: formats, DpuEw.number: 0x8042C1C0})
+    assert not value(words, DpuEw.BYPASS)
+    assert value(words, DpuEw.ALU_ALGO) == 2
+    assert value(words, DpuEw.OP_CVT_BYPASS) == 1
+    with pytest.raises(ModelError, match="DPU_EW_CFG"):
+        micro({DpuEw.number: 0x8042C1C0})
+
+
 def test_micro_adds_before_it_multiplies() -> None:
     words = micro({DpuBn.number: 0x20000, DpuBnAlu.number: 0xFFFFFFFD, 0x4068: 7 << 16 | 5 << 8})
     assert words[DpuBnAlu.number] == -21 & 0xFFFFFFFF

@@ -140,6 +140,13 @@ def test_rows_in_the_buffer_are_read_from_before_the_address() -> None:
     assert found.relocations[DpuDestination.number] == Relocation("y", 0)
 
 
+def test_the_same_of_addresses_that_are_there_already() -> None:
+    changes = {0x102C: 7 << 16 | 5, 0x1078: 7 << 16 | 3, 0x1018: 0xC0000505, 0x1088: 0x9000}
+    before = state({**POINTWISE, 0x1088: 0x9000 - 768}, _CONVOLUTION)
+    found = RK3576.located(state({**POINTWISE, **changes}, _CONVOLUTION), before)
+    assert found.words[0x1088] == 0x9000 - 256
+
+
 @pytest.mark.parametrize(
     "before",
     [

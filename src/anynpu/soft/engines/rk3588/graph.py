@@ -178,10 +178,10 @@ def prepare(
     states = [
         state
         for queue in queues
-        for state in _located(
+        for state in located(
             run_commands(commands, queue, graph.relocations, known, inert, zeros),
             generation,
-            graph,
+            partial(_place, graph=graph),
         )
         if state.index not in skipped
     ]
@@ -207,16 +207,19 @@ def prepare(
     )
 
 
-def _located(
-    states: Iterable[TaskState], generation: Generation, graph: Graph
+def located(
+    states: Iterable[TaskState], generation: Generation, place: Callable[[TaskState], str]
 ) -> Iterator[TaskState]:
-    """One core's tasks with their addresses in RK3588's notation."""
+    """One core's tasks with their addresses in RK3588's notation.
+
+    Raises `ModelError`, which begins with the `place` of the task.
+    """
     before = None
     for state in states:
         try:
             yield generation.located(state, before)
         except ModelError as error:
-            raise ModelError(f"{_place(state, graph)}: {error}") from None
+            raise ModelError(f"{place(state)}: {error}") from None
         if state.enable_mask & _CNA:
             before = state
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from .....errors import ModelError
@@ -61,7 +63,7 @@ _CORE_OFFSET = 0x1074
 _WEIGHT_OFFSET = bits(0, 15)
 _HAS_WEIGHT_OFFSET = bits(31)
 _KNOWN_FEATURE_MODE = 0x3FFFF
-_EW_LOOK_UP, _EW_DIVIDE = 0x4140, 0x810421C8
+_EW_LOOK_UP, _EW_DIVIDE, _EW_WIDE_ADD = 0x4140, 0x810421C8, 0x8042C1C0
 _EW_OPERATIONS = {
     0x8000C0C0: DpuEw.ALU_ALGO.put(Operation.MAX.value),
     0x0004C0C0: DpuEw.ALU_ALGO.put(Operation.SUBTRACT.value),
@@ -203,11 +205,18 @@ def translate_elementwise(words: dict[int, int]) -> None:
             _treat_as_float16(words)
         operation = _EW_OPERATIONS[config & ~DpuEw.CVT_ROUND.put(1)]
         translated = limits | from_memory | operation | config & _EW_CONVERSION
+    elif config == _EW_WIDE_ADD and _computes_in(words, Element.INT32):
+        translated = limits | from_memory | DpuEw.ALU_ALGO.put(Operation.ADD.value)
+        translated |= DpuEw.OP_CVT_BYPASS.put(1)
     else:
         raise unknown(DpuEw, config)
     if translated & DpuEw.BYPASS.put(1) and limits != DpuEw.RELU_BYPASS.put(1):
         raise ModelError(f"the registers {EW_CLAMP[0]:#06x}... clamp, which is not known")
     words[DpuEw.number] = translated
+
+
+def _computes_in(words: Mapping[int, int], element: Element) -> bool:
+    return DpuDataFormat.PROC_PRECISION.of(words[DpuDataFormat.number]) == element.value
 
 
 def _treat_as_float16(words: dict[int, int]) -> None:

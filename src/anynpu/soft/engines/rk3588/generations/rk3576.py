@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from .....errors import ModelError
+from ....formats.rknn.model import Relocation
 from ..elements import Address, Element
 from ..machine import TaskState
 from ..registers.cna import (
@@ -112,20 +113,19 @@ class Rk3576(Generation):
 
     def located(self, state: TaskState, before: TaskState | None) -> TaskState:
         # Rows that the task before has fetched stay in the buffer; here all are read from memory.
-        at_own = dict(state.relocations)
-        features = at_own.get(FEATURES)
+        features = _features_of(state)
         words = self.own_notation(state).words if state.enable_mask & _CNA else {}
         kept = kept_bytes(words)
-        if features is not None and kept:
-            fetched = before and before.relocations.get(FEATURES)
+        if kept:
             known = before and self.own_notation(before).words
-            if not fetched or not known or not follows(words, features, known, fetched):
+            fetched = _features_of(before) if before else features
+            if not known or not follows(words, features, known, fetched):
                 raise ModelError(
                     f"register {FEATURES:#06x} = {features.addend:#x}: the rows that the task "
                     "before has left in the buffer don't end there"
                 )
-            at_own[FEATURES] = replace(features, addend=features.addend - kept)
-        return super().located(replace(state, relocations=at_own), before)
+            state = _moved(state, features.addend - kept)
+        return super().located(state, before)
 
     def translate(self, state: TaskState, constants: Constants) -> dict[int, int]:
         for number in self.constants.keys() & state.words.keys():
@@ -198,3 +198,17 @@ class Rk3576(Generation):
 
     def input_conversion(self, task: TaskRegisters) -> InputConversion:
         return input_conversion(task.state.words)
+
+
+def _features_of(state: TaskState) -> Relocation:
+    """Where a task fetches: in a buffer, or at an address that is there already."""
+    return state.relocations.get(FEATURES) or Relocation("", state.words.get(FEATURES, 0))
+
+
+def _moved(state: TaskState, addend: int) -> TaskState:
+    """The task that fetches elsewhere in the same buffer."""
+    found = state.relocations.get(FEATURES)
+    if found is None:
+        return replace(state, words={**state.words, FEATURES: addend})
+    relocations = {**state.relocations, FEATURES: replace(found, addend=addend)}
+    return replace(state, relocations=relocations)
