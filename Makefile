@@ -13,6 +13,9 @@ BIN := $(VENV)/bin
 FUZZ ?= 300
 INPUTS ?= 1000000
 
+# How the tests are spread over processes; empty for one, such as for a debugger.
+PROCESSES ?= -n 2 --dist worksteal
+
 WATCH := $(BIN)/python -m tests.sanitize
 PYTEST := $(BIN)/python -m pytest --capture=sys -q
 WATCHED := tests/native tests/soft/engines tests/soft/formats tests/soft/test_nbg.py \
@@ -26,7 +29,7 @@ demo: $(VENV)/installed-demo
 	$(BIN)/anynpu demo
 
 test: $(VENV)/installed-conformance
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(PROCESSES) $(ARGS)
 
 nightly: $(VENV)/installed-conformance
 	$(BIN)/python -m pytest -m nightly $(ARGS)

@@ -36,7 +36,9 @@ def call_with_nothing(npu: RknnLibrary, name: str, context: int) -> int:
     if name == "rknn_dup_context":
         source, target = abi.Handle(context), abi.Handle()
         return npu.rknn_dup_context(ctypes.byref(source), ctypes.byref(target))
-    arguments = [None if issubclass(kind, ctypes._Pointer) else 0 for _, kind in function.arguments]
+    kinds = [kind for _, kind in function.arguments]
+    is_pointer = [isinstance(kind, type) and issubclass(kind, ctypes._Pointer) for kind in kinds]
+    arguments = [None if pointer else 0 for pointer in is_pointer]
     arguments[0] = context
     code: int = getattr(npu, name)(*arguments)
     return code
