@@ -69,8 +69,6 @@ REASONS: dict[str, str] = {
     "library; ours saturates.",
     "recurrent tasks": "The engine refuses a register of recurrent tasks; the soft NPU computes "
     "such nodes from their weights instead.",
-    "unsigned pictures": "The first convolution takes unsigned bytes by registers that the engine "
-    "takes for signed ones.",
     "foreign memory": "The vendor's library checks and maps nothing of memory by descriptor or "
     "address, and knows one kind of it; ours checks, maps, and tells the kinds apart.",
     "large memory": "The simulated kernel has addresses of 32 bits; the soft NPU hasn't.",

@@ -234,17 +234,23 @@ _FROM_FLOAT16: dict[Field, int] = {
     "change",
     [
         {DpuFeatureMode.TP_EN: 1},
-        {DpuFeatureMode.NONALIGN: 1, DpuFeatureMode.SURF_LEN: 64},
         {DpuBsOw.TP_ORG_EN: 1},
     ],
 )
 def test_atoms_of_another_size_are_not_rearranged(change: dict[Field, int]) -> None:
-    """Elements of four bytes on RK3566: no file has them in a transposer or packer."""
+    """Elements of four bytes on RK3566: no file has them in a transposer."""
     words = [*fields({**_FROM_FLOAT16, **change}), (0x4020, "y"), (0x5018, "x")]
     with pytest.raises(ModelError, match="atoms of 16 bytes are not known to be rearranged"):
         decode(0x18, words, generation=_Wide())
     plain = decode(0x18, [*fields(_FROM_FLOAT16), (0x4020, "y"), (0x5018, "x")], None, _Wide())
     assert written(plain).atoms == (4, 1, 4, 16)
+
+
+def test_packed_elements_of_four_bytes_are_two_an_atom() -> None:
+    """So librknnrt makes float32 of an output on RK3566."""
+    packed = {DpuFeatureMode.NONALIGN: 1, DpuFeatureMode.SURF_LEN: 64}
+    words = [*fields({**_FROM_FLOAT16, **packed}), (0x4020, "y"), (0x5018, "x")]
+    assert written(decode(0x18, words, generation=_Wide())).atoms == (8, 1, 4, 8)
 
 
 def test_rows_of_weights_hold_their_kernels() -> None:

@@ -58,11 +58,13 @@ def decode_writer(
         _transposer(task, context)
         or context.generation.packer(task, shape, _destination(task), together)
         or context.generation.row_writer(task, _destination(task), shape)
-        or _packed(task, atom, element, together)
+        or _packed(task, context.generation.atom, element, together)
     )
     if rearranging is None:
         return _blocks(task, context, shape, element, atom)
-    known = atom if isinstance(rearranging, AtomTransposer | PackedWriter) else ATOM
+    if isinstance(rearranging, PackedWriter) and rearranging.atom == context.generation.atom:
+        return rearranging
+    known = atom if isinstance(rearranging, AtomTransposer) else ATOM
     if atom != known or atom != context.generation.atom:
         raise task.error(
             DpuDataFormat.OUT_PRECISION, f"atoms of {atom} bytes are not known to be rearranged"
