@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +29,16 @@ def find_compiler() -> list[str]:
         "no C compiler was found (cc, gcc, clang, $CC); install one, for example with "
         "`apt install gcc`"
     )
+
+
+def build_identity(options: Sequence[str] = ()) -> str:
+    """What else than its source makes one build of a library unlike another.
+
+    Machines of several architectures may share a home folder, and one machine may run processes of
+    two: the process's architecture and calling conventions, the compiler that was chosen, flags.
+    """
+    abi = (sysconfig.get_config_var("SOABI"), os.uname().machine, sys.maxsize, sys.byteorder)
+    return repr((abi, os.environ.get("CC"), FLAGS, tuple(options)))
 
 
 def compile_shared(source: Path, output: Path, options: Sequence[str] = ()) -> None:

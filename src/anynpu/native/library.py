@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import __path__ as package_path
 from .cache import kept
-from .compiler import SOURCES, compile_shared
+from .compiler import SOURCES, build_identity, compile_shared
 
 ENVIRONMENT_VARIABLE = "ANYNPU_NATIVE"
 
@@ -68,7 +68,8 @@ def _build(name: str, options: Sequence[str]) -> Path:
     import hashlib
 
     source = SOURCES / f"{name}.c"
-    digest = hashlib.sha256(source.read_bytes() + repr(options).encode()).hexdigest()[:16]
+    identity = source.read_bytes() + build_identity(options).encode()
+    digest = hashlib.sha256(identity).hexdigest()[:16]
     return kept(
         "native",
         f"libanynpu_{name}-{digest}.so",

@@ -1,7 +1,7 @@
 """Make the folder that holds the soft NPU's shared libraries, for programs that load them.
 
 A folder has the shim under the vendor libraries' names, and the files that tell it which Python
-environment to use. Folders live in the user's cache, one for each environment, chip and version.
+environment to use. Folders live in the user's cache, one for each environment, architecture, chip and version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..._version import __version__
 from ...native.cache import cache_folder, is_whole, locked, made_folder, seal
-from ...native.compiler import SOURCES, compile_shared
+from ...native.compiler import SOURCES, build_identity, compile_shared
 from ...native.library import built_folders, named_folder
 from ...soc import DEFAULT, Soc, VipSoc
 from ..libraries import Library, of_chip
@@ -75,7 +75,8 @@ def library_folder(soc: Soc | VipSoc | None = None) -> Path:
     texts = {library: exports.source(library.name) for library in of_chip(soc or DEFAULT)}
     configuration = _configuration()
     boot = _boot_script(soc)
-    parts = (__version__, *texts.values(), _shim_text(), configuration, boot, str(named_folder()))
+    own = (_shim_text(), configuration, boot, str(named_folder()), build_identity())
+    parts = (__version__, *texts.values(), *own)
     identity = "\0".join(parts)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder = cache_folder("soft") / f"{soc.name if soc else 'any'}-{digest}"

@@ -1,0 +1,53 @@
+"""Where builds of the C helpers are kept."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from anynpu.native import compiler, library
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache, and no build that came with the installation."""
+    monkeypatch.setenv("ANYNPU_CACHE", str(tmp_path))
+    monkeypatch.setattr(library, "package_path", [])
+    return tmp_path / "native"
+
+
+def test_a_build_is_made_once(cache: Path) -> None:
+    assert library.load("steps") is not None
+    (first,) = cache.glob("*.so")
+    made = first.stat().st_mtime_ns
+    assert library.load("steps") is not None
+    assert [file.stat().st_mtime_ns for file in cache.glob("*.so")] == [made]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("SOABI", "cpython-311-arm-linux-gnueabihf"), ("SOABI", "cpython-311-x86_64-linux-musl")],
+)
+def test_processes_of_two_kinds_share_no_build(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """A home folder may be that of two machines, or of a 32-bit and a 64-bit Python."""
+    library.load("steps")
+    monkeypatch.setattr(compiler.sysconfig, "get_config_var", {variable: value}.get)
+    library.load("steps")
+    assert len(list(cache.glob("*.so"))) == 2
+
+
+def test_the_width_and_the_compiler_tell_builds_apart(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.load("steps")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "maxsize", 2**31 - 1)
+        library.load("steps")
+    monkeypatch.setenv("CC", "cc -g")
+    library.load("steps")
+    library.load("steps", ("-O1",))
+    assert len(list(cache.glob("*.so"))) == 4
