@@ -360,6 +360,7 @@ STRIPS(pairs, uint16_t, pairs, 8, 3, rotate_pairs)
 PLAIN(1)
 PLAIN(2)
 PLAIN(4)
+PLAIN(8)
 
 /* target[r][c] = source[c][r], rows lying so many elements apart. */
 INLINE void transpose(const uint8_t *source, uint8_t *target, size_t size, size_t rows,
@@ -368,6 +369,8 @@ INLINE void transpose(const uint8_t *source, uint8_t *target, size_t size, size_
         transpose_1(source, target, rows, source_step, columns, target_step);
     else if (size == 2)
         transpose_2(source, target, rows, source_step, columns, target_step);
+    else if (size == 8)
+        transpose_8(source, target, rows, source_step, columns, target_step);
     else
         transpose_4(source, target, rows, source_step, columns, target_step);
 }
@@ -497,7 +500,7 @@ EXPORT int32_t anynpu_pack(const struct blocks *how, const uint8_t *source, uint
 struct image {
     uint64_t batch, channels, height, width;
     uint64_t row;  /* pixels from one row of the NHWC side to the next */
-    uint64_t size; /* bytes of an element: 1, 2 or 4 */
+    uint64_t size; /* bytes of an element: 1, 2, 4 or 8 */
 };
 _Static_assert(sizeof(struct image) == 48, "as anynpu/native/kernels.py declares it");
 
@@ -516,6 +519,51 @@ EXPORT int32_t anynpu_to_channels_last(const struct image *how, const uint8_t *s
                 transpose(from, to, size, how->width, plane, how->channels, how->channels);
             }
         }
+    return 0;
+}
+
+/* ------------------------------------------------- a job's inputs, made what its runtime takes
+ *
+ * A step of a program: the job brings what becomes of each of its arrays.
+ */
+
+enum arrangement_kind { AS_IT_IS, INTERLEAVED, LIMITED };
+
+struct arrangement {
+    uint64_t kind, source, target; /* addresses */
+    struct image image;            /* INTERLEAVED: planes become pixels */
+    uint64_t count;                /* LIMITED: floats, each brought into low..high */
+    float low, high;
+};
+
+/* What is no number stays what it is. Both arrays may be the same. */
+INLINE void limit_here(const float *source, float *target, size_t count, float low, float high) {
+    for (size_t i = 0; i < count; i++) {
+        float value = source[i];
+        value = value < low ? low : value;
+        target[i] = value > high ? high : value;
+    }
+}
+
+WIDE static void limit_wide(const float *source, float *target, size_t count, float low,
+                            float high) {
+    limit_here(source, target, count, low, high);
+}
+
+EXPORT int32_t anynpu_arrange(const struct arrangement *arrangements, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const struct arrangement *how = arrangements + i;
+        const void *source = (const void *)(uintptr_t)how->source;
+        void *target = (void *)(uintptr_t)how->target;
+        if (how->kind == INTERLEAVED)
+            anynpu_to_channels_last(&how->image, source, target);
+        else if (how->kind == LIMITED && HAS_WIDE)
+            limit_wide(source, target, how->count, how->low, how->high);
+        else if (how->kind == LIMITED)
+            limit_here(source, target, how->count, how->low, how->high);
+        else if (how->kind != AS_IT_IS)
+            return -1;
+    }
     return 0;
 }
 

@@ -19,21 +19,6 @@ Feed = Mapping[str, ArrayLike] | Sequence[ArrayLike] | ArrayLike
 
 
 _FLOAT = np.dtype(np.float32)
-_HOSTED = {DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
-_REAL = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
-
-
-def is_real(info: TensorInfo) -> bool:
-    """Whether a person sees real values: those of quantised and of float tensors."""
-    return info.quantization is not None or info.dtype in _REAL
-
-
-def host_dtype(info: TensorInfo) -> DType:
-    """The dtype a person works with: float32 for real values, else the tensor's own.
-
-    NumPy has none for 4 bits: those take and give 8.
-    """
-    return DType.FLOAT32 if is_real(info) else _HOSTED.get(info.dtype, info.dtype)
 
 
 def match(infos: Sequence[TensorInfo], feed: Feed) -> list[ArrayLike]:
@@ -71,13 +56,13 @@ def as_array(value: ArrayLike, info: TensorInfo) -> NDArray[Any]:
     (float64, lists of numbers); `TensorError` where it doesn't. For a tensor of whole numbers the
     result has the tensor's own dtype, and every value fits it.
     """
-    if isinstance(value, np.ndarray) and value.dtype == _FLOAT and is_real(info):
+    if isinstance(value, np.ndarray) and value.dtype == _FLOAT and info.is_real:
         return value
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise TensorError(f"input {info.name!r} can't be made an array: {error}") from None
-    if not is_real(info):
+    if not info.is_real:
         return _whole_numbers(array, info)
     if DType.from_numpy(array.dtype) not in FEEDABLE:
         if array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, np.float32, "same_kind"):
@@ -91,7 +76,7 @@ def as_array(value: ArrayLike, info: TensorInfo) -> NDArray[Any]:
 
 def _whole_numbers(array: NDArray[Any], info: TensorInfo) -> NDArray[Any]:
     """The array in the tensor's own dtype; `TensorError` for fractions and for what's too large."""
-    target = host_dtype(info).numpy
+    target = info.host_dtype.numpy
     if array.dtype == target:
         return array
     if array.dtype.kind not in "biu":

@@ -61,6 +61,10 @@ def _by_numpy() -> dict[np.dtype[Any], DType]:
     return {member.numpy: member for member in DType if member.numpy_name}
 
 
+_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
+_HOSTED = {DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
+
+
 class Layout(enum.Enum):
     """The order of a tensor's axes in memory.
 
@@ -110,6 +114,19 @@ class TensorInfo:
     size: int
     size_with_stride: int
     width_stride: int = 0
+
+    @property
+    def is_real(self) -> bool:
+        """Whether a person sees real values: those of quantised and of float tensors."""
+        return self.quantization is not None or self.dtype in _FLOATS
+
+    @property
+    def host_dtype(self) -> DType:
+        """The dtype a person works with: float32 for real values, else the tensor's own.
+
+        NumPy has none for 4 bits: those take and give 8.
+        """
+        return DType.FLOAT32 if self.is_real else _HOSTED.get(self.dtype, self.dtype)
 
     @property
     def scale(self) -> float:

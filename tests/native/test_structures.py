@@ -23,6 +23,7 @@ from anynpu.structures import Structure, Union
 from anynpu.viplite import abi as viplite
 
 _SOURCES_OF = {
+    "anynpu.native.arrangements": "kernels.c",
     "anynpu.native.kernels": "kernels.c",
     "anynpu.native.transfers": "kernels.c",
     "anynpu.native.pump": "pump.c",

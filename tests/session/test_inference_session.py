@@ -138,7 +138,7 @@ def test_normalised_pictures_may_be_nchw(capfd: pytest.CaptureFixture[str]) -> N
             (result,) = session.run(None, values)
             expected = ((values - mean) / std).astype(np.float16).astype(np.float32) + 1
             np.testing.assert_array_equal(result, expected.astype(np.float16))
-    assert capfd.readouterr().err.count("normalize error") == 1
+    assert capfd.readouterr().err == ""
 
 
 def test_other_types_of_inputs() -> None:

@@ -118,10 +118,6 @@ class Network(Closeable):
     def error(self, request: Request, step: Step, code: int) -> AnynpuError:
         """The exception for a job whose step returned a code."""
 
-    def repair(self, request: Request, step: Step, code: int) -> bool:
-        """Change a failed request so that it may be run again; False where nothing helps."""
-        return False
-
     @abstractmethod
     def metadata(self) -> dict[str, str]:
         """What the model and the runtime say of themselves."""

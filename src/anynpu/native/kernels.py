@@ -35,6 +35,7 @@ CONVERSIONS: tuple[tuple[np.dtype[Any], np.dtype[Any]], ...] = (
 
 _NUMBERS = {pair: number for number, pair in enumerate(CONVERSIONS)}
 _COPIES = {size: _NUMBERS[np.dtype(f"u{size}"), np.dtype(f"u{size}")] for size in (1, 2, 4)}
+_IMAGE_SIZES = (1, 2, 4, 8)
 _DEQUANTIZE = {dtype: _NUMBERS[dtype, _FLOAT] for dtype in _QUANTIZED}
 _QUANTIZE = {dtype: _NUMBERS[_FLOAT, dtype] for dtype in _QUANTIZED}
 _CONVERT = {pair: _NUMBERS[pair] for pair in ((_HALF, _FLOAT), (_FLOAT, _HALF))}
@@ -239,7 +240,7 @@ def _image(source: NDArray[Any], target: NDArray[Any]) -> Image | None:
         not (is_planes and is_rows)
         or rest
         or source.dtype != target.dtype
-        or size not in _COPIES
+        or size not in _IMAGE_SIZES
         or source.shape != target.shape
         or source.size < _SMALLEST
         or not is_built()
@@ -257,6 +258,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "anynpu_copy": (_POINTER, _POINTER, ctypes.c_size_t),
     "anynpu_send": (_POINTER, _POINTER, ctypes.c_size_t),
     "anynpu_receive": (_POINTER, _POINTER, ctypes.c_size_t),
+    "anynpu_arrange": (_POINTER, ctypes.c_size_t),
     "anynpu_each": (_POINTER, _POINTER, ctypes.c_size_t, ctypes.c_int32),
 }
 

@@ -1,10 +1,11 @@
-"""Where an array is in memory, for C."""
+"""Where an array is in memory, for C, and arrays over memory that C named."""
 
 from __future__ import annotations
 
 import ctypes
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 _byte_at: Any = ctypes.c_char.from_buffer
@@ -19,3 +20,10 @@ def address_of(array: NDArray[Any]) -> int:
     except (TypeError, ValueError, BufferError):
         address: int = array.__array_interface__["data"][0]
         return address
+
+
+def array_at(address: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """A flat array over memory that the caller vouches for."""
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    array: NDArray[Any] = np.frombuffer(memoryview(memory), dtype)
+    return array

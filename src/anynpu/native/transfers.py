@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..structures import Structure
 from . import kernels, numpy_kernels
+from .memory import array_at
 
 _POINTERS = ctypes.POINTER(ctypes.c_void_p)
 
@@ -106,8 +104,8 @@ def _each(function: int, handles: Any, count: int, argument: int) -> int:
 def _convert(transfer: Any, source: int, target: int) -> None:
     """What anynpu_convert does, with NumPy."""
     from_dtype, to_dtype = kernels.CONVERSIONS[transfer.conversion]
-    values = _array_at(source, from_dtype, transfer.count)
-    result = _array_at(target, to_dtype, transfer.count)
+    values = array_at(source, from_dtype, transfer.count)
+    result = array_at(target, to_dtype, transfer.count)
     affine = transfer.affine
     if from_dtype.kind in "iu" and to_dtype.kind == "f":
         numpy_kernels.dequantize(values, affine.scale, int(affine.zero_point), result)
@@ -115,9 +113,3 @@ def _convert(transfer: Any, source: int, target: int) -> None:
         numpy_kernels.quantize(values, affine.scale, int(affine.zero_point), result)
     else:
         numpy_kernels.convert(values, result)
-
-
-def _array_at(address: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-    array: NDArray[Any] = np.frombuffer(memoryview(memory), dtype)
-    return array

@@ -15,6 +15,7 @@ from .status import check
 
 _S = TypeVar("_S", bound=ctypes.Structure)
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+_NEVER_QUANTIZED = (DType.INT32, DType.UINT32, DType.INT64, DType.BOOL)
 
 
 @dataclass(frozen=True)
@@ -188,22 +189,31 @@ def tensor_info(attr: abi.TensorAttr) -> TensorInfo:
         method = abi.QuantizationType(attr.qnt_type)
     except ValueError as error:
         raise ModelError(f"tensor {name!r} is beyond RKNN API {abi.API_VERSION}: {error}") from None
-    quantization = None
-    if dtype not in _FLOATS and method is abi.QuantizationType.AFFINE_ASYMMETRIC:
-        quantization = Quantization(attr.scale, attr.zp)
-    elif dtype not in _FLOATS and method is abi.QuantizationType.DFP:
-        quantization = Quantization.fixed_point(attr.fl)
     return TensorInfo(
         index=attr.index,
         name=name,
         shape=tuple(attr.dims[: min(attr.n_dims, abi.MAX_DIMS)]),
         dtype=dtype,
         layout=layout,
-        quantization=quantization,
+        quantization=_quantization(attr, dtype, method),
         size=attr.size,
         size_with_stride=attr.size_with_stride,
         width_stride=attr.w_stride,
     )
+
+
+def _quantization(
+    attr: abi.TensorAttr, dtype: DType, method: abi.QuantizationType
+) -> Quantization | None:
+    if dtype in _FLOATS:
+        return None
+    if method is abi.QuantizationType.DFP:
+        return Quantization.fixed_point(attr.fl)
+    if method is not abi.QuantizationType.AFFINE_ASYMMETRIC:
+        return None
+    # librknnrt 1.5.2 says so of tensors of whole numbers and of truth values.
+    is_itself = dtype in _NEVER_QUANTIZED and (attr.scale, attr.zp) == (1, 0)
+    return None if is_itself else Quantization(attr.scale, attr.zp)
 
 
 def _as_planes(info: TensorInfo) -> TensorInfo:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from .. import feeds
 from ..errors import OptionError, TensorError
 from ..lifetime import Closeable
+from ..native.memory import array_at
 from ..tensor import Layout
 from .ort_value import CPU, OrtValue, numpy_dtype
 
@@ -49,7 +49,7 @@ class SessionIOBinding(Closeable):
         info = self._session.network.inputs[index]
         array = feeds.as_array(arr_on_cpu, info)
         feeds.check_shape(array, info.shape, info)
-        if feeds.is_real(info) and array.dtype != np.uint8:
+        if info.is_real and array.dtype != np.uint8:
             array = array.astype(np.float32, copy=False)
         value = self._host_input(name, index, array.dtype)
         np.copyto(value.numpy(), _arranged(array, info.layout, value))
@@ -206,7 +206,4 @@ def _check_place(value: OrtValue, kind: str, index: int, name: str) -> None:
 
 def _array_at(address: int, dtype: np.dtype[Any], shape: Sequence[int]) -> NDArray[Any]:
     """An array over memory that the caller vouches for."""
-    size = dtype.itemsize * math.prod(shape)
-    memory = (ctypes.c_char * size).from_address(address)
-    array: NDArray[Any] = np.frombuffer(memoryview(memory), dtype)
-    return array.reshape(tuple(shape))
+    return array_at(address, dtype, math.prod(shape)).reshape(tuple(shape))

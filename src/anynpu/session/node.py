@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .. import feeds
 from ..tensor import DType, Layout, TensorInfo
 
 _ORT_NAMES = {DType.FLOAT32: "float"}
@@ -50,12 +49,12 @@ class NodeArg:
 
 def input_arg(info: TensorInfo, shapes: Sequence[tuple[int, ...]]) -> NodeArg:
     """An input: `run` takes other dtypes too."""
-    return NodeArg.from_tensor(info, feeds.host_dtype(info), shapes)
+    return NodeArg.from_tensor(info, info.host_dtype, shapes)
 
 
 def output_arg(info: TensorInfo, *, is_float: bool) -> NodeArg:
-    """An output, given as float32 or as the model's own dtype."""
-    return NodeArg.from_tensor(info, DType.FLOAT32 if is_float else info.dtype, [info.shape])
+    """An output: real values as float32 or in the model's own dtype, whole numbers as such."""
+    return NodeArg.from_tensor(info, info.host_dtype if is_float else info.dtype, [info.shape])
 
 
 @dataclass(frozen=True)

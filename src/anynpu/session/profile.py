@@ -15,6 +15,7 @@ _PERCENTILES = (50, 90, 99)
 _LABELS = {
     "rknn_set_input_shapes": "set shapes",
     "rknn_set_io_mem": "bind memory",
+    "anynpu_arrange": "arrange input",
     "rknn_inputs_set": "set input",
     "rknn_run": "run",
     "rknn_outputs_get": "get output",

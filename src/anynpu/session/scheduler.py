@@ -319,31 +319,16 @@ class Scheduler:
 
     def _outcome(self, task: Task) -> Results:
         request, job = task.request, task.job
-        while True:
-            if job.state == State.CANCELLED:
-                if self._is_closing:
-                    raise ClosedError("the session was closed before the task began")
-                raise CancelledTaskError
-            steps = self._steps[job.program]
-            if not job.result:
-                break
-            step, code = steps[job.step], job.result
-            if not self.network.repair(request, step, code):
-                raise self.network.error(request, step, code)
-            self._run_again(task)
+        if job.state == State.CANCELLED:
+            if self._is_closing:
+                raise ClosedError("the session was closed before the task began")
+            raise CancelledTaskError
+        steps = self._steps[job.program]
+        if job.result:
+            raise self.network.error(request, steps[job.step], job.result)
         if self.profile is not None:
             self.profile.add(job, [step.name for step in steps])
         return request.take_results()
-
-    def _run_again(self, task: Task) -> None:
-        job = task.job
-        job.is_reported = job.is_ordered = False
-        job.is_urgent = True
-        answer = (self._pump.submit if self._keeps_off() else self._pump.run)(job, 0)
-        if answer is Answer.CLOSED:
-            raise ClosedError("the session was closed while a task had to be run again")
-        if answer is Answer.ACCEPTED:
-            self._await(task)
 
     def _recycle(self, task: Task) -> None:
         """Use a task's request for others; it isn't with the pump."""

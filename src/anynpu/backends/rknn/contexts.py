@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -18,7 +19,7 @@ from .options import RknnOptions
 
 
 class WorkerContexts:
-    """A context for each worker.
+    """A context for each worker, and a second one where inputs come in two kinds.
 
     `cores` has each one's core, None where the runtime chooses. `chip` is known by the device tree,
     ``$ANYNPU_SOC`` or the model's file, else None.
@@ -32,6 +33,9 @@ class WorkerContexts:
         self.chip = socs.detect() or socs.chosen() or _chip_of(model)
         self._operators: list[CustomOp] | None = None
         self.all: list[Context] = []
+        self._serving: dict[str, list[Context]] = {}
+        self._unused: Context | None = None
+        self._lock = threading.RLock()
         try:
             self.all.append(self._first())
             if self.all[0].dynamic_shapes():
@@ -53,17 +57,46 @@ class WorkerContexts:
             return self.chip.family is not socs.Family.RV1106
         return self.all[0].knows_dynamic_shapes()
 
+    def serving(self, worker: int, kind: str) -> Context:
+        """A worker's context for inputs of a kind: the first kind has `all`, others their own.
+
+        Once a context was given a picture as bytes, librknnrt 1.5.2 goes on taking bytes, also in
+        duplicates that are made of it then.
+        """
+        with self._lock:
+            if kind not in self._serving:
+                self._serving[kind] = self._more() if self._serving else self.all
+            return self._serving[kind][worker]
+
     def close(self) -> None:
         """Destroy the contexts, the first one last."""
-        for context in reversed(self.all):
-            context.close()
+        for contexts in self._serving.values():
+            if contexts is not self.all:
+                _close(contexts)
+        if self._unused is not None:
+            self._unused.close()
+        _close(self.all)
+
+    def unused(self) -> Context:
+        """A context that no worker uses and nobody gives inputs: for queries and duplicates.
+
+        Where jobs ran before, it has the weights of its own.
+        """
+        with self._lock:
+            if self._unused is None:
+                self._unused = self._first() if self._serving else self._copy(self.all[0])
+            return self._unused
 
     def another(self) -> Context:
         """One more context for the caller, on the same weights where that is possible."""
+        with self._lock:
+            return self._copy(self.unused() if self._serving else self.all[0])
+
+    def _copy(self, source: Context) -> Context:
         if not self._shares:
             return self._first()
         try:
-            return self.all[0].dup()
+            return source.dup()
         except (CallError, MissingFunctionError) as error:
             warnings.warn(
                 f"contexts can't be duplicated here, so each worker has the weights of its own: "
@@ -88,6 +121,18 @@ class WorkerContexts:
             raise
         return context
 
+    def _more(self) -> list[Context]:
+        """One more context for each worker, on its core."""
+        made: list[Context] = []
+        try:
+            for core in self.cores:
+                made.append(self.another())
+                _choose_core(made[-1], core, self._options)
+        except BaseException:
+            _close(made)
+            raise
+        return made
+
     def _worker_cores(self) -> Iterator[int | None]:
         options = self._options
         if options.schedule is not None:
@@ -98,6 +143,11 @@ class WorkerContexts:
             places = [None]
         for place in places:
             yield from [place] * options.threads_per_core
+
+
+def _close(contexts: Sequence[Context]) -> None:
+    for context in reversed(contexts):
+        context.close()
 
 
 def _load_operators(options: RknnOptions, library: RknnLibrary) -> list[CustomOp]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 from ...errors import AnynpuError, ModelError
 from ...native.pump import Slot, Step
+from ...rknn.context import Context
 from ...rknn.library import RknnLibrary
 from ...rknn.model_file import read_frame
 from ...rknn.status import error_for
@@ -42,10 +41,10 @@ class RknnNetwork(Network):
 
     # ---------------------------------------------------------------------------------- shapes
 
-    @cached_property
-    def _describer(self) -> Any:
+    @property
+    def _describer(self) -> Context:
         """A context that no worker uses, for the queries that depend on shapes."""
-        return self.contexts.another()
+        return self.contexts.unused()
 
     def _shown(self, info: TensorInfo, shape: tuple[int, ...]) -> TensorInfo:
         """The runtime reports images as NHWC whatever the source model's order, which is NCHW."""
@@ -110,6 +109,4 @@ class RknnNetwork(Network):
             return RknnBinding(self.contexts.another())
 
     def close(self) -> None:
-        if "_describer" in self.__dict__:
-            self._describer.close()
         self.contexts.close()

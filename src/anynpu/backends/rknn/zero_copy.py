@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import feeds
 from ...memory_size import MemorySize
 from ...native import kernels
 from ...perf import LayerTable, parse_perf_detail
@@ -123,7 +122,7 @@ class _Input:
 
     def _dtype(self, array: NDArray[Any]) -> DType:
         """What the values are given as: the device's own dtype would mean quantised values."""
-        if feeds.host_dtype(self.info) is not DType.FLOAT32:
+        if self.info.host_dtype is not DType.FLOAT32:
             return self.info.dtype
         return DType.UINT8 if array.dtype == np.uint8 else DType.FLOAT32
 

@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 
-from ... import feeds
 from ...errors import OptionError, TensorError
 from ...native import transfers
 from ...native.pump import MAX_STEPS, Slot, Step
@@ -51,7 +50,7 @@ class ZeroCopyNetwork(RknnNetwork):
         return [self._dtypes(info) for info in self.runtime_inputs]
 
     def _dtypes(self, info: TensorInfo) -> Dtypes:
-        if not feeds.is_real(info):
+        if not info.is_real:
             return (info.dtype,)
         if self.contexts.has_general_api:
             return (DType.FLOAT32, DType.UINT8)

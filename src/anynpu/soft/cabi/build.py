@@ -1,7 +1,8 @@
 """Make the folder that holds the soft NPU's shared libraries, for programs that load them.
 
 A folder has the shim under the vendor libraries' names, and the files that tell it which Python
-environment to use. Folders live in the user's cache, one for each environment, architecture, chip and version.
+environment to use. Folders live in the user's cache, one for each environment, architecture, chip
+and version.
 """
 
 from __future__ import annotations
