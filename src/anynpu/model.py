@@ -119,8 +119,8 @@ class Model(Closeable):
                 f"the model has {len(infos)} inputs {[i.name for i in infos]}; "
                 f"{len(inputs)} were given"
             )
-        for index, (info, value) in enumerate(zip(infos, inputs, strict=True)):
-            self._device.write(index, _arrange(value, info))
+        arrays = [_arrange(value, info) for info, value in zip(infos, inputs, strict=True)]
+        self._device.write(arrays)
         self._has_run = False
         self._device.run(timeout_ms)
         self._has_run = True

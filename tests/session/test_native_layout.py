@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 import anynpu
 from anynpu import InferenceSession
+from anynpu.backends.rknn import zero_copy_network
 
 from .. import models
 
@@ -114,12 +117,63 @@ def test_results_as_the_model_has_them_on_rv1106() -> None:
         np.testing.assert_array_equal(result, expected.transpose(0, 2, 3, 1))
 
 
-def test_rv1106_takes_pictures_of_bytes_only() -> None:
-    with (
-        opened(models.quantized(IMAGE, metadata=SMALL)) as session,
-        pytest.raises(anynpu.TensorError, match=r"input 'x' is an image.*uint8 only; found float"),
-    ):
-        session.run(None, [np.zeros(IMAGE, np.float32)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.int32, np.bool_, np.uint8])
+@pytest.mark.parametrize("shape", [IMAGE, (1, 1, 6, 7), (1, 20, 6, 7), (2, 6)])
+def test_rv1106_takes_every_type(shape: tuple[int, ...], dtype: type) -> None:
+    """Its runtime converts bytes of pictures only: the rest is quantised and packed here."""
+    values = RNG.normal(30, 20, shape).clip(-100, 100)
+    given = (values.clip(0) if dtype == np.uint8 else values).astype(dtype)
+    model = models.quantized(shape, metadata=SMALL)
+    expected = relu(given.astype(np.float32))
+    with opened(model) as session:
+        (result,) = session.run(None, [given])
+        (again,) = session.submit(None, [np.asfortranarray(given)]).result(30)
+    with anynpu.Model(model) as direct:
+        direct.run(given)
+        raw = direct.output_f32(0)
+    for found in (result, again, raw):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_pictures_are_normalised_here_for_rv1106() -> None:
+    metadata = SMALL | {
+        "anynpu.mean": '{"x": [10, 20, 30]}',
+        "anynpu.std": '{"x": [2, 4, 5]}',
+    }
+    mean, std = (np.array(each, np.float32)[:, None, None] for each in ([10, 20, 30], [2, 4, 5]))
+    model = models.quantized(IMAGE, metadata=metadata)
+    values = RNG.uniform(0, 60, IMAGE).astype(np.float32)
+    with opened(model) as session, anynpu.Model(model) as direct:
+        for given in (values, np.round(values).astype(np.uint8), values):
+            expected = relu((given.astype(np.float32) - mean) / std)
+            np.testing.assert_array_equal(session.run(None, [given])[0], expected)
+            direct.run(given)
+            np.testing.assert_array_equal(direct.output_f32(0), expected)
+
+
+@pytest.mark.parametrize("name", ["conv3x3_i8", "smallcnn_i8", "ppocr_cls_i8", "add_i8"])
+def test_real_values_for_a_compiled_file_of_rv1106(
+    name: str, compiled_sample: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = compiled_sample(f"rv1106/{name}")
+    archive = np.load(file.with_suffix(".npz"))
+    arrays = [archive[key] for key in archive if key.startswith("in")]
+    with opened(file) as session:
+        (result,) = session.run(None, arrays)
+        (node,) = session.get_outputs()
+    # The simulator rounds ties in another way.
+    assert np.abs(result - archive["sim0"]).max() <= 1.01 * node.scale
+    assert capfd.readouterr().err == ""
+
+
+def test_a_file_that_does_not_tell_how_pictures_are_normalised(
+    compiled_sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zero_copy_network, "read_normalizations", lambda model, names: (None,))
+    with opened(compiled_sample("rv1106/smallcnn_i8")) as session:
+        session.run(None, [np.zeros((1, 3, 32, 32), np.uint8)])
+        with pytest.raises(anynpu.TensorError, match=r"takes pictures of uint8 here, found float"):
+            session.run(None, [np.zeros((1, 3, 32, 32), np.float32)])
 
 
 def test_vectors_are_quantised_for_rv1106() -> None:
@@ -131,8 +185,7 @@ def test_vectors_are_quantised_for_rv1106() -> None:
 
 def test_threads_get_their_own_results_on_rv1106() -> None:
     wrong: list[int] = []
-    separate = {"threads_per_core": 3, "disable_dup_context": True}  # it duplicates none
-    with opened(models.quantized(IMAGE, metadata=SMALL), **separate) as session:
+    with opened(models.quantized(IMAGE, metadata=SMALL), threads_per_core=3) as session:
 
         def work(number: int) -> None:
             for _ in range(40):
@@ -177,7 +230,6 @@ def test_without_the_c_helpers() -> None:
     assert result.stdout == "done\n", result.stderr
 
 
-@pytest.mark.filterwarnings("ignore:contexts can't be duplicated")
 def test_device_memory_on_rv1106() -> None:
     pixels = RNG.integers(0, 60, IMAGE).astype(np.uint8)
     with opened(models.quantized(IMAGE, metadata=SMALL)) as session:

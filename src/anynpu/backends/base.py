@@ -151,8 +151,8 @@ class ZeroCopyModel(Closeable):
     raw_outputs: tuple[TensorInfo, ...]
 
     @abstractmethod
-    def write(self, index: int, array: NDArray[Any]) -> None:
-        """Copy an input's values to the device, from an array of the shape of `inputs`."""
+    def write(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Copy the inputs' values to the device, from arrays of the shapes of `inputs`."""
 
     @abstractmethod
     def run(self, timeout_ms: int) -> None:

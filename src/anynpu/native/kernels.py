@@ -131,20 +131,21 @@ def unpack(
     functions().anynpu_unpack(ctypes.addressof(how), address_of(blocks), address_of(target))
 
 
-def pack(source: NDArray[Any], blocks: NDArray[Any]) -> None:
+def pack(
+    source: NDArray[Any], blocks: NDArray[Any], scale: float | None = None, zero_point: int = 0
+) -> None:
     """(N, C, H, W) to (N, C1, H, W, C2) in one pass, cast to the target's dtype.
 
-    Channels that pad are zero.
+    With a scale float32 is quantised, as `quantize` does it. Channels that pad are zero.
     """
-    number = _conversion(source.dtype, blocks.dtype)
+    number = (
+        _conversion(source.dtype, blocks.dtype) if scale is None else _QUANTIZE.get(blocks.dtype)
+    )
     if number is None or not _fits(source, blocks) or blocks.shape[4] > LARGEST_BLOCK:
-        if source.dtype != blocks.dtype:
-            given, source = source, np.empty(source.shape, blocks.dtype)
-            convert(given, source)
-        numpy_kernels.pack(source, blocks)
+        _pack_with_numpy(source, blocks, scale, zero_point)
         return
     n, c1, h, w, c2 = blocks.shape
-    how = Blocks(n, source.shape[1], c1, h * w, c2, number)
+    how = Blocks(n, source.shape[1], c1, h * w, c2, number, Affine(scale or 1, zero_point))
     functions().anynpu_pack(ctypes.addressof(how), address_of(source), address_of(blocks))
 
 
@@ -228,6 +229,18 @@ def _unpack_with_numpy(
         convert(same, target)
     else:
         dequantize(same, scale, zero_point, target)
+
+
+def _pack_with_numpy(
+    source: NDArray[Any], blocks: NDArray[Any], scale: float | None, zero_point: int
+) -> None:
+    if scale is not None or source.dtype != blocks.dtype:
+        given, source = source, np.empty(source.shape, blocks.dtype)
+        if scale is None:
+            convert(given, source)
+        else:
+            quantize(given, scale, zero_point, source)
+    numpy_kernels.pack(source, blocks)
 
 
 def _image(source: NDArray[Any], target: NDArray[Any]) -> Image | None:

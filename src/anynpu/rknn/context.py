@@ -246,8 +246,11 @@ class Context(Queries, Closeable):
     def create_memory(
         self, size: int, flags: abi.MemoryFlag = abi.MemoryFlag.FLAGS_DEFAULT
     ) -> Memory:
-        """New memory of `size` bytes that the NPU can use: `rknn_create_mem`, or with flags 2."""
-        if flags:
+        """New memory of `size` bytes that the NPU can use: `rknn_create_mem`, or with flags 2.
+
+        A library before 2.0 has the first alone, and makes its memory whatever the flags say.
+        """
+        if flags and self.library.has("rknn_create_mem2"):
             pointer = self.library.rknn_create_mem2(self.handle, size, int(flags))
             return self._memory("rknn_create_mem2", pointer)
         return self._memory("rknn_create_mem", self.library.rknn_create_mem(self.handle, size))

@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import TensorError
+from ..errors import StateError, TensorError
 from ..layouts import dequantize_affine, dequantize_nc1hwc2, nc1hwc2_to_nchw
 from ..native import kernels
 from ..tensor import DType, Layout, TensorInfo
 from . import abi
 from .context import Context
+from .input_forms import InputForm
 from .memory import Memory
 from .queries import tensor_info
+
+_NO_FLAGS = abi.MemoryFlag.FLAGS_DEFAULT
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class DeviceTensor:
     @property
     def memory_shape(self) -> tuple[int, ...]:
         """The shape of `array` with the pixels that pad rows."""
-        return _padded_shape(self.info)
+        return padded_shape(self.info)
 
     @property
     def addresses(self) -> tuple[int, int]:
@@ -47,13 +50,26 @@ class DeviceTensor:
         """Let the tensor live here: `rknn_set_io_mem`; the context keeps the memory."""
         context.set_io_memory(self.memory, self.attr)
 
+    def imported_by(self, context: Context) -> DeviceTensor:
+        """The same memory as another context's own; raises `StateError` where it can't be."""
+        memory = self.memory
+        if memory.fd < 0:
+            raise StateError(
+                f"{self.info}: the memory has no descriptor, by which another context could use it"
+            )
+        # The vendor's library wants the address of the descriptor's first byte.
+        imported = context.memory_from_fd(
+            memory.fd, memory.size, memory.offset, memory.address - memory.offset
+        )
+        return DeviceTensor(imported, self.attr, self.array)
+
 
 def input_tensor(
     context: Context,
     info: TensorInfo,
     dtype: DType,
     memory: Memory | None = None,
-    flags: abi.MemoryFlag = abi.MemoryFlag.FLAGS_DEFAULT,
+    flags: abi.MemoryFlag = _NO_FLAGS,
 ) -> DeviceTensor:
     """An input that is given as `dtype`, in the layout of `info`; new memory where none is given.
 
@@ -64,18 +80,28 @@ def input_tensor(
     attr.type = abi.TensorType[dtype.name]
     attr.fmt = abi.TensorFormat[info.layout.name]
     attr.pass_through = 0
-    return _tensor(context, attr, _padded_shape(info), dtype, memory, flags)
+    return _tensor(context, attr, padded_shape(info), dtype, memory, flags)
+
+
+def input_tensor_of(context: Context, info: TensorInfo, form: InputForm) -> DeviceTensor:
+    """An input in a form, in new memory; a native one is in the NPU's own type and layout."""
+    if not form.is_native:
+        return input_tensor(context, info, form.dtype)
+    attr = context.attribute(abi.Query.NATIVE_INPUT_ATTR, info.index)
+    attr.pass_through = 1
+    native = tensor_info(attr)
+    return _tensor(context, attr, padded_shape(native), native.dtype, None, _NO_FLAGS)
 
 
 def output_tensor(
     context: Context,
     attr: abi.TensorAttr,
     memory: Memory | None = None,
-    flags: abi.MemoryFlag = abi.MemoryFlag.FLAGS_DEFAULT,
+    flags: abi.MemoryFlag = _NO_FLAGS,
 ) -> DeviceTensor:
     """An output as `attr` describes it; new memory where none is given."""
     info = tensor_info(attr)
-    return _tensor(context, attr, _padded_shape(info), info.dtype, memory, flags)
+    return _tensor(context, attr, padded_shape(info), info.dtype, memory, flags)
 
 
 def real_output_attribute(context: Context, index: int) -> abi.TensorAttr:
@@ -95,9 +121,27 @@ def real_values(
     """
     if native.layout is not Layout.NC1HWC2:
         return dequantized(raw, native)
+    blocks = blocks_of(raw, shape)
     if native.quantization is not None:
-        return dequantize_nc1hwc2(raw, shape[1], native.scale, native.zero_point)
-    return nc1hwc2_to_nchw(raw, shape[1], np.empty(shape, np.float32))
+        return dequantize_nc1hwc2(blocks, shape[1], native.scale, native.zero_point)
+    return nc1hwc2_to_nchw(blocks, shape[1], np.empty(shape, np.float32))
+
+
+def blocks_of(raw: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Channel blocks with the rows of an image of (N, C, H, W): `raw` itself where it has them.
+
+    Some lie in memory as one row, (N, C1, 1, pixels, C2), with pixels that pad it.
+    """
+    n, c1, rows, columns, c2 = raw.shape
+    height, width = shape[2:]
+    if (rows, columns) == (height, width):
+        return raw
+    if rows != 1 or columns < height * width:
+        raise TensorError(
+            f"an output of {shape} lies in memory as {raw.shape}, an order that anynpu doesn't know"
+        )
+    row = np.ascontiguousarray(raw[:, :, :, : height * width])
+    return row.reshape(n, c1, height, width, c2)
 
 
 def dequantized(raw: NDArray[Any], native: TensorInfo) -> NDArray[np.float32]:
@@ -109,7 +153,8 @@ def dequantized(raw: NDArray[Any], native: TensorInfo) -> NDArray[np.float32]:
     return result
 
 
-def _padded_shape(info: TensorInfo) -> tuple[int, ...]:
+def padded_shape(info: TensorInfo) -> tuple[int, ...]:
+    """The shape of a tensor's memory, with the pixels that pad rows."""
     if info.layout is not Layout.NHWC:
         return info.shape
     n, h, w, c = info.shape

@@ -53,6 +53,11 @@ class RknnLibrary(RuntimeLibrary):
         """
         return self if self._of_chip is None else self._of_chip(chip)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it is the runtime of RV1103 and RV1106, which has no functions for cores."""
+        return not self.has("rknn_set_core_mask")
+
     def expose(self) -> None:
         """Let shared libraries that are loaded from now on find the runtime's functions.
 

@@ -82,8 +82,11 @@ class Memory(Closeable):
         """Bring the processor's cache and the memory together: `rknn_mem_sync`.
 
         TO_DEVICE after writing here and before the NPU reads, FROM_DEVICE after the NPU wrote.
-        Needed only for cacheable memory and where the runtime was told not to do it by itself.
+        Needed only for cacheable memory and where the runtime was told not to do it by itself. A
+        library before 1.6 does it always, and lacks the function: then this does nothing.
         """
+        if not self._handle.library.has("rknn_mem_sync"):
+            return
         code = self._handle.library.rknn_mem_sync(self._handle.value, self.pointer, int(mode))
         check("rknn_mem_sync", code)
 

@@ -12,9 +12,11 @@ import json
 import os
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import ModelError
+from .onnx_metadata import read_metadata
 
 MAGIC = b"RKNN"
 HEADER = struct.Struct("<4sIQQ40x")
@@ -23,6 +25,7 @@ _FIRST_VERSION = 1
 _FIRST_HEADER_SIZE = 24
 _LENGTH = struct.Struct("<Q")
 _LONGEST_SUMMARY = 1 << 28
+_ONNX_TARGET = "anynpu.soc"
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,20 @@ def read_frame(model: str | os.PathLike[str] | bytes) -> Frame:
         return _read(io.BytesIO(model), len(model))
     with open(model, "rb") as file:
         return _read(file, os.fstat(file.fileno()).st_size)
+
+
+def target_of(model: str | os.PathLike[str] | bytes) -> str:
+    """The chip that a `.rknn` file, or an ONNX file with the soft NPU's metadata, is for.
+
+    Raises `ModelError` for other files, OSError for an unreadable path.
+    """
+    data = model if isinstance(model, bytes) else Path(model).read_bytes()
+    if data[: len(MAGIC)] == MAGIC:
+        return read_frame(data).target
+    try:
+        return read_metadata(data)[_ONNX_TARGET]
+    except (ValueError, LookupError) as error:
+        raise ModelError(f"the file names no chip: {error}") from None
 
 
 def write_frame(body: bytes, summary: dict[str, Any]) -> bytes:

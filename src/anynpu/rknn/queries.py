@@ -107,8 +107,13 @@ class Queries:
         """For each input the shapes that it may have, in the order of their sets; images are NHWC.
 
         RKNN_QUERY_INPUT_DYNAMIC_RANGE. Empty for a model of fixed shapes, and for a library that
-        knows no dynamic ones.
+        knows no dynamic ones: versions before 1.5, and that of RV1103 and RV1106 (Table 4-2 of the
+        RKNN C API reference), which would log the query as an error.
         """
+        library = self._handle.library
+        setters = ("rknn_set_input_shape", "rknn_set_input_shapes")
+        if library.is_small or not any(map(library.has, setters)):
+            return ()
         ranges = []
         for index in range(self._counts[0]):
             info = abi.InputRange(index=index)
@@ -123,14 +128,6 @@ class Queries:
                 )
             )
         return tuple(ranges)
-
-    def knows_dynamic_shapes(self) -> bool:
-        """Whether the library has that query: it came with 1.5, and RV1103's and RV1106's lacks it.
-
-        Table 4-2 of the RKNN C API reference.
-        """
-        code = self._call(abi.Query.INPUT_DYNAMIC_RANGE, abi.InputRange())
-        return code != abi.ErrorCode.PARAM_INVALID
 
     def sdk_version(self) -> tuple[str, str]:
         """(version of the runtime library, version of the driver): RKNN_QUERY_SDK_VERSION."""

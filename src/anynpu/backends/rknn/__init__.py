@@ -55,7 +55,11 @@ class RknnBackend(Backend):
         if twin is not None:
             raise OptionError("twin is for .nb files; a .rknn is computed by what it holds")
         flags = InitFlag.COLLECT_PERF_MASK if profile else InitFlag.PRIOR_HIGH
-        return RknnZeroCopyModel(Context(model, library=library, flags=flags), custom_ops)
+
+        def open_context() -> Context:
+            return Context(model, library=library, flags=flags)
+
+        return RknnZeroCopyModel(open_context(), custom_ops, model, open_context)
 
 
 BACKEND = RknnBackend()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import OptionError, StateError
+from ...rknn import host_types
 from ...rknn.abi import MemoryFlag, Query, SyncMode
 from ...rknn.context import Context
 from ...rknn.device_tensor import (
@@ -57,40 +59,88 @@ class RknnBuffer(DeviceBuffer):
 
 
 class RknnBinding(Binding):
-    """A context of its own, since the vendor forbids to mix this API with the general one."""
+    """Contexts of its own, since the vendor forbids to mix this API with the general one.
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._imported: dict[int, tuple[RknnBuffer, DeviceTensor]] = {}
-        self._missing = {("input", info.name) for info in context.inputs}
-        self._missing |= {("output", info.name) for info in context.outputs}
+    A context takes a picture as bytes or as real values; where a binding changes from one to the
+    other there is one for each. `new_context` makes one that was given nothing yet.
+    """
+
+    def __init__(self, new_context: Callable[[], Context]) -> None:
+        self._new_context = new_context
+        first = new_context()
+        self._inputs, self._outputs = first.image_inputs(), first.outputs
+        self._all = [_BoundContext(first)]
+        self._current = self._all[0]
+        self._buffers: dict[tuple[str, int], RknnBuffer] = {}
 
     def bind(self, kind: str, index: int, buffer: DeviceBuffer) -> None:
         assert isinstance(buffer, RknnBuffer)
-        if id(buffer) not in self._imported:
-            self._imported[id(buffer)] = (buffer, self._here(buffer.tensor))
-        self._imported[id(buffer)][1].bind(self._context)
-        infos = self._context.inputs if kind == "input" else self._context.outputs
-        self._missing.discard((kind, infos[index].name))
+        self._buffers[kind, index] = buffer
+        self._current = self._serving(self._kinds())
+        for place, bound in self._buffers.items():
+            self._current.bind(place, bound)
+
+    def _kinds(self) -> dict[int, bool]:
+        """Of each picture that is bound, whether it is bytes."""
+        return {
+            index: buffer.info.dtype is DType.UINT8
+            for (kind, index), buffer in self._buffers.items()
+            if kind == "input" and host_types.is_picture(self._inputs[index])
+        }
+
+    def _serving(self, kinds: Mapping[int, bool]) -> _BoundContext:
+        for context in (self._current, *self._all):
+            if context.takes(kinds):
+                context.kinds |= kinds
+                return context
+        self._all.append(_BoundContext(self._new_context()))
+        self._all[-1].kinds |= kinds
+        return self._all[-1]
 
     def run(self) -> None:
-        if self._missing:
-            names = sorted(f"{kind} {name!r}" for kind, name in self._missing)
-            raise StateError(f"nothing is bound to {', '.join(names)}")
-        self._context.run()
+        wanted = {("input", index): info for index, info in enumerate(self._inputs)}
+        wanted |= {("output", index): info for index, info in enumerate(self._outputs)}
+        missing = [
+            f"{kind} {info.name!r}"
+            for (kind, index), info in wanted.items()
+            if (kind, index) not in self._buffers
+        ]
+        if missing:
+            raise StateError(f"nothing is bound to {', '.join(missing)}")
+        self._current.context.run()
 
     def close(self) -> None:
-        self._imported.clear()
-        self._context.close()
+        for context in self._all:
+            context.close()
 
-    def _here(self, tensor: DeviceTensor) -> DeviceTensor:
-        """The tensor's memory as this context's own."""
-        memory = tensor.memory
-        # The vendor's library wants the address of the descriptor's first byte.
-        imported = self._context.memory_from_fd(
-            memory.fd, memory.size, memory.offset, memory.address - memory.offset
-        )
-        return DeviceTensor(imported, tensor.attr, tensor.array)
+
+class _BoundContext:
+    """A context and what is bound in it; `kinds` says which pictures it takes as bytes."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.kinds: dict[int, bool] = {}
+        self._imported: dict[int, tuple[RknnBuffer, DeviceTensor]] = {}
+        self._bound: dict[tuple[str, int], RknnBuffer] = {}
+
+    def takes(self, kinds: Mapping[int, bool]) -> bool:
+        """Whether it may be given pictures of some kinds."""
+        return all(self.kinds.get(index, is_bytes) == is_bytes for index, is_bytes in kinds.items())
+
+    def bind(self, place: tuple[str, int], buffer: RknnBuffer) -> None:
+        """Let a tensor live in a buffer, whose memory becomes this context's own."""
+        if self._bound.get(place) is buffer:
+            return
+        if id(buffer) not in self._imported:
+            self._imported[id(buffer)] = (buffer, buffer.tensor.imported_by(self.context))
+        self._imported[id(buffer)][1].bind(self.context)
+        self._bound[place] = buffer
+
+    def close(self) -> None:
+        """Free the context; twice does nothing."""
+        self._imported.clear()
+        self._bound.clear()
+        self.context.close()
 
 
 def allocate(

@@ -13,7 +13,7 @@ from ...rknn.abi import CoreMask, ErrorCode, InitFlag
 from ...rknn.context import Context
 from ...rknn.custom_ops import CustomOp
 from ...rknn.library import RknnLibrary
-from ...rknn.model_file import read_frame
+from ...rknn.model_file import target_of
 from ..base import ModelSource
 from .options import RknnOptions
 
@@ -30,22 +30,23 @@ class WorkerContexts:
     ) -> None:
         self.model, self._options, self._weights = model, options, weights
         self._shares = _may_share(options, weights)
-        self.chip = socs.detect() or socs.chosen() or _chip_of(model)
+        self.chip = chip_for(model)
         self._operators: list[CustomOp] | None = None
         self.all: list[Context] = []
-        self._serving: dict[str, list[Context]] = {}
+        self._serving: dict[bool, list[Context]] = {}
         self._unused: Context | None = None
         self._lock = threading.RLock()
         try:
             self.all.append(self._first())
-            if self.all[0].dynamic_shapes():
-                # User guide 5.4.4.1: contexts of dynamic models can't be duplicated.
+            # RV1103 and RV1106 duplicate no contexts (table 4-1 of the API reference), nor can
+            # those of dynamic models be duplicated (user guide 5.4.4.1).
+            if not self.has_general_api or self.all[0].dynamic_shapes():
                 self._shares = False
             self.cores = tuple(self._worker_cores())
             while len(self.all) < len(self.cores):
                 self.all.append(self.another())
             for context, core in zip(self.all, self.cores, strict=True):
-                _choose_core(context, core, options)
+                _choose_core(context, core, options, self.chip)
         except BaseException:
             self.close()
             raise
@@ -53,20 +54,18 @@ class WorkerContexts:
     @cached_property
     def has_general_api(self) -> bool:
         """Whether the runtime sets inputs and gets outputs: RV1103's and RV1106's doesn't."""
-        if self.chip is not None:
-            return self.chip.family is not socs.Family.RV1106
-        return self.all[0].knows_dynamic_shapes()
+        return has_general_api(self.all[0].library, self.model)
 
-    def serving(self, worker: int, kind: str) -> Context:
-        """A worker's context for inputs of a kind: the first kind has `all`, others their own.
+    def serving(self, worker: int, *, has_bytes: bool) -> Context:
+        """A worker's context for pictures that are bytes, or for others.
 
-        Once a context was given a picture as bytes, librknnrt 1.5.2 goes on taking bytes, also in
-        duplicates that are made of it then.
+        What comes first has `all`, the other its own: once a context was given a picture as bytes,
+        librknnrt 1.5.2 goes on taking bytes, also in duplicates that are made of it then.
         """
         with self._lock:
-            if kind not in self._serving:
-                self._serving[kind] = self._more() if self._serving else self.all
-            return self._serving[kind][worker]
+            if has_bytes not in self._serving:
+                self._serving[has_bytes] = self._more() if self._serving else self.all
+            return self._serving[has_bytes][worker]
 
     def close(self) -> None:
         """Destroy the contexts, the first one last."""
@@ -127,7 +126,7 @@ class WorkerContexts:
         try:
             for core in self.cores:
                 made.append(self.another())
-                _choose_core(made[-1], core, self._options)
+                _choose_core(made[-1], core, self._options, self.chip)
         except BaseException:
             _close(made)
             raise
@@ -180,10 +179,15 @@ def _check_names(operators: Sequence[CustomOp]) -> None:
         seen.add(key)
 
 
-def _choose_core(context: Context, core: int | None, options: RknnOptions) -> None:
+def _choose_core(
+    context: Context, core: int | None, options: RknnOptions, chip: socs.Soc | None
+) -> None:
     mask = options.mask if core is None else 1 << core
     if mask == CoreMask.AUTO:
         return
+    if mask == CoreMask.ALL and chip is not None and context.sdk_version()[0].startswith("1."):
+        # These versions know no mask for all cores, and say so in their log.
+        mask = (1 << chip.cores) - 1
     try:
         context.set_core_mask(CoreMask(mask))
     except ValueError as error:
@@ -220,8 +224,21 @@ def _count_cores(context: Context, chip: socs.Soc | None) -> int:
     return 1
 
 
+def chip_for(model: ModelSource) -> socs.Soc | None:
+    """The chip that a model runs on, by the device tree, ``$ANYNPU_SOC`` or its file, else None."""
+    return socs.detect() or socs.chosen() or _chip_of(model)
+
+
+def has_general_api(library: RknnLibrary, model: ModelSource) -> bool:
+    """Whether the runtime sets inputs and gets outputs: RV1103's and RV1106's doesn't."""
+    chip = chip_for(model)
+    if chip is not None:
+        return chip.family is not socs.Family.RV1106
+    return not library.is_small
+
+
 def _chip_of(model: ModelSource) -> socs.Soc | None:
     try:
-        return socs.find(read_frame(model).target)
+        return socs.find(target_of(model))
     except (ModelError, OptionError):
         return None

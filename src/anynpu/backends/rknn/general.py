@@ -118,7 +118,7 @@ class GeneralNetwork(RknnNetwork):
 
     def steps(self, worker: int, variant: int) -> Sequence[Step]:
         number, has_bytes = divmod(variant, 2)
-        handle = self.contexts.serving(worker, "bytes" if has_bytes else "real values").handle
+        handle = self.contexts.serving(worker, has_bytes=bool(has_bytes)).handle
         inputs, outputs = len(self.inputs), len(self.outputs)
         steps = [
             self.call("rknn_inputs_set", handle, inputs, Slot(INPUTS)),

@@ -105,8 +105,7 @@ class RknnNetwork(Network):
             return allocate(self._describer, kind, index, dtype, layout, None, memory)
 
     def new_binding(self) -> Binding:
-        with self._lock:
-            return RknnBinding(self.contexts.another())
+        return RknnBinding(self.contexts.another)
 
     def close(self) -> None:
         self.contexts.close()

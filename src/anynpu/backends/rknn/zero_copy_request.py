@@ -14,7 +14,9 @@ from ...native import kernels
 from ...native.memory import address_of
 from ...native.pump import Job
 from ...native.transfers import Transfer
-from ...rknn.device_tensor import dequantized, real_values
+from ...rknn import host_types
+from ...rknn.device_tensor import blocks_of, dequantized, real_values
+from ...rknn.input_forms import InputForm, store
 from ...tensor import DType, Layout, TensorInfo
 from ..base import Request
 
@@ -41,18 +43,16 @@ class ZeroCopyRequest(Request):
         self._outputs = (Transfer * len(network.outputs))()
         self.job.slots[INPUTS] = ctypes.addressof(self._inputs)
         self.job.slots[OUTPUTS] = ctypes.addressof(self._outputs)
-        self._staged: dict[tuple[int, DType], NDArray[Any]] = {}
+        self._staged: dict[tuple[int, InputForm], NDArray[Any]] = {}
         self._given: list[NDArray[Any]] = []
         self._raw: list[NDArray[Any]] = []
 
     def fill(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> None:
-        dtypes = []
         self._given = []
-        for index, array in enumerate(arrays):
-            dtype = self._network.dtype_for(index, array.dtype)
-            self._fill_input(index, dtype, array, copy)
-            dtypes.append(dtype)
-        self.variant = self._network.variant(tuple(dtypes))
+        forms = self._network.forms_for(tuple([array.dtype for array in arrays]))
+        for index, (form, array) in enumerate(zip(forms.forms, arrays, strict=True)):
+            self._fill_input(index, form, array, copy)
+        self.variant = self._network.variant(forms)
         if not self._raw:
             self._raw = [
                 np.empty(info.shape, info.dtype.numpy) for info in self._network.native_outputs
@@ -62,61 +62,55 @@ class ZeroCopyRequest(Request):
 
     def take_results(self) -> list[NDArray[Any]]:
         network, options = self._network, self._network.options
-        raws = self._raw
         is_raw = options.output_dtype == "model"
-        if options.output_layout != "native":
-            return [
-                self._logical(raw, native, info, is_raw=is_raw)
-                for raw, native, info in zip(
-                    raws, network.native_outputs, network.logical_outputs, strict=True
-                )
-            ]
-        if is_raw:
-            self._raw = []
+        if options.output_layout == "native" and is_raw:
+            raws, self._raw = self._raw, []
             return raws
+        infos = zip(network.native_outputs, network.logical_outputs, strict=True)
         return [
-            dequantized(raw, native)
-            for raw, native in zip(raws, network.native_outputs, strict=True)
+            self._result(raw, native, info, is_raw=is_raw or not info.is_real)
+            for raw, (native, info) in zip(self._raw, infos, strict=True)
         ]
 
     def clear(self) -> None:
         self._given = []
 
-    def _logical(
+    def _result(
         self, raw: NDArray[Any], native: TensorInfo, info: TensorInfo, *, is_raw: bool
     ) -> NDArray[Any]:
         values: NDArray[Any]
+        layout = self._network.options.output_layout
+        if layout == "native":
+            return raw.copy() if is_raw else dequantized(raw, native)
         if not is_raw:
             values = real_values(raw, native, info.shape)
         elif native.layout is Layout.NC1HWC2:
-            values = nc1hwc2_to_nchw(raw, info.shape[1])
+            values = nc1hwc2_to_nchw(blocks_of(raw, info.shape), info.shape[1])
         else:
             values = raw.copy()
-        if info.layout is Layout.NCHW and self._network.options.output_layout == "nhwc":
+        if info.layout is Layout.NCHW and layout == "nhwc":
             values = values.transpose(0, 2, 3, 1)
         return values
 
-    def _fill_input(self, index: int, dtype: DType, array: NDArray[Any], copy: bool) -> None:
-        info = self._network.runtime_inputs[index]
+    def _fill_input(self, index: int, form: InputForm, array: NDArray[Any], copy: bool) -> None:
+        network = self._network
+        info = network.runtime_inputs[index]
         is_image = info.layout is Layout.NHWC
-        if is_image and self._network.inputs[index].layout is Layout.NCHW:
+        if is_image and network.inputs[index].layout is Layout.NCHW:
             array = array.transpose(0, 2, 3, 1)
-        shape = self._network.staging_shape(index, dtype)
-        if not copy and _lies_as(array, shape, dtype):
+        shape = network.staging_shape(index, form)
+        if not copy and not form.is_native and _lies_as(array, shape, form.dtype, info):
             self._given.append(array)
             _point(self._inputs[index], array)
             return
-        staged = self._staged.get((index, dtype))
+        staged = self._staged.get((index, form))
         if staged is None:
             # Zeros, since the pixels that pad rows are the device's to see too.
-            staged = self._staged[index, dtype] = np.zeros(shape, dtype.numpy)
+            staged = self._staged[index, form] = np.zeros(shape, form.dtype.numpy)
         _point(self._inputs[index], staged)
-        if is_image:
-            kernels.copy_channels_last(array, staged[:, :, : info.shape[2]])
-        elif info.quantization is not None and dtype is info.dtype:
-            kernels.quantize(array, info.scale, info.zero_point, staged)
-        else:
-            kernels.convert(array, staged)
+        target = staged[:, :, : info.shape[2]] if is_image and staged.ndim == 4 else staged
+        normalization = network.normalizations[index] if form.is_native else None
+        store(array, info, form, target, normalization)
 
 
 def _point(transfer: Transfer, array: NDArray[Any]) -> None:
@@ -124,5 +118,7 @@ def _point(transfer: Transfer, array: NDArray[Any]) -> None:
     transfer.conversion, transfer.array, transfer.count = _COPY, address_of(array), array.nbytes
 
 
-def _lies_as(array: NDArray[Any], shape: tuple[int, ...], dtype: DType) -> bool:
-    return array.flags.c_contiguous and array.shape == shape and array.dtype == dtype.numpy
+def _lies_as(array: NDArray[Any], shape: tuple[int, ...], dtype: DType, info: TensorInfo) -> bool:
+    """Whether an array's bytes are what an input's memory holds."""
+    is_same = array.flags.c_contiguous and array.shape == shape and array.dtype == dtype.numpy
+    return is_same and host_types.limits(info) is None

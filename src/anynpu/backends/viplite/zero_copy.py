@@ -40,10 +40,10 @@ class VipliteZeroCopyModel(ZeroCopyModel):
             network.close()
             raise
 
-    def write(self, index: int, array: NDArray[Any]) -> None:
-        buffer = self._inputs[index]
-        _write(array, buffer.info, buffer.array())
-        buffer.flush()
+    def write(self, arrays: Sequence[NDArray[Any]]) -> None:
+        for buffer, array in zip(self._inputs, arrays, strict=True):
+            _write(array, buffer.info, buffer.array())
+            buffer.flush()
 
     def run(self, timeout_ms: int) -> None:
         if timeout_ms != self._timeout:
