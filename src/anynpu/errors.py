@@ -6,6 +6,7 @@
     │   └── MissingFunctionError          the library is too old for a call
     ├── ModelError (ValueError)           a model file can't be read, or not be run here
     ├── TensorError (ValueError)          an array doesn't fit a tensor: name, shape, dtype, size
+    │   └── TensorIndexError (IndexError) there is no tensor of that number
     ├── OptionError (ValueError, RuntimeError)    an unknown or contradictory option
     ├── StateError (RuntimeError)         called in the wrong order
     │   ├── ClosedError                   used after close()
@@ -59,6 +60,10 @@ class ModelError(AnynpuError, ValueError):
 
 class TensorError(AnynpuError, ValueError):
     """An array doesn't fit the tensor it is given for."""
+
+
+class TensorIndexError(TensorError, IndexError):
+    """There is no input or output of that number."""
 
 
 class OptionError(AnynpuError, ValueError, RuntimeError):

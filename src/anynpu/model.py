@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import backends, feeds
-from .errors import ClosedError, StateError, TensorError
+from .errors import ClosedError, StateError, TensorError, TensorIndexError
 from .lifetime import Closeable
 from .memory_size import MemorySize
 from .perf import LayerTable
@@ -131,18 +132,31 @@ class Model(Closeable):
         The array is the NPU's own buffer, not a copy: the next `run` overwrites it. It stays valid
         after `close`.
         """
-        self._check_output()
-        return self._device.raw(index)
+        return self._device.raw(self._output(index))
 
     def output_f32(self, index: int) -> NDArray[np.float32]:
         """An output as real values in the model's own order (images NCHW): a new float32 array."""
-        self._check_output()
-        return self._device.real(index)
+        return self._device.real(self._output(index))
 
-    def _check_output(self) -> None:
+    def _output(self, index: int) -> int:
+        """The number of an output that there is."""
         self._check_open()
+        names = [info.name for info in self._device.outputs]
+        try:
+            number = operator.index(index)
+        except TypeError:
+            given: object = index
+            hint = f"; {given!r} is output {names.index(str(given))}" if given in names else ""
+            raise TensorError(
+                f"an output is named by its number, 0 to {len(names) - 1}; found {index!r}{hint}"
+            ) from None
+        if not -len(names) <= number < len(names):
+            raise TensorIndexError(
+                f"there is no output {number}; the model has {len(names)}, numbered from 0: {names}"
+            )
         if not self._has_run:
-            raise StateError("there are no outputs before a run that succeeded")
+            raise StateError("there are no outputs before a run that succeeded: call run first")
+        return number % len(names)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -175,7 +189,12 @@ class Model(Closeable):
         return self._device.memory()
 
     def perf(self) -> LayerTable:
-        """The layers of the last run and their times; the model was made with ``profile=True``."""
+        """The layers of the last run and their times; the model was made with ``profile=True``.
+
+        Raises `ModelError` without that and where the runtime's table can't be read, `StateError`
+        before a run.
+        """
+        self._check_open()
         return self._device.perf()
 
     def run_microseconds(self) -> int:

@@ -83,5 +83,5 @@ def test_several_arrays_and_one_that_stays() -> None:
 
 def test_an_unknown_kind_is_refused() -> None:
     how = Arrangement()
-    how.kind = 9
+    how.kind = 9  # type: ignore[assignment]
     assert arrange(both()[0], how) == -1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
-from anynpu.native import compiler, library
+from anynpu.native import library
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_processes_of_two_kinds_share_no_build(
 ) -> None:
     """A home folder may be that of two machines, or of a 32-bit and a 64-bit Python."""
     library.load("steps")
-    monkeypatch.setattr(compiler.sysconfig, "get_config_var", {variable: value}.get)
+    monkeypatch.setattr(sysconfig, "get_config_var", {variable: value}.get)
     library.load("steps")
     assert len(list(cache.glob("*.so"))) == 2
 

@@ -22,7 +22,8 @@ def test_a_compiled_file_s_normalisation(compiled_sample: Callable[[str], Path])
     assert found is not None
     assert not found.is_identity
     pixels = np.random.default_rng(0).integers(0, 256, (1, 4, 4, 3)).astype(np.uint8)
-    expected = (pixels - np.float32(found.mean[:3])) / np.float32(found.std[:3])
+    mean, std = (np.array(each[:3], np.float32) for each in (found.mean, found.std))
+    expected = (pixels - mean) / std
     np.testing.assert_array_equal(found.apply(pixels), expected)
 
 

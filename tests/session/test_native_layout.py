@@ -23,7 +23,7 @@ SMALL = {"anynpu.soc": "rv1106"}
 IMAGE = (1, 3, 6, 7)
 
 
-def opened(model: bytes, **options: Any) -> InferenceSession:
+def opened(model: bytes | Path, **options: Any) -> InferenceSession:
     return InferenceSession(model, provider_options=options)
 
 
@@ -122,7 +122,7 @@ def test_results_as_the_model_has_them_on_rv1106() -> None:
 def test_rv1106_takes_every_type(shape: tuple[int, ...], dtype: type) -> None:
     """Its runtime converts bytes of pictures only: the rest is quantised and packed here."""
     values = RNG.normal(30, 20, shape).clip(-100, 100)
-    given = (values.clip(0) if dtype == np.uint8 else values).astype(dtype)
+    given: np.ndarray = (values.clip(0) if dtype == np.uint8 else values).astype(dtype)
     model = models.quantized(shape, metadata=SMALL)
     expected = relu(given.astype(np.float32))
     with opened(model) as session:

@@ -27,7 +27,7 @@ TYPES = [
 def test_an_output_keeps_its_type(kind: int, dtype: type, options: dict[str, str]) -> None:
     with InferenceSession(models.passes(kind), provider_options=options) as session:
         (node,) = session.get_inputs()
-        values = np.arange(np.prod(node.shape)).reshape(node.shape).astype(dtype)
+        values: np.ndarray = np.arange(np.prod(node.shape)).reshape(node.shape).astype(dtype)
         (out,) = session.get_outputs()
         assert out.dtype.numpy == dtype
         for (result,) in (session.run(None, [values]), *session.map([[values]])):

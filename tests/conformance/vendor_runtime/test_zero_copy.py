@@ -81,3 +81,13 @@ def test_all_cores(board_python: Board, compiled_sample: Sample) -> None:
     """This library knows no mask for all cores."""
     outcome = board_python().call(zero_copy.on_all_cores, compiled_sample("rk3588/conv3x3_i8"))
     check(outcome, "all", "0,1,2", "0,1", "1")
+
+
+@pytest.mark.parametrize("sample", ["rk3588/smallcnn_i8", "rk3588/ppocr_cls_i8"])
+def test_the_table_of_layers(board_python: Board, compiled_sample: Sample, sample: str) -> None:
+    outcome = board_python().call(zero_copy.layers, compiled_sample(sample))
+    assert outcome.error == ""
+    operators = outcome.values["operators"].tolist()
+    assert (operators[0], operators[-1]) == ("InputOperator", "OutputOperator")
+    total = int(outcome.text("text").split("Time(us): ")[1].split()[0])
+    assert outcome.values["times"].sum() == total

@@ -59,7 +59,7 @@ class RknnBackend(Backend):
         def open_context() -> Context:
             return Context(model, library=library, flags=flags)
 
-        return RknnZeroCopyModel(open_context(), custom_ops, model, open_context)
+        return RknnZeroCopyModel(open_context(), custom_ops, model, open_context, is_timed=profile)
 
 
 BACKEND = RknnBackend()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import ModelError, StateError
 from ...memory_size import MemorySize
 from ...perf import LayerTable, parse_perf_detail
 from ...rknn.abi import Query
@@ -43,12 +44,15 @@ class RknnZeroCopyModel(ZeroCopyModel):
         custom_ops: Sequence[CustomOp],
         model: ModelSource,
         open_context: Opener,
+        *,
+        is_timed: bool,
         has_bytes: bool | None = None,
     ) -> None:
         self._model, self._open_context = model, open_context
         self._custom_ops = tuple(custom_ops)
         self._converts = has_general_api(context.library, model)
         self._has_bytes = has_bytes
+        self._is_timed, self._has_run = is_timed, False
         self._shapes: Shapes | None = None
         self.library = context.library
         self._context = context
@@ -127,6 +131,7 @@ class RknnZeroCopyModel(ZeroCopyModel):
             raise
 
     def run(self, timeout_ms: int) -> None:
+        self._has_run = True
         self._last.context.run(timeout_ms=timeout_ms)
 
     def raw(self, index: int) -> NDArray[Any]:
@@ -141,7 +146,8 @@ class RknnZeroCopyModel(ZeroCopyModel):
             self._custom_ops,
             self._model,
             self._open_context,
-            self._has_bytes,
+            is_timed=self._is_timed,
+            has_bytes=self._has_bytes,
         )
 
     def dynamic_shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
@@ -158,6 +164,12 @@ class RknnZeroCopyModel(ZeroCopyModel):
         return MemorySize(**dataclasses.asdict(self._context.memory_size()))
 
     def perf(self) -> LayerTable:
+        if not self._is_timed:
+            raise ModelError(
+                "perf: the layers weren't timed; open the model with profile=True, which was False"
+            )
+        if not self._has_run:
+            raise StateError("perf: there are no times before a run: call run first")
         return parse_perf_detail(self._last.context.perf_detail())
 
     def run_microseconds(self) -> int:

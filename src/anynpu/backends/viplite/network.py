@@ -54,7 +54,7 @@ class VipliteNetwork(Network):
         self.result_plans = [
             ResultPlan.of(
                 info,
-                is_float=options.output_dtype == "float32",
+                is_float=options.output_dtype == "float32" and info.is_real,
                 is_interleaved=info.layout is not shown.layout,
             )
             for info, shown in zip(first.outputs, self.outputs, strict=True)

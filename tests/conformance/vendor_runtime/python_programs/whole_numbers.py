@@ -35,13 +35,16 @@ def feed(name: str) -> dict[str, NDArray[Any]]:
 def expected(name: str) -> NDArray[Any]:
     """What the ONNX network makes of `feed`."""
     given = feed(name)
+    result: NDArray[Any]
     if name == "argmax":
-        return np.argmax(given["x"].astype(np.float16), 1, keepdims=True)
-    if name == "gather":
-        return given["x"][given["idx"]]
-    if name == "truth":
-        return given["c"].astype(np.float32)
-    return given["a"] + given["b"]
+        result = np.argmax(given["x"].astype(np.float16), 1, keepdims=True)
+    elif name == "gather":
+        result = given["x"][given["idx"]]
+    elif name == "truth":
+        result = given["c"].astype(np.float32)
+    else:
+        result = given["a"] + given["b"]
+    return result
 
 
 def run(name: str) -> dict[str, Any]:

@@ -106,3 +106,16 @@ def on_all_cores(path: str) -> dict[str, Any]:
             pixels = [a.transpose(0, 2, 3, 1) if a.ndim == 4 else a for a in feed.values()]
             found["expected"] = _expected(path, pixels)
     return found
+
+
+def layers(path: str) -> dict[str, Any]:
+    """The runtime's table of layers after a run."""
+    with anynpu.Model(path, profile=True) as model:
+        model.run(*_inputs(model, 1, "float32"))
+        table = model.perf()
+        return {
+            "operators": np.array([row.op_type for row in table]),
+            "names": np.array([row.name for row in table]),
+            "times": np.array([row.microseconds for row in table]),
+            "text": table.text,
+        }
