@@ -47,6 +47,7 @@ struct python {
 struct call {
     function *function;
     const word *arguments;
+    word caller; /* its thread */
     word result;
     int is_done;
     pthread_cond_t done;
@@ -75,6 +76,8 @@ static int was_torn;              /* at a fork somebody else was inside */
 
 /* This thread's calls among those inside; a helper counts the one that it makes for another. */
 static __thread int depth;
+/* Whose call a helper makes; 0 for its own. */
+static __thread word caller;
 /* The lowest address that the stack may be used down to, 0 while it isn't known. */
 static __thread word stack_floor;
 
@@ -98,6 +101,7 @@ static void *help(void *argument) {
         struct call *call = helper->call;
         pthread_mutex_unlock(&lock);
         depth = 1;
+        caller = call->caller;
         const word result = make(call->function, call->arguments);
         depth = 0;
         pthread_mutex_lock(&lock);
@@ -206,12 +210,16 @@ static word pass(unsigned number, const word *arguments) {
     const struct door *door = &doors[number];
     if (!enter())
         return door->refusal;
-    struct call call = {door->function, arguments, 0, 0, PTHREAD_COND_INITIALIZER};
+    struct call call = {door->function, arguments, (word)pthread_self(), 0, 0,
+                        PTHREAD_COND_INITIALIZER};
     if (!(is_main() || has_small_stack()) || holds_python() || !make_elsewhere(&call))
         call.result = make(call.function, arguments);
     leave();
     return call.result;
 }
+
+/* The thread whose call this one makes: itself, but for helpers. */
+EXPORT word anynpu_door_caller(void) { return caller ? caller : (word)pthread_self(); }
 
 #define DOOR(n)                                                                              \
     static word door_##n(word a, word b, word c, word d, word e, word f, word g, word h) {   \
@@ -270,7 +278,8 @@ static void end_calls(void) {
     void *state = holds_python() ? python.save() : NULL;
     atomic_store(&is_closed, 1);
     if (!drain(SECOND)) {
-        struct call call = {hurried, nothing, 0, 0, PTHREAD_COND_INITIALIZER};
+        struct call call = {hurried, nothing, (word)pthread_self(), 0, 0,
+                            PTHREAD_COND_INITIALIZER};
         if (!has_small_stack() || !make_elsewhere(&call))
             hurry();
         if (!drain(10 * SECOND))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import CallError
@@ -24,16 +24,21 @@ class CallStatus:
     ) -> None:
         self._codes, self._meanings, self._unknown = codes, meanings, unknown
 
-    def error_for(self, call: str, code: int, detail: str = "") -> CallError:
-        """The exception for a C function's code; `detail` becomes the message's second line."""
+    def error_for(
+        self, call: str, code: int, detail: str = "", log: Sequence[str] = ()
+    ) -> CallError:
+        """The exception for a C function's code; `detail` becomes the message's second line.
+
+        `log` is what the library logged during the call, where that is known.
+        """
         try:
             known: Any = self._codes(code)
             kind, meaning = self._meanings[known]
         except (ValueError, KeyError):
-            return CallError(call, code, "an unknown code", self._unknown, detail)
-        return kind(call, code, known.symbol, meaning, detail)
+            return CallError(call, code, "an unknown code", self._unknown, detail, log)
+        return kind(call, code, known.symbol, meaning, detail, log)
 
     def check(self, call: str, code: int, detail: str = "") -> None:
-        """Raise the exception for `code` unless it is success."""
+        """Raise the exception for `code` unless it is success; the library's log isn't asked."""
         if code != 0:
             raise self.error_for(call, code, detail)

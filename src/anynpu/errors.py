@@ -29,6 +29,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_LINES_IN_A_MESSAGE = 12
+_ON_A_BOARD = "; the library's lines on the standard error stream say more"
+
 
 class AnynpuError(Exception):
     """Base of every exception that anynpu raises on purpose."""
@@ -90,15 +93,28 @@ class CallError(AnynpuError, RuntimeError):
     """A C call returned an error code.
 
     `call` is the C function's name, `code` its return value, `symbol` the code's name in the
-    vendor's interface (such as ``RKNN_ERR_PARAM_INVALID``).
+    vendor's interface (such as ``RKNN_ERR_PARAM_INVALID``). `log` has the lines that the library
+    logged during the call, the last ones of the message too. It is empty on a board: a vendor's
+    library writes them to the standard error stream, from which they can't be told apart safely.
     """
 
-    def __init__(self, call: str, code: int, symbol: str, meaning: str, detail: str = "") -> None:
+    def __init__(
+        self,
+        call: str,
+        code: int,
+        symbol: str,
+        meaning: str,
+        detail: str = "",
+        log: Sequence[str] = (),
+    ) -> None:
         self.call = call
         self.code = code
         self.symbol = symbol
-        message = f"{call} returned {symbol} ({code}): {meaning}"
-        super().__init__(f"{message}\n{detail}" if detail else message)
+        self.log = tuple(log)
+        said = "\n".join(self.log[-_LINES_IN_A_MESSAGE:])
+        where = "" if said else _ON_A_BOARD
+        parts = (f"{call} returned {symbol} ({code}): {meaning}{where}", detail, said)
+        super().__init__("\n".join(part for part in parts if part))
 
 
 class CallTimeoutError(CallError, TimeoutError):

@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from . import process
+from .call_status import CallStatus
 from .declarations import Function
 from .errors import (
+    CallError,
     LibraryError,
     LibraryNotFoundError,
     MissingFunctionError,
@@ -63,6 +65,8 @@ class RuntimeLibrary:
 
     api: str
     """What error messages call the C API."""
+    status: CallStatus
+    """What its codes mean."""
 
     def __init__(
         self, path: str, functions: Mapping[str, Function], bind: Binder, *, is_soft: bool
@@ -99,6 +103,26 @@ class RuntimeLibrary:
         address = ctypes.cast(getattr(self, name), ctypes.c_void_p).value
         assert address, "a bound function has an address"
         return address
+
+    def check(self, call: str, code: int, detail: str = "") -> None:
+        """Raise the exception for a code that a call on this thread returned, unless it is 0."""
+        if code != 0:
+            raise self.error_for(call, code, detail)
+
+    def error_for(
+        self, call: str, code: int, detail: str = "", span: tuple[int, int] | None = None
+    ) -> CallError:
+        """The exception for a code that a call on this thread returned; `detail` says more.
+
+        A call on another thread was between two times, in nanoseconds of `time.monotonic`. `call`
+        may have a note in parentheses behind the function's name.
+        """
+        log = self._log_of(call.partition("(")[0], code, span) if self.is_soft else ()
+        return self.status.error_for(call, code, detail, log)
+
+    def _log_of(self, call: str, code: int, span: tuple[int, int] | None) -> tuple[str, ...]:
+        """What the soft NPU logged during a call."""
+        return ()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..errors import AnynpuError
 from ..lifetime import Closeable
 from ..memory_size import MemorySize
-from ..native.pump import Job, Step
+from ..native.pump import MAX_STEPS, Job, Step
 from ..options import Options
 from ..perf import LayerTable
 from ..runtime_library import RuntimeLibrary
@@ -38,6 +38,11 @@ class Request(ABC):
 
     job: Job
     variant: int = 0
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """From when to when the job ran: nanoseconds of `time.monotonic`."""
+        return self.job.started, self.job.ends[min(self.job.step, MAX_STEPS - 1)]
 
     @abstractmethod
     def fill(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> None:

@@ -21,7 +21,6 @@ from .handle import ContextHandle
 from .library import RknnLibrary, load
 from .memory import Memory
 from .queries import MemorySize, Queries, shape_attributes, tensor_info
-from .status import check, error_for
 
 __all__ = ["Context", "Memory", "MemorySize", "tensor_info"]
 
@@ -64,7 +63,7 @@ class Context(Queries, Closeable):
             int(flags),
             ctypes.byref(extend) if needs_extend else None,
         )
-        check("rknn_init", code, f"model: {what}; library: {runtime.path}")
+        runtime.check("rknn_init", code, f"model: {what}; library: {runtime.path}")
         self._share_with = share_with
         self._open(runtime, value.value)
 
@@ -98,7 +97,7 @@ class Context(Queries, Closeable):
         """A context of its own for the same model, whose weights are there once: section 4.3.4."""
         source, value = abi.Handle(self.handle), abi.Handle()
         code = self.library.rknn_dup_context(ctypes.byref(source), ctypes.byref(value))
-        check("rknn_dup_context", code)
+        self.library.check("rknn_dup_context", code)
         duplicate: Context = type(self).__new__(type(self))
         duplicate._share_with = self
         duplicate._open(self.library, value.value)
@@ -128,7 +127,7 @@ class Context(Queries, Closeable):
         code = self.library.rknn_register_custom_ops(self.handle, array, len(array))
         if code:
             names = ", ".join(operator.op_type for operator in operators)
-            self._fail("rknn_register_custom_ops", code, f"operators: {names}; the log says more")
+            self._fail("rknn_register_custom_ops", code, f"operators: {names}")
         self._has_custom_ops = True
 
     def _fail(self, call: str, code: int, detail: str = "") -> NoReturn:
@@ -136,18 +135,20 @@ class Context(Queries, Closeable):
         causes = [callbacks.failure for callbacks in self._callbacks if callbacks.failure]
         for callbacks in self._callbacks:
             callbacks.failure = None
-        raise error_for(call, code, detail) from (causes[0] if causes else None)
+        raise self.library.error_for(call, code, detail) from (causes[0] if causes else None)
 
     # ---------------------------------------------------------------------------------- cores
 
     def set_core_mask(self, mask: abi.CoreMask) -> None:
         """Choose the cores that `run` may use: section 4.3.2."""
-        check("rknn_set_core_mask", self.library.rknn_set_core_mask(self.handle, int(mask)))
+        self.library.check(
+            "rknn_set_core_mask", self.library.rknn_set_core_mask(self.handle, int(mask))
+        )
 
     def set_batch_core_num(self, cores: int) -> None:
         """Spread a batch over so many cores: section 4.3.3."""
         code = self.library.rknn_set_batch_core_num(self.handle, cores)
-        check("rknn_set_batch_core_num", code)
+        self.library.check("rknn_set_batch_core_num", code, f"{cores} cores")
 
     # --------------------------------------------------------------------------------- shapes
 
@@ -164,7 +165,7 @@ class Context(Queries, Closeable):
             raise TensorError(f"the shapes {wanted} are not in the model's list:\n{sets}")
         attrs = shape_attributes(self.inputs, wanted)
         code = self.library.rknn_set_input_shapes(self.handle, len(attrs), attrs)
-        check("rknn_set_input_shapes", code, f"shapes: {wanted}")
+        self.library.check("rknn_set_input_shapes", code, f"shapes: {wanted}")
         self._bound.clear()
 
     # ------------------------------------------------------------------------------ inference
@@ -195,7 +196,9 @@ class Context(Queries, Closeable):
             struct.fmt = fmt
         code = self.library.rknn_inputs_set(self.handle, len(arrays), self._input_structs)
         if code:
-            check("rknn_inputs_set", code, _describe_inputs(self.inputs, arrays, formats))
+            self.library.check(
+                "rknn_inputs_set", code, _describe_inputs(self.inputs, arrays, formats)
+            )
 
     def run(self, *, timeout_ms: int = 0, non_block: bool = False) -> None:
         """Compute: `rknn_run`; until the outputs are there, or `CallTimeoutError` before.
@@ -235,8 +238,8 @@ class Context(Queries, Closeable):
             struct.size = array.nbytes
         code = self.library.rknn_outputs_get(self.handle, len(arrays), structs, None)
         if code:
-            check("rknn_outputs_get", code)
-        check(
+            self.library.check("rknn_outputs_get", code)
+        self.library.check(
             "rknn_outputs_release",
             self.library.rknn_outputs_release(self.handle, len(arrays), structs),
         )
@@ -278,23 +281,27 @@ class Context(Queries, Closeable):
         the vendor's guide allows. The context keeps the memory alive.
         """
         code = self.library.rknn_set_io_mem(self.handle, memory.pointer, ctypes.byref(attr))
-        check("rknn_set_io_mem", code, f"tensor {tensor_info(attr)}; memory of {memory.size} bytes")
+        self.library.check(
+            "rknn_set_io_mem", code, f"tensor {tensor_info(attr)}; memory of {memory.size} bytes"
+        )
         self._bound[f"{attr.index} {attr.name!r}"] = memory
 
     def set_weight_memory(self, memory: Memory) -> None:
         """Give the weights their memory, of `memory_size().weights` bytes: section 4.3.16."""
-        check("rknn_set_weight_mem", self.library.rknn_set_weight_mem(self.handle, memory.pointer))
+        self.library.check(
+            "rknn_set_weight_mem", self.library.rknn_set_weight_mem(self.handle, memory.pointer)
+        )
         self._bound["weights"] = memory
 
     def set_internal_memory(self, memory: Memory) -> None:
         """Give the intermediate tensors theirs, of `memory_size().internal` bytes: 4.3.17."""
         code = self.library.rknn_set_internal_mem(self.handle, memory.pointer)
-        check("rknn_set_internal_mem", code)
+        self.library.check("rknn_set_internal_mem", code, f"memory of {memory.size} bytes")
         self._bound["internal"] = memory
 
     def _memory(self, call: str, pointer: Any) -> Memory:
         if not pointer:
-            check(call, abi.ErrorCode.MALLOC_FAIL, "it returned NULL; the library's log says why")
+            self.library.check(call, abi.ErrorCode.MALLOC_FAIL, "it returned NULL")
         return Memory(self._handle, pointer)
 
 

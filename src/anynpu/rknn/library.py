@@ -23,6 +23,7 @@ from ..runtime_library import (
     from_table,
 )
 from .abi import FUNCTIONS
+from .status import STATUS
 
 _NAMES = ("librknnrt.so", "librknnmrt.so")
 _FOLDERS = (Path("/usr/lib"), Path("/vendor/lib64"))
@@ -32,6 +33,7 @@ class RknnLibrary(RuntimeLibrary):
     """A loaded runtime with the functions of `abi.FUNCTIONS`."""
 
     api = "the RKNN API"
+    status = STATUS
 
     def __init__(
         self,
@@ -57,6 +59,11 @@ class RknnLibrary(RuntimeLibrary):
     def is_small(self) -> bool:
         """Whether it is the runtime of RV1103 and RV1106, which has no functions for cores."""
         return not self.has("rknn_set_core_mask")
+
+    def _log_of(self, call: str, code: int, span: tuple[int, int] | None) -> tuple[str, ...]:
+        from ..soft.rknn import log_of_failed_call
+
+        return log_of_failed_call(call, code, span)
 
     def expose(self) -> None:
         """Let shared libraries that are loaded from now on find the runtime's functions.

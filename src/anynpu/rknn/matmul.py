@@ -22,7 +22,6 @@ from .matmul_arrays import read_c, write_a, write_b
 from .matmul_product import Product
 from .matmul_rules import CHIPS, operands
 from .memory import Memory
-from .status import check
 
 __all__ = ["Matmul", "matmul"]
 
@@ -144,7 +143,7 @@ class Matmul(Closeable):
     def set_core_mask(self, mask: abi.CoreMask) -> None:
         """Choose the core: section 4.5.3; RK3576 and RK3588 only, and one core only."""
         code = self.library.rknn_matmul_set_core_mask(self.handle, int(mask))
-        check("rknn_matmul_set_core_mask", code, f"mask {mask!r}")
+        self.library.check("rknn_matmul_set_core_mask", code, f"mask {mask!r}")
 
     def set_quantization(
         self, matrix: str, scale: ArrayLike, zero_point: ArrayLike | None = None
@@ -170,7 +169,7 @@ class Matmul(Closeable):
             zp_len=zeros.size,
         )
         code = self.library.rknn_matmul_set_quant_params(self.handle, ctypes.byref(params))
-        check(
+        self.library.check(
             "rknn_matmul_set_quant_params", code, f"{matrix}: {scales.size} scales; {self.type!r}"
         )
         if matrix == "A":
@@ -182,7 +181,7 @@ class Matmul(Closeable):
         code = self.library.rknn_matmul_get_quant_params(
             self.handle, ctypes.byref(params), ctypes.byref(scale)
         )
-        check("rknn_matmul_get_quant_params", code, f"{self.type!r}")
+        self.library.check("rknn_matmul_get_quant_params", code, f"{self.type!r}")
         return scale.value
 
     # -------------------------------------------------------------------------------- product
@@ -211,7 +210,9 @@ class Matmul(Closeable):
             raise TensorError(f"C has shape {(a.shape[0], self.n)}; out has {out.shape}")
         write_a(self._product, a, self._array("A"), self._zero_of_a)
         self._set_memory("A")
-        check("rknn_matmul_run", self.library.rknn_matmul_run(self.handle), str(self._product))
+        self.library.check(
+            "rknn_matmul_run", self.library.rknn_matmul_run(self.handle), str(self._product)
+        )
         return read_c(self._product, self._array("C"), self.n, out)
 
     __call__ = run
@@ -233,7 +234,7 @@ class Matmul(Closeable):
             )
         if code:
             problem = self._product.problem() or str(self._product)
-            check(call, code, f"{problem}; library: {runtime.path}")
+            runtime.check(call, code, f"{problem}; library: {runtime.path}")
         self._attrs = dict(zip(self._products, attrs, strict=True))
         return int(value.value)
 
@@ -243,7 +244,9 @@ class Matmul(Closeable):
             size = max(getattr(attr, name).size for attr in self._attrs.values())
             pointer = self.library.rknn_create_mem(self.handle, size)
             if not pointer:
-                check("rknn_create_mem", abi.ErrorCode.MALLOC_FAIL, f"{size} bytes for {name}")
+                self.library.check(
+                    "rknn_create_mem", abi.ErrorCode.MALLOC_FAIL, f"{size} bytes for {name}"
+                )
             self._memories[name] = Memory(self._handle, pointer)
             self._arrays[name] = self._memories[name].array()
         self._set_memory("C")
@@ -254,7 +257,7 @@ class Matmul(Closeable):
             return
         shape = abi.MatmulShape(product.m, product.k, product.n)
         code = self.library.rknn_matmul_set_dynamic_shape(self.handle, ctypes.byref(shape))
-        check("rknn_matmul_set_dynamic_shape", code, str(product))
+        self.library.check("rknn_matmul_set_dynamic_shape", code, str(product))
         self._product = product
         self._set_memory("C")
 
@@ -262,7 +265,7 @@ class Matmul(Closeable):
         attr = getattr(self._attrs[self._product.m], name)
         pointer = self._memories[name].pointer
         code = self.library.rknn_matmul_set_io_mem(self.handle, pointer, ctypes.byref(attr))
-        check("rknn_matmul_set_io_mem", code, f"matrix {name} of {self._product}")
+        self.library.check("rknn_matmul_set_io_mem", code, f"matrix {name} of {self._product}")
 
     def _array(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a matrix's memory, as many as the shape in use has."""

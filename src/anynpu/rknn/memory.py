@@ -14,7 +14,6 @@ from ..lifetime import Closeable
 from ..shared_arrays import SharedArrays
 from . import abi
 from .handle import ContextHandle
-from .status import check
 
 
 class Memory(Closeable):
@@ -88,7 +87,7 @@ class Memory(Closeable):
         if not self._handle.library.has("rknn_mem_sync"):
             return
         code = self._handle.library.rknn_mem_sync(self._handle.value, self.pointer, int(mode))
-        check("rknn_mem_sync", code)
+        self._handle.library.check("rknn_mem_sync", code)
 
     def close(self) -> None:
         """Free it: `rknn_destroy_mem`; twice does nothing.

@@ -11,7 +11,6 @@ from ..errors import ModelError
 from ..tensor import DType, Layout, Quantization, TensorInfo
 from . import abi
 from .handle import ContextHandle
-from .status import check
 
 _S = TypeVar("_S", bound=ctypes.Structure)
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
@@ -120,7 +119,7 @@ class Queries:
             code = self._call(abi.Query.INPUT_DYNAMIC_RANGE, info)
             if code in (abi.ErrorCode.MODEL_INVALID, abi.ErrorCode.PARAM_INVALID):
                 return ()
-            check("rknn_query(RKNN_QUERY_INPUT_DYNAMIC_RANGE)", code)
+            self._handle.library.check("rknn_query(RKNN_QUERY_INPUT_DYNAMIC_RANGE)", code)
             ranges.append(
                 tuple(
                     tuple(info.dyn_range[number][: info.n_dims])
@@ -167,7 +166,7 @@ class Queries:
         )
 
     def _query(self, query: abi.Query, info: _S) -> _S:
-        check(f"rknn_query({query.symbol})", self._call(query, info))
+        self._handle.library.check(f"rknn_query({query.symbol})", self._call(query, info))
         return info
 
     def _inputs(self, query: abi.Query) -> tuple[TensorInfo, ...]:

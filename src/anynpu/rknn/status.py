@@ -1,4 +1,4 @@
-"""From RKNN error codes to exceptions: `check` goes round every C call."""
+"""What RKNN's error codes mean, as exceptions: `RknnLibrary.check` goes round every C call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import (
 from .abi import ErrorCode
 
 _MEANINGS: dict[ErrorCode, tuple[type[CallError], str]] = {
-    ErrorCode.FAIL: (CallError, "execution failed; the library's log says more"),
+    ErrorCode.FAIL: (CallError, "execution failed"),
     ErrorCode.TIMEOUT: (CallTimeoutError, "the device did not finish in time"),
     ErrorCode.DEVICE_UNAVAILABLE: (
         DeviceError,
@@ -25,7 +25,7 @@ _MEANINGS: dict[ErrorCode, tuple[type[CallError], str]] = {
     ErrorCode.PARAM_INVALID: (InvalidArgumentError, "an argument is invalid"),
     ErrorCode.MODEL_INVALID: (
         InvalidModelError,
-        "the model is damaged, or not of a kind that this library reads; its log says more",
+        "the model is damaged, or not of a kind that this library reads",
     ),
     ErrorCode.CTX_INVALID: (InvalidContextError, "the context was destroyed or never initialised"),
     ErrorCode.INPUT_INVALID: (InvalidArgumentError, "an input is invalid or was not set"),
@@ -48,5 +48,5 @@ _MEANINGS: dict[ErrorCode, tuple[type[CallError], str]] = {
     ),
 }
 
-_STATUS = CallStatus(ErrorCode, _MEANINGS, "not in the RKNN API 2.3.2")
-error_for, check = _STATUS.error_for, _STATUS.check
+STATUS = CallStatus(ErrorCode, _MEANINGS, "not in the RKNN API 2.3.2")
+error_for, check = STATUS.error_for, STATUS.check

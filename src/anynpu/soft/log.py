@@ -7,6 +7,8 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
+from . import call_log
+
 _LEVELS = {"E": 0, "W": 1, "I": 2, "D": 3}
 
 
@@ -49,11 +51,18 @@ class Log:
         self._write("D", text)
 
     def _write(self, letter: str, text: str, *, is_always: bool = False) -> None:
-        if _LEVELS[letter] > self._level and not is_always:
+        is_hidden = _LEVELS[letter] > self._level and not is_always
+        if is_hidden and letter != "W":
             return
         now = datetime.now()
         stamp = f"{now:%H:%M:%S}.{now.microsecond // 1000:03d}"
-        lines = "".join(f"{letter} {self._tag}: [{stamp}] {line}\n" for line in text.splitlines())
+        said = [f"{letter} {self._tag}: [{stamp}] {line}" for line in text.splitlines()]
+        for line in said:
+            # A warning tells why a call failed also where nobody wants to read it.
+            call_log.note(line)
+        if is_hidden:
+            return
+        lines = "".join(f"{line}\n" for line in said)
         if sys.stderr is not None:
             sys.stderr.write(lines)
             sys.stderr.flush()

@@ -20,7 +20,6 @@ from . import abi
 from .formats import FORMATS, size_of, stored_dtype, stored_shape
 from .library import VipliteLibrary, load
 from .runtime import Handle, runtime_of
-from .status import check
 
 LibraryLike = str | os.PathLike[str] | VipliteLibrary | None
 
@@ -157,7 +156,7 @@ class Buffer(Closeable):
     def _operate(self, operation: abi.BufferOperation) -> None:
         code = self._handle.library.vip_flush_buffer(self._handle.value, int(operation))
         if code:
-            check("vip_flush_buffer", code, f"{operation.symbol}, {self.info}")
+            self._handle.library.check("vip_flush_buffer", code, f"{operation.symbol}, {self.info}")
 
     def close(self) -> None:
         """Free it: `vip_destroy_buffer`, once no network has it; twice does nothing.

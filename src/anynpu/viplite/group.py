@@ -12,7 +12,6 @@ from .library import load
 from .network import Network
 from .queries import RunTime
 from .runtime import Handle, runtime_of
-from .status import check
 
 _Prop = abi.GroupProperty
 
@@ -44,7 +43,9 @@ class Group(Closeable):
         """Put a network behind those that are there: `vip_add_network`."""
         value = network.handle.value_in(self._handle.runtime)
         code = self._library.vip_add_network(self._handle.value, value)
-        check("vip_add_network", code, f"network {network.name!r}, number {self._count}")
+        self._library.check(
+            "vip_add_network", code, f"network {network.name!r}, number {self._count}"
+        )
         self._handle.need(self._count, network.handle)
         self._count += 1
 
@@ -64,7 +65,7 @@ class Group(Closeable):
         value = abi.GROUP_VALUES[prop](number)
         handle = self._handle.value
         code = self._library.vip_set_group(handle, int(prop), ctypes.byref(value))
-        check("vip_set_group", code, f"{prop.symbol} = {number}")
+        self._library.check("vip_set_group", code, f"{prop.symbol} = {number}")
 
     def run_time(self) -> RunTime:
         """What the last run took."""
@@ -72,7 +73,7 @@ class Group(Closeable):
         prop = _Prop.PROFILING
         handle = self._handle.value
         code = self._library.vip_query_group(handle, int(prop), ctypes.byref(value))
-        check("vip_query_group", code, prop.symbol)
+        self._library.check("vip_query_group", code, prop.symbol)
         return RunTime(int(value.inference_time), int(value.total_cycle))
 
     def run(self, count: int | None = None) -> None:
@@ -85,13 +86,13 @@ class Group(Closeable):
 
     def wait(self) -> None:
         """Wait for what `trigger` began: `vip_wait_group`."""
-        check("vip_wait_group", self._library.vip_wait_group(self._handle.value))
+        self._library.check("vip_wait_group", self._library.vip_wait_group(self._handle.value))
 
     def _call(self, call: str, count: int | None) -> None:
         number = self._count if count is None else count
         code = getattr(self._library, call)(self._handle.value, number)
         if code:
-            check(call, code, f"{number} of {self._count} networks")
+            self._library.check(call, code, f"{number} of {self._count} networks")
 
     def close(self) -> None:
         """Destroy it; twice does nothing. The networks stay their owners'."""

@@ -14,7 +14,6 @@ from .buffer import LibraryLike
 from .library import VipliteLibrary, load
 from .network import Network
 from .runtime import runtime_of
-from .status import check
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Power:
                 target = self._network.handle.value if self._network is not None else None
             pointer = None if value is None else ctypes.byref(value)
             code = library.vip_power_management(target, int(prop), pointer)
-            check("vip_power_management", code, f"{prop.symbol} of device {self._device}")
+            library.check("vip_power_management", code, f"{prop.symbol} of device {self._device}")
 
 
 def set_log_path(path: str | os.PathLike[str], *, library: LibraryLike = None) -> None:
@@ -97,7 +96,7 @@ def set_log_path(path: str | os.PathLike[str], *, library: LibraryLike = None) -
     """
     with _running(library) as runtime:
         folder = os.fspath(path)
-        check("vip_set_log_path", runtime.vip_set_log_path(os.fsencode(folder)), folder)
+        runtime.check("vip_set_log_path", runtime.vip_set_log_path(os.fsencode(folder)), folder)
 
 
 @contextmanager
@@ -113,5 +112,5 @@ def _running(library: LibraryLike) -> Iterator[VipliteLibrary]:
 
 def _query(library: VipliteLibrary, prop: abi.HardwareProperty, value: ctypes._CData) -> None:
     size = ctypes.sizeof(value)
-    check("vip_query_hardware", library.vip_query_hardware(int(prop), size, ctypes.byref(value)),
-          prop.symbol)  # fmt: skip
+    code = library.vip_query_hardware(int(prop), size, ctypes.byref(value))
+    library.check("vip_query_hardware", code, prop.symbol)

@@ -23,6 +23,7 @@ from ..runtime_library import (
     from_table,
 )
 from .abi import FUNCTIONS, Interface, version_text
+from .status import STATUS
 
 KERNEL_NODES = (Path("/dev/vipcore"), Path("/dev/galcore"))
 """What the kernel's driver offers, under its newer and its older name."""
@@ -44,6 +45,7 @@ class VipliteLibrary(RuntimeLibrary):
     """
 
     api = "the VIPLite API"
+    status = STATUS
 
     def __init__(self, path: str, bind: Binder, *, is_soft: bool) -> None:
         forms = {name: function.form(Interface.V2_0) for name, function in FUNCTIONS.items()}
@@ -53,6 +55,11 @@ class VipliteLibrary(RuntimeLibrary):
         self.version = int(self.vip_get_version())
         self.interface = self._known_interface()
         self._functions = {name: f.form(self.interface) for name, f in FUNCTIONS.items()}
+
+    def _log_of(self, call: str, code: int, span: tuple[int, int] | None) -> tuple[str, ...]:
+        from ..soft.viplite import log_of_failed_call
+
+        return log_of_failed_call(call, code, span)
 
     @property
     def version_text(self) -> str:

@@ -17,7 +17,6 @@ from .library import VipliteLibrary, load
 from .queries import Queries
 from .runtime import Handle, Runtime, runtime_of
 from .settings import Settings
-from .status import check
 
 __all__ = ["Network"]
 
@@ -97,12 +96,14 @@ class Network(Settings, Queries, Closeable):
     def prepare(self) -> None:
         """Allocate memory and check the network: `vip_prepare_network`; once, it takes long."""
         code = self.library.vip_prepare_network(self._handle.value)
-        check("vip_prepare_network", code, _SOFT_HINT if self.library.is_soft else "")
+        self.library.check("vip_prepare_network", code, _SOFT_HINT if self.library.is_soft else "")
         self._network.is_prepared = True
 
     def finish(self) -> None:
         """Let go of what `prepare` allocated: `vip_finish_network`; `close` does it too."""
-        check("vip_finish_network", self.library.vip_finish_network(self._handle.value))
+        self.library.check(
+            "vip_finish_network", self.library.vip_finish_network(self._handle.value)
+        )
         self._network.is_prepared = False
         for place in self._buffers:
             self._handle.forget(place)
@@ -179,14 +180,14 @@ class Network(Settings, Queries, Closeable):
         value = buffer.handle.value_in(self._handle.runtime)
         code = getattr(self.library, call)(self._handle.value, info.index, value)
         if code:
-            check(call, code, f"{kind} {info}")
+            self.library.check(call, code, f"{kind} {info}")
         self._handle.need((kind, info.index), buffer.handle)
         self._buffers[kind, info.index] = buffer
 
     def set_ppu_param(self, param: abi.PpuParam, index: int = 0) -> None:
         """Change the work of a shader operation: `vip_set_ppu_param`, after `set_ppu_change`."""
         code = self.library.vip_set_ppu_param(self._handle.value, ctypes.byref(param), index)
-        check("vip_set_ppu_param", code, f"operation {index}")
+        self.library.check("vip_set_ppu_param", code, f"operation {index}")
 
     # -------------------------------------------------------------------------------- inference
 
@@ -194,24 +195,26 @@ class Network(Settings, Queries, Closeable):
         """Compute, until the outputs are there: `vip_run_network`."""
         code = self.library.vip_run_network(self._handle.value)
         if code:
-            check("vip_run_network", code, self._missing())
+            self.library.check("vip_run_network", code, self._missing())
 
     def trigger(self) -> None:
         """Begin to compute: `vip_trigger_network`; `wait` waits for the end."""
         code = self.library.vip_trigger_network(self._handle.value)
         if code:
-            check("vip_trigger_network", code, self._missing())
+            self.library.check("vip_trigger_network", code, self._missing())
 
     def wait(self) -> None:
         """Wait for what `trigger` began: `vip_wait_network`."""
-        check("vip_wait_network", self.library.vip_wait_network(self._handle.value))
+        self.library.check("vip_wait_network", self.library.vip_wait_network(self._handle.value))
 
     def cancel(self) -> None:
         """End what `trigger` or another thread's `run` began: `vip_cancel_network`.
 
         Whoever waits gets `CallCancelledError`.
         """
-        check("vip_cancel_network", self.library.vip_cancel_network(self._handle.value))
+        self.library.check(
+            "vip_cancel_network", self.library.vip_cancel_network(self._handle.value)
+        )
 
     def _missing(self) -> str:
         """The tensors that have no buffer, for an error's message."""

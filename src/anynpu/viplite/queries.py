@@ -12,7 +12,6 @@ from ..tensor import DType, Layout, Quantization, TensorInfo
 from . import abi
 from .formats import DTYPES, size_of
 from .runtime import Handle
-from .status import check
 
 _Prop = abi.NetworkProperty
 
@@ -66,7 +65,7 @@ class Queries:
         code = self._handle.library.vip_query_network(
             self._handle.value, int(prop), ctypes.byref(value)
         )
-        check("vip_query_network", code, prop.symbol)
+        self._handle.library.check("vip_query_network", code, prop.symbol)
         return value
 
     def _tensors(self, call: str, count: abi.NetworkProperty) -> tuple[TensorInfo, ...]:
@@ -75,7 +74,7 @@ class Queries:
         def ask(index: int, prop: abi.BufferProperty) -> Any:
             value = abi.BUFFER_VALUES[prop]()
             code = function(self._handle.value, index, int(prop), ctypes.byref(value))
-            check(call, code, f"{prop.symbol} of number {index}")
+            self._handle.library.check(call, code, f"{prop.symbol} of number {index}")
             return value
 
         return tuple(tensor_info(index, ask) for index in range(int(self.query(count).value)))

@@ -10,7 +10,6 @@ from ..errors import ClosedError, StateError
 from ..process import Inherited
 from .abi import Interface, Status
 from .library import VipliteLibrary, missing_kernel_node
-from .status import check
 
 _DRIVER_TROUBLE = (Status.IO, Status.FAILURE, Status.POWER_OFF)
 
@@ -41,7 +40,7 @@ class Runtime:
                 is_old = self.library.interface is Interface.V85X
                 arguments = (self.video_memory,) if is_old else ()
                 code = self.library.vip_init(*arguments)
-                check("vip_init", code, self._trouble(code) if code else "")
+                self.library.check("vip_init", code, self._trouble(code) if code else "")
             self._users += 1
 
     def leave(self) -> None:
@@ -93,9 +92,9 @@ class Handle(Inherited):
         runtime.enter()
         try:
             function = getattr(self.library, create)
-            check(create, function(*arguments, ctypes.byref(value)))
+            self.library.check(create, function(*arguments, ctypes.byref(value)))
             if not value.value:
-                check(create, Status.FAILURE, "it gave no handle")
+                self.library.check(create, Status.FAILURE, "it gave no handle")
         except BaseException:
             runtime.leave()
             raise

@@ -11,7 +11,6 @@ from . import abi
 from .buffer import Buffer
 from .layer_dump import LayerDump, LayerOutput
 from .runtime import Handle
-from .status import check
 
 _Prop = abi.NetworkProperty
 
@@ -65,7 +64,7 @@ class Settings:
         """Run only these operations: a property that no document names."""
         value = (ctypes.c_uint32 * 2)(first, last)
         code = self._handle.library.vip_set_network(self._handle.value, abi.OPERATION_RANGE, value)
-        check("vip_set_network", code, f"operations {first} to {last}")
+        self._handle.library.check("vip_set_network", code, f"operations {first} to {last}")
 
     def keep_layer_outputs(self, layer_ids: Sequence[int]) -> None:
         """Let runs keep the outputs of some layers, for `layer_outputs` (2.0)."""
@@ -79,18 +78,18 @@ class Settings:
 
     def _set_twin(self, path: bytes) -> None:
         code = self._handle.library.vip_set_network(self._handle.value, abi.SOFT_TWIN, path)
-        check("vip_set_network", code, f"twin {os.fsdecode(path)}")
+        self._handle.library.check("vip_set_network", code, f"twin {os.fsdecode(path)}")
 
     def _set(self, prop: abi.NetworkProperty, value: ctypes._SimpleCData[int]) -> None:
         handle = self._handle.value
         code = self._handle.library.vip_set_network(handle, int(prop), ctypes.byref(value))
         if code:
-            check("vip_set_network", code, f"{prop.symbol} = {value.value}")
+            self._handle.library.check("vip_set_network", code, f"{prop.symbol} = {value.value}")
 
     def _set_buffer(self, prop: abi.NetworkProperty, buffer: Buffer) -> None:
         # Of this property alone the value is the handle itself, not where it is.
         value = buffer.handle.value_in(self._handle.runtime)
-        check(
+        self._handle.library.check(
             "vip_set_network",
             self._handle.library.vip_set_network(self._handle.value, int(prop), value),
             f"{prop.symbol}, a buffer of {buffer.size} bytes",

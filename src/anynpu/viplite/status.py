@@ -1,4 +1,4 @@
-"""From VIPLite's error codes to exceptions: `check` goes round every C call."""
+"""What VIPLite's error codes mean, as exceptions: `VipliteLibrary.check` goes round every call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MEANINGS: dict[Status, tuple[type[CallError], str]] = {
         InvalidModelError,
         "the network binary is for another NPU than this one; convert the model for this chip",
     ),
-    Status.FAILURE: (CallError, "it failed; the library's log says more"),
+    Status.FAILURE: (CallError, "it failed"),
     Status.POWER_OFF: (DeviceError, "the NPU is powered off"),
     Status.POWER_STOP: (DeviceError, "the NPU is stopped, or broken"),
     Status.RECOVERY: (DeviceError, "the NPU hung and was reset; run again"),
@@ -44,5 +44,5 @@ _MEANINGS: dict[Status, tuple[type[CallError], str]] = {
     Status.FUSA: (DeviceError, "the NPU's safety checks found a fault"),
 }
 
-_STATUS = CallStatus(Status, _MEANINGS, "not in the VIPLite API 2.0")
-error_for, check = _STATUS.error_for, _STATUS.check
+STATUS = CallStatus(Status, _MEANINGS, "not in the VIPLite API 2.0")
+error_for, check = STATUS.error_for, STATUS.check

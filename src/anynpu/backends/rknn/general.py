@@ -16,7 +16,6 @@ from ...native import arrangements
 from ...native.pump import Slot, Step
 from ...rknn import abi, host_types
 from ...rknn.queries import shape_attributes
-from ...rknn.status import error_for
 from ...tensor import TensorInfo
 from ..base import Request, Shapes
 from .contexts import WorkerContexts
@@ -152,4 +151,4 @@ class GeneralNetwork(RknnNetwork):
     def error(self, request: Request, step: Step, code: int) -> AnynpuError:
         assert isinstance(request, RknnRequest)
         detail = request.describe() if step.name == "rknn_inputs_set" else ""
-        return error_for(step.name, code, detail)
+        return self.failure(request, step, code, detail)

@@ -10,7 +10,6 @@ from ...native.pump import Slot, Step
 from ...rknn.context import Context
 from ...rknn.library import RknnLibrary
 from ...rknn.model_file import read_frame
-from ...rknn.status import error_for
 from ...tensor import DType, Layout, TensorInfo
 from ..base import Binding, DeviceBuffer, Network, Request
 from .binding import RknnBinding, allocate
@@ -64,7 +63,11 @@ class RknnNetwork(Network):
         return Step(name, self.library.address_of(name), arguments)
 
     def error(self, request: Request, step: Step, code: int) -> AnynpuError:
-        return error_for(step.name, code)
+        return self.failure(request, step, code)
+
+    def failure(self, request: Request, step: Step, code: int, detail: str = "") -> AnynpuError:
+        """The exception for a job whose step returned a code."""
+        return self.library.error_for(step.name, code, detail, request.span)
 
     # ------------------------------------------------------------------------------------ rest
 

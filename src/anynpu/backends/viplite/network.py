@@ -17,7 +17,6 @@ from ...tensor import DType, Layout, TensorInfo
 from ...viplite import abi
 from ...viplite.library import VipliteLibrary
 from ...viplite.model_file import read_frame
-from ...viplite.status import error_for
 from ..base import Binding, DeviceBuffer, ModelSource, Network, Request, Shapes
 from .binding import VipliteBinding, allocate, import_buffer
 from .conversion import Conversion, ResultPlan
@@ -112,7 +111,7 @@ class VipliteNetwork(Network):
     def error(self, request: Request, step: Step, code: int) -> AnynpuError:
         if not step.name.startswith("vip_"):
             return StateError(f"{step.name} couldn't convert the tensors' values ({code})")
-        return error_for(step.name, code)
+        return self.library.error_for(step.name, code, span=request.span)
 
     # ------------------------------------------------------------------------------------ rest
 

@@ -12,7 +12,7 @@ import numpy as np
 from ... import soc as socs
 from ...declarations import Function, ctype
 from ...soc import Soc, VipSoc
-from .. import faults
+from .. import call_log, faults
 from ..failure import Conventions, Failure
 from . import doors
 
@@ -72,15 +72,18 @@ def _guard(
     log, nothing, returns_code = conventions.log, no_result(function), function.returns_code
 
     def fail(code: int) -> int | None:
+        call_log.failed(function.name, int(code) if returns_code else None)
         return int(code) if returns_code else nothing
 
-    def call(*arguments: Any) -> Any:
+    def guarded(arguments: tuple[Any, ...]) -> Any:
         try:
             # What the caller's program wants to hear of NumPy's warnings is for its own arrays.
             with np.errstate(all="ignore"):
                 faults.check(function.name)
                 result = implementation(*arguments)
-            return (result or 0) if returns_code else result
+            if not returns_code:
+                return result
+            return fail(result) if result else 0
         except Failure as failure:
             write = log.warning if failure.is_warning else log.error
             write(f"{function.name}, {failure.message}")
@@ -91,5 +94,12 @@ def _guard(
         except BaseException:
             log.error(f"{function.name}, internal error:\n{traceback.format_exc()}")
         return fail(conventions.internal)
+
+    def call(*arguments: Any) -> Any:
+        outer = call_log.begin()
+        try:
+            return guarded(arguments)
+        finally:
+            call_log.end(outer)
 
     return call

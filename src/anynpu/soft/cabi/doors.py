@@ -41,6 +41,15 @@ def through(address: int, refusal: int | None) -> int:
     return door or address
 
 
+def calling_thread() -> int:
+    """Whose call this thread makes, by `threading.get_ident`: its own, but for helpers."""
+    library = _library()
+    if library is None:
+        return threading.get_ident()
+    caller: int = library.anynpu_door_caller()
+    return caller
+
+
 def at_hurry(function: Callable[[], None]) -> None:
     """Call a function when the process ends and calls inside should end soon; from any thread."""
     _hurriers.append(function)
@@ -93,6 +102,8 @@ def _library() -> Any:
         return None
     library.anynpu_door_new.restype = ctypes.c_uint64
     library.anynpu_door_new.argtypes = (ctypes.c_uint64, ctypes.c_uint64)
+    library.anynpu_door_caller.restype = ctypes.c_size_t
+    library.anynpu_door_caller.argtypes = ()
     library.anynpu_door_begin.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
     library.anynpu_door_drain.argtypes = (ctypes.c_int64,)
     api = ctypes.pythonapi

@@ -14,6 +14,16 @@ from ...rknn import header
 from ...rknn.abi import FUNCTIONS, ErrorCode, Function
 from ...soc import Soc
 from ..cabi.exports import Exports
+from ..call_log import take as log_of_failed_call
+
+__all__ = [
+    "IMPLEMENTED",
+    "exports",
+    "function_table",
+    "functions",
+    "log_of_failed_call",
+    "shared_library",
+]
 
 IMPLEMENTED: dict[str, str] = {
     "rknn_init": "lifecycle",

@@ -16,7 +16,10 @@ from ...soc import VipSoc
 from ...viplite import abi, header
 from ...viplite.abi import Interface, Status
 from ..cabi.exports import Exports
+from ..call_log import take as log_of_failed_call
 from ..libraries import AWNN, VIPLITE
+
+__all__ = ["IMPLEMENTED", "exports", "function_table", "functions", "log_of_failed_call"]
 
 IMPLEMENTED: dict[str, str] = {
     "vip_get_version": "lifecycle",
