@@ -11,6 +11,7 @@
     ├── StateError (RuntimeError)         called in the wrong order
     │   ├── ClosedError                   used after close()
     │   └── QueueFullError (TimeoutError) no place in a session's queue in time
+    ├── ArgumentTypeError (TypeError)     an argument is of a type that means nothing there
     ├── InUseError (BufferError)          an array still shares the memory to be destroyed
     └── CallError (RuntimeError)          a C call returned an error code
         ├── CallTimeoutError (TimeoutError)
@@ -83,6 +84,10 @@ class ClosedError(StateError):
 
 class QueueFullError(StateError, TimeoutError):
     """A task found no place in a session's queue in time."""
+
+
+class ArgumentTypeError(AnynpuError, TypeError):
+    """An argument is of a type that means nothing there."""
 
 
 class InUseError(AnynpuError, BufferError):

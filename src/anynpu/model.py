@@ -118,7 +118,7 @@ class Model(Closeable):
         if len(inputs) != len(infos):
             raise TensorError(
                 f"the model has {len(infos)} inputs {[i.name for i in infos]}; "
-                f"{len(inputs)} were given"
+                f"{len(inputs)} were given: pass one array for each, run(a, b)"
             )
         arrays = [_arrange(value, info) for info, value in zip(infos, inputs, strict=True)]
         self._device.write(arrays)
@@ -160,7 +160,7 @@ class Model(Closeable):
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ClosedError("this model is closed")
+            raise ClosedError("this model is closed: use it before close(), or open another Model")
 
     def dup(self) -> Model:
         """A model of its own on the same weights, for another thread.
@@ -230,7 +230,7 @@ def _arrange(value: ArrayLike | bytes, info: TensorInfo) -> NDArray[Any]:
     shapes[Layout.NCHW if info.layout is Layout.NHWC else Layout.NHWC] = other
     raise TensorError(
         f"input {info.name!r} takes the shape {shapes[Layout.NHWC]} (NHWC) or "
-        f"{shapes[Layout.NCHW]} (NCHW); found {array.shape}"
+        f"{shapes[Layout.NCHW]} (NCHW); found {array.shape}: resize the image, or check its axes"
     )
 
 
@@ -250,7 +250,7 @@ def _from_bytes(value: bytes | bytearray | memoryview, info: TensorInfo) -> NDAr
     if array.size != np.prod(shape):
         raise TensorError(
             f"input {info.name!r} takes {np.prod(shape)} bytes, one for each element of {shape}; "
-            f"found {array.size}"
+            f"found {array.size}: give a whole uint8 image, or an array"
         )
     pixels: NDArray[Any] = array.reshape(shape)
     return np.transpose(pixels, _TO_PLANES) if is_turned else pixels

@@ -217,7 +217,9 @@ class Search(ABC, Generic[_LibraryT]):
             raise
         except OSError as error:
             raise LibraryNotFoundError(
-                f"the runtime library named by {where} can't be loaded", [(name, str(error))]
+                f"the runtime library named by {where} can't be loaded; check the path, and that "
+                f"it is for this process's architecture ({os.uname().machine})",
+                [(name, str(error))],
             ) from error
 
     def _search(self, device: Device) -> _LibraryT:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from .errors import OptionError
 from .tensor import DType
@@ -209,6 +210,7 @@ def _names(chips: Iterable[str]) -> str:
     return ", ".join(chips)
 
 
+_ChipT = TypeVar("_ChipT", Soc, VipSoc)
 _used: ContextVar[Soc | VipSoc | None] = ContextVar("anynpu_soc", default=None)
 
 
@@ -227,7 +229,7 @@ def chosen() -> Soc | None:
     if isinstance(used := _used.get(), Soc):
         return used
     name = os.environ.get(ENVIRONMENT_VARIABLE)
-    return find(name) if name else None
+    return _named(find, name) if name else None
 
 
 def chosen_vip() -> VipSoc | None:
@@ -235,7 +237,17 @@ def chosen_vip() -> VipSoc | None:
     if isinstance(used := _used.get(), VipSoc):
         return used
     name = os.environ.get(ENVIRONMENT_VARIABLE)
-    return find_vip(name) if name else None
+    return _named(find_vip, name) if name else None
+
+
+def _named(find_chip: Callable[[str], _ChipT], name: str) -> _ChipT:
+    """The chip that the environment names; the message for another word says so."""
+    try:
+        return find_chip(name)
+    except OptionError as error:
+        raise OptionError(
+            f"${ENVIRONMENT_VARIABLE} is {name!r}: {error}; set it to one of these, or unset it"
+        ) from None
 
 
 def detect() -> Soc | None:

@@ -73,6 +73,42 @@ def test_failures_are_codes_and_words(file: Path, capfd: pytest.CaptureFixture[s
     assert "Traceback" not in words
 
 
+@pytest.mark.parametrize(
+    ("array", "data_format", "words"),
+    [
+        (np.zeros((1, 8, 10, 3), np.uint8), None, "(1, 4, 5, 3); found (1, 8, 10, 3): resize"),
+        (np.zeros((1, 5, 4, 3), np.uint8), None, "(1, 4, 5, 3); found (1, 5, 4, 3)"),
+        (np.zeros((1, 3, 4, 5), np.uint8), None, "found (1, 3, 4, 5): pass data_format='nchw'"),
+        (np.zeros((1, 4, 5, 3), np.uint8), "nchw", "(1, 4, 5, 3); found (1, 5, 3, 4)"),
+        (np.zeros((2, 4, 5, 3), np.uint8), None, "(1, 4, 5, 3); found (2, 4, 5, 3)"),
+        (np.zeros((1, 4, 5, 1), np.uint8), None, "(1, 4, 5, 3); found (1, 4, 5, 1)"),
+    ],
+)
+def test_another_shape_is_a_failure(
+    file: Path,
+    array: np.ndarray,
+    data_format: str | None,
+    words: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The C call reads as many bytes as it needs, of whatever image."""
+    rknn = RKNNLite()
+    rknn.load_rknn(file)
+    rknn.init_runtime()
+    assert rknn.inference([array], data_format=data_format) is None
+    assert words in capfd.readouterr().err
+
+
+def test_types_may_change(file: Path) -> None:
+    rknn = RKNNLite()
+    rknn.load_rknn(file)
+    rknn.init_runtime()
+    for dtype in (np.uint8, np.float32, np.int16, np.uint8, np.float64, np.int64):
+        outputs = rknn.inference([PIXELS.astype(dtype)])
+        assert outputs is not None
+        np.testing.assert_array_equal(outputs[0], expected(PIXELS))
+
+
 def test_every_shape_of_a_dynamic_model(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(models.dynamic(((8, 8), (12, 16))))
     rknn = RKNNLite(verbose=True)

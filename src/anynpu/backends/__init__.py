@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 
-from ..errors import ModelError
+from ..file_kinds import check_model, read_head
 from .base import Backend, Binding, DeviceBuffer, ModelSource, Network, Request, ZeroCopyModel
 
 __all__ = [
@@ -24,11 +24,6 @@ __all__ = [
 _PACKAGES = ("rknn", "viplite")
 """Each has a `BACKEND`, and is imported when a model may be for it."""
 
-_LONGEST_MAGIC = 16
-_UNSUPPORTED_MAGICS = {
-    b"RKNX": "a file for RKNPU3, which anynpu can't run",
-}
-
 
 def providers() -> dict[str, Backend]:
     """Every backend under each of its execution providers' names."""
@@ -38,12 +33,11 @@ def providers() -> dict[str, Backend]:
 def choose(model: ModelSource) -> Backend:
     """The backend for a model, by its first bytes; an ONNX file goes to the first one.
 
-    Raises `ModelError` for formats that no backend runs, OSError for an unreadable path.
+    Raises `ModelError` for formats that no backend runs, OSError for an unreadable path,
+    `ArgumentTypeError` for what is neither a path nor bytes.
     """
-    head = _head(model)
-    for magic, what in _UNSUPPORTED_MAGICS.items():
-        if head.startswith(magic):
-            raise ModelError(f"the model is {what}")
+    check_model(model)
+    head = read_head(model)
     fitting = (backend for backend in _backends() if head.startswith(backend.magic))
     return next(fitting, None) or next(_backends())
 
@@ -56,10 +50,3 @@ def _backends() -> Iterator[Backend]:
 def _backend(package: str) -> Backend:
     backend: Backend = import_module(f".{package}", __name__).BACKEND
     return backend
-
-
-def _head(model: ModelSource) -> bytes:
-    if isinstance(model, bytes):
-        return model[:_LONGEST_MAGIC]
-    with open(model, "rb") as file:
-        return file.read(_LONGEST_MAGIC)

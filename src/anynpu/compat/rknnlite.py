@@ -20,7 +20,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import feeds
 from ..errors import AnynpuError, CallError, MissingFunctionError, TensorError
+from ..file_kinds import check_model
+from ..rknn import host_types
 from ..rknn.abi import CoreMask, ErrorCode, InitFlag, TensorFormat
 from ..rknn.context import Context
 from ..rknn.model_file import read_frame
@@ -70,13 +73,16 @@ class RKNNLite:
         self.verbose_file = verbose_file
         self.rknn_data: bytes | None = None
         self._context: Context | None = None
-        self._shapes: tuple[tuple[int, ...], ...] = ()
+        self._core_mask = self.NPU_CORE_AUTO
+        self._serving: dict[bool, Context] = {}
+        self._shapes: dict[Context, tuple[tuple[int, ...], ...]] = {}
 
     @_answers(_FAILED)
     def load_rknn(self, path: str | os.PathLike[str], key_path: str | None = None) -> int:
         """Read a model file; 0, or -1. Encrypted models (`key_path`) can't be read here."""
         if key_path is not None:
             raise ValueError("models that need a key aren't supported")
+        check_model(path)
         self.rknn_data = Path(path).read_bytes()
         return _OK
 
@@ -99,14 +105,8 @@ class RKNNLite:
         if target is not None or device_id is not None:
             raise ValueError("the model runs on this machine: leave target and device_id out")
         self.release(keeps_model=True)
-        context = Context(self.rknn_data, flags=InitFlag.PRIOR_MEDIUM)
-        try:
-            _set_core_mask(context, core_mask)
-        except BaseException:
-            context.close()
-            raise
-        self._context = context
-        self._shapes = tuple(info.shape for info in context.inputs)
+        self._core_mask = core_mask
+        self._context = self._open(self.rknn_data)
         return _OK
 
     @_answers(None)
@@ -121,25 +121,33 @@ class RKNNLite:
     ) -> list[NDArray[Any]] | None:
         """The outputs as float32 arrays, new at each call; None for a failure.
 
+        That an array hasn't the shape of its input, or is of another order of axes, is one.
         Images are NHWC, with `data_format` ``"nchw"`` (or a list with one for each input) NCHW. A
         model of several shapes takes any of them. `inputs_pass_through` has 1 for inputs that go
         to the device as they are. `data_type`, `get_frame_id` and `reuse_outputs` do nothing.
         """
         context = self._open_context()
-        formats = _each(data_format, len(context.inputs), "data_format")
+        infos = context.inputs
+        formats = _each(data_format, len(infos), "data_format")
+        passes = bool(inputs_pass_through) and any(inputs_pass_through or ())
         arrays = [
             _as_given(value, fmt, info)
-            for value, fmt, info in zip(
-                _checked(inputs, context.inputs), formats, context.inputs, strict=True
-            )
+            for value, fmt, info in zip(_checked(inputs, infos), formats, infos, strict=True)
         ]
+        if not passes:
+            _check_shapes(arrays, infos, context.dynamic_shapes())
+            types = host_types.input_types(infos, [array.dtype for array in arrays])
+            arrays = [
+                _typed(array, dtype, info)
+                for array, dtype, info in zip(arrays, types.dtypes, infos, strict=True)
+            ]
+            context = self._context_for(has_bytes=types.has_bytes)
         self._choose_shapes(context, arrays)
-        passes = bool(inputs_pass_through) and any(inputs_pass_through or ())
         layouts = [TensorFormat[info.layout.name] for info in context.inputs]
         context.set_inputs(arrays, layouts, pass_through=passes)
         context.run()
-        infos = context.current_outputs() if len(self._listed(context)) else context.outputs
-        outputs = [np.empty(info.shape, np.float32) for info in infos]
+        found = context.current_outputs() if context.dynamic_shapes() else context.outputs
+        outputs = [np.empty(info.shape, np.float32) for info in found]
         context.get_outputs(outputs, as_float=True)
         return list(outputs)
 
@@ -166,9 +174,11 @@ class RKNNLite:
 
     def release(self, *, keeps_model: bool = False) -> None:
         """Free the runtime; twice does nothing."""
-        if self._context is not None:
-            self._context.close()
-            self._context = None
+        for context in (*self._serving.values(), *([self._context] if self._context else [])):
+            context.close()
+        self._context = None
+        self._serving.clear()
+        self._shapes.clear()
         if not keeps_model:
             self.rknn_data = None
 
@@ -177,16 +187,29 @@ class RKNNLite:
             raise ValueError("init_runtime comes first")
         return self._context
 
-    @staticmethod
-    def _listed(context: Context) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        return context.dynamic_shapes()
+    def _open(self, model: bytes) -> Context:
+        context = Context(model, flags=InitFlag.PRIOR_MEDIUM)
+        try:
+            _set_core_mask(context, self._core_mask)
+        except BaseException:
+            context.close()
+            raise
+        return context
+
+    def _context_for(self, *, has_bytes: bool) -> Context:
+        """A context for pictures of bytes, or for others: none takes both in turn."""
+        if has_bytes not in self._serving:
+            assert self.rknn_data is not None, "there is a context"
+            is_first = not self._serving
+            context = self._open_context() if is_first else self._open(self.rknn_data)
+            self._serving[has_bytes] = context
+        return self._serving[has_bytes]
 
     def _choose_shapes(self, context: Context, arrays: Sequence[NDArray[Any]]) -> None:
         shapes = tuple(array.shape for array in arrays)
-        if shapes == self._shapes or not self._listed(context):
-            return
-        context.set_input_shapes(shapes)
-        self._shapes = shapes
+        if shapes != self._shapes.get(context) and context.dynamic_shapes():
+            context.set_input_shapes(shapes)
+            self._shapes[context] = shapes
 
     def _report(self, method: str, error: Exception) -> None:
         text = f"E RKNNLite.{method}: {error}"
@@ -235,6 +258,33 @@ def _as_given(array: NDArray[Any], fmt: str | None, info: TensorInfo) -> NDArray
         )
     if fmt is not None and fmt.lower() == "nchw" and info.layout is Layout.NHWC:
         array = array.transpose(0, 2, 3, 1)
-    if array.dtype == np.float64:
-        array = array.astype(np.float32)
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(feeds.as_array(array, info))
+
+
+def _check_shapes(
+    arrays: Sequence[NDArray[Any]],
+    infos: Sequence[TensorInfo],
+    listed: Sequence[Sequence[tuple[int, ...]]],
+) -> None:
+    """Raise `TensorError` unless the arrays have shapes that the model takes."""
+    sets = list(zip(*listed, strict=True)) or [tuple(info.shape for info in infos)]
+    found = tuple(array.shape for array in arrays)
+    if found in sets:
+        return
+    for index, info in enumerate(infos):
+        shapes = list(dict.fromkeys(shapes[index] for shapes in sets))
+        shape = found[index]
+        if shape not in shapes:
+            turned = len(shape) == 4 and (shape[0], *shape[2:], shape[1]) in shapes
+            raise TensorError(
+                f"input {info.name!r} takes the shape {' or '.join(map(str, shapes))}; found "
+                f"{shape}" + (": pass data_format='nchw'" if turned else ": resize the image")
+            )
+    raise TensorError(f"the inputs take the shapes {sets}; found {found}: give one set of these")
+
+
+def _typed(array: NDArray[Any], dtype: np.dtype[Any], info: TensorInfo) -> NDArray[Any]:
+    """The array as the runtime takes it: in a type that it converts from, within the range."""
+    given: NDArray[Any] = array.view(dtype) if array.dtype == np.bool_ else array.astype(dtype)
+    limits = host_types.limits(info)
+    return given if limits is None else np.clip(given, *(np.float32(each) for each in limits))

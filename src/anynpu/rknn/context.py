@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelError, StateError, TensorError
+from ..file_kinds import read_head
 from ..lifetime import Closeable
 from ..tensor import DType, TensorInfo
 from . import abi
@@ -20,6 +21,8 @@ from .custom_ops_python import PythonCallbacks
 from .handle import ContextHandle
 from .library import RknnLibrary, load
 from .memory import Memory
+from .model_check import check_packages
+from .model_file import MAGIC
 from .queries import MemorySize, Queries, shape_attributes, tensor_info
 
 __all__ = ["Context", "Memory", "MemorySize", "tensor_info"]
@@ -63,7 +66,11 @@ class Context(Queries, Closeable):
             int(flags),
             ctypes.byref(extend) if needs_extend else None,
         )
-        runtime.check("rknn_init", code, f"model: {what}; library: {runtime.path}")
+        if code:
+            if runtime.is_soft:
+                check_packages(model)
+            what += _beginning(model)
+            runtime.check("rknn_init", code, f"model: {what}; library: {runtime.path}")
         self._share_with = share_with
         self._open(runtime, value.value)
 
@@ -162,7 +169,9 @@ class Context(Queries, Closeable):
         wanted = tuple(tuple(shape) for shape in shapes)
         if listed and wanted not in set(zip(*listed, strict=True)):
             sets = "\n".join(f"  {entry}" for entry in zip(*listed, strict=True))
-            raise TensorError(f"the shapes {wanted} are not in the model's list:\n{sets}")
+            raise TensorError(
+                f"take one set of its shapes: {wanted} are not in the model's list:\n{sets}"
+            )
         attrs = shape_attributes(self.inputs, wanted)
         code = self.library.rknn_set_input_shapes(self.handle, len(attrs), attrs)
         self.library.check("rknn_set_input_shapes", code, f"shapes: {wanted}")
@@ -184,7 +193,10 @@ class Context(Queries, Closeable):
         bytes go to the device as they are.
         """
         if len(arrays) != len(self.inputs):
-            raise TensorError(f"the model has {len(self.inputs)} inputs, {len(arrays)} were given")
+            raise TensorError(
+                f"the model has {len(self.inputs)} inputs, {len(arrays)} were given: pass an array "
+                f"for each"
+            )
         for struct, info, array, fmt in zip(
             self._input_structs, self.inputs, arrays, formats, strict=True
         ):
@@ -312,9 +324,18 @@ def _model_argument(model: str | os.PathLike[str] | bytes) -> tuple[bytes, int, 
             raise ModelError("the model is empty: 0 bytes were given")
         return model, len(model), f"{len(model)} bytes"
     path = os.path.abspath(os.fspath(model))
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no model file {path}")
+    # librknnrt 1.5.2 ends the process over a folder and over an empty file.
+    if not read_head(path):
+        raise ModelError(f"the model {path} is empty: 0 bytes were found")
     return os.fsencode(path), 0, path
+
+
+def _beginning(model: str | os.PathLike[str] | bytes) -> str:
+    """How a file that was refused begins, where that isn't how a `.rknn` file does."""
+    head = read_head(model)
+    if head.startswith(MAGIC):
+        return ""
+    return f", which begins with {head[:8].hex(' ')}, no .rknn file's {MAGIC.hex(' ')} ({MAGIC!r})"
 
 
 _TYPES = {

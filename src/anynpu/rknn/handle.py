@@ -41,7 +41,7 @@ class ContextHandle(Inherited):
         """
         self.check_inherited()
         if self._closing:
-            raise ClosedError("this context is closed")
+            raise ClosedError("this context is closed: use it before close(), or open another one")
         return self._value
 
     def keep(self, pointer: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import soc as socs
-from ..errors import OptionError, StateError, TensorError
+from ..errors import ArgumentTypeError, OptionError, StateError, TensorError
 from ..lifetime import Closeable
 from ..soc import Soc
 from . import abi
@@ -94,7 +94,7 @@ class Matmul(Closeable):
         self.m = (M,) if isinstance(M, int) else tuple(M)
         self.k, self.n = K, N
         if not self.m or min(*self.m, K, N) < 1:
-            raise OptionError(f"M={M}, K={K} and N={N} must be positive")
+            raise OptionError(f"M={M}, K={K} and N={N}; all must be positive")
         self.type = _member(abi.MatmulType, type)
         base = Product(
             chip,
@@ -207,7 +207,10 @@ class Matmul(Closeable):
         elif not self._has_b:
             raise StateError("matrix B is missing: call set_b, or give it to run")
         if out is not None and out.shape != (a.shape[0], self.n):
-            raise TensorError(f"C has shape {(a.shape[0], self.n)}; out has {out.shape}")
+            raise TensorError(
+                f"C has shape {(a.shape[0], self.n)}; out has {out.shape}: leave it out, or give "
+                f"one of C's"
+            )
         write_a(self._product, a, self._array("A"), self._zero_of_a)
         self._set_memory("A")
         self.library.check(
@@ -294,9 +297,15 @@ def matmul(
     made for this one call: use `Matmul` for a B that stays. `soc` and `library` are those of
     `Matmul`. Raises `TensorError` for other dtypes and shapes.
     """
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        raise ArgumentTypeError(
+            f"A and B are NumPy arrays; found {type(a).__name__} and {type(b).__name__}: convert "
+            f"them with np.asarray(..., np.float32)"
+        )
     if a.ndim < 1 or b.ndim != 2 or a.shape[-1] != b.shape[0] or not a.size or not b.size:
         raise TensorError(
-            f"A is (..., K), B is (K, N), neither is empty; they have {a.shape} and {b.shape}"
+            f"A is (..., K), B is (K, N), neither is empty; they have {a.shape} and {b.shape}: "
+            f"A's last axis has to be as long as B's first"
         )
     runtime = load(library)
     chip = _chip(soc, runtime)
@@ -318,14 +327,17 @@ def _kind_for(a: np.dtype[Any], b: np.dtype[Any], chip: Soc) -> abi.MatmulType:
         return mixed if has_it else abi.MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32
     if a in floats and b in floats:
         return abi.MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32
-    raise TensorError(f"A of {a} times B of {b}: only int8, float16 and float32 are multiplied")
+    raise TensorError(
+        f"A of {a} times B of {b}: only int8, float16 and float32 are multiplied; convert them, "
+        f"such as with array.astype(np.float32)"
+    )
 
 
 def _chip(soc: Soc | str | None, runtime: RknnLibrary) -> Soc:
     wanted = socs.find(soc) if isinstance(soc, str) else soc
     board = None if runtime.is_soft else socs.detect()
     if wanted and board and wanted is not board:
-        raise OptionError(f"soc={wanted.name}, but this board has {board.name}")
+        raise OptionError(f"soc={wanted.name}, but this board has {board.name}: leave soc out")
     chip = wanted or board or socs.chosen() or socs.detect() or socs.DEFAULT
     if chip.name not in CHIPS:
         raise OptionError(f"{chip.name} has no matrix products, only {', '.join(CHIPS)}")
@@ -344,7 +356,10 @@ def _member(enumeration: Any, value: Any) -> Any:
 def _check_matrix(name: str, array: NDArray[Any], shapes: tuple[tuple[int, int], ...]) -> None:
     if array.shape not in shapes:
         expected = " or ".join(map(str, shapes))
-        raise TensorError(f"matrix {name} has shape {expected}; this array has {array.shape}")
+        raise TensorError(
+            f"matrix {name} has shape {expected}; this array has {array.shape}: give one of that "
+            f"shape, or make a Matmul for this one"
+        )
 
 
 def _padded(

@@ -37,7 +37,7 @@ class Memory(Closeable):
     def pointer(self) -> Any:
         """The C pointer; raises `ClosedError` after `close`."""
         if not self._finalizer.alive:
-            raise ClosedError("this memory is closed")
+            raise ClosedError("this memory is closed: use it before close(), or create another one")
         return self._pointer
 
     @property

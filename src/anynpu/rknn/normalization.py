@@ -1,8 +1,7 @@
 """What a runtime does to real values before it quantises them: means and deviations in the model.
 
-No query of the C API tells them, so they are read from the file. A compiled file's body is a
-FlatBuffer of a schema that nobody published; only the way to this table is followed here, and
-whatever doesn't look as expected means that nothing is known.
+No query of the C API tells them, so they are read from the file; whatever doesn't look as expected
+there means that nothing is known.
 """
 
 from __future__ import annotations
@@ -18,21 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .model_file import HEADER, MAGIC
+from . import file_tables
 from .onnx_metadata import read_metadata
 
-_GRAPHS, _NORMALIZATIONS = 2, 4
+_NORMALIZATIONS = 4
 _MEANS, _DEVIATIONS, _ORDER = 0, 1, 2
-"""Slots of the root table, a graph's and a normalisation's."""
-
-_BODY = HEADER.size
-_IDENTIFIERS = slice(_BODY + 4, _BODY + 8)
-_COMPILED, _SOFT = b"RKNN", b"ANPU"
-_SMALL_CONTAINER = 0x1004
-_SMALL_DATA = 0x80
-_SMALL_HEADER = struct.Struct("<7I")
-_SOFT_ONNX = _BODY + 16
-_MOST_NUMBERS = 1 << 12
+"""Slots of a graph's table and a normalisation's."""
 
 
 @dataclass(frozen=True)
@@ -87,70 +77,28 @@ def read_normalizations(
 
 
 def _read(data: bytes, names: Sequence[str]) -> Iterator[Normalization]:
-    if data[: len(MAGIC)] != MAGIC:
-        return _of_onnx(data, 0, names)
-    _, _, version, _ = HEADER.unpack_from(data)
-    if version == _SMALL_CONTAINER:
-        lengths = _SMALL_HEADER.unpack_from(data, _BODY)
-        description, tasks, _, commands, _, weights, extra = lengths
-        start = _SMALL_DATA + tasks + commands + extra + weights
-        return _of_tables(memoryview(data)[start : start + description])
-    if data[_IDENTIFIERS] == _SOFT:
-        return _of_onnx(data, _SOFT_ONNX, names)
-    if data[_IDENTIFIERS] == _COMPILED:
-        return _of_tables(memoryview(data)[_BODY:])
-    raise ValueError("an unknown container")
-
-
-# --------------------------------------------------------------------------- FlatBuffer's tables
+    onnx = file_tables.onnx_of(data)
+    return _of_tables(file_tables.of_file(data)) if onnx is None else _of_onnx(onnx, names)
 
 
 def _of_tables(data: memoryview) -> Iterator[Normalization]:
-    graph = _elements(data, _number(data, 0), _GRAPHS)[0]
-    for table in _elements(data, graph, _NORMALIZATIONS):
-        order = _numbers(data, table, _ORDER, "i")
+    graph = file_tables.elements(data, file_tables.root(data), file_tables.GRAPHS)[0]
+    for table in file_tables.elements(data, graph, _NORMALIZATIONS):
+        order = file_tables.numbers(data, table, _ORDER, "i")
         if order != tuple(range(len(order))):
             raise ValueError("channels in another order")
-        means, deviations = (_numbers(data, table, slot, "f") for slot in (_MEANS, _DEVIATIONS))
-        yield Normalization(means, deviations)
-
-
-def _number(data: memoryview, position: int, code: str = "I") -> int:
-    return int(struct.unpack_from(f"<{code}", data, position)[0])
-
-
-def _vector(data: memoryview, table: int, slot: int) -> tuple[int, int]:
-    """(where a vector's elements begin, how many there are)."""
-    fields = table - _number(data, table, "i")
-    place = 4 + 2 * slot
-    if place >= _number(data, fields, "H"):
-        raise ValueError("the field is absent")
-    position = table + _number(data, fields + place, "H")
-    start = position + _number(data, position)
-    count = _number(data, start)
-    if count > _MOST_NUMBERS:
-        raise ValueError("too many elements")
-    return start + 4, count
-
-
-def _elements(data: memoryview, table: int, slot: int) -> list[int]:
-    """Where the tables of a vector are."""
-    start, count = _vector(data, table, slot)
-    places = range(start, start + 4 * count, 4)
-    return [place + _number(data, place) for place in places]
-
-
-def _numbers(data: memoryview, table: int, slot: int, code: str) -> tuple[Any, ...]:
-    start, count = _vector(data, table, slot)
-    return struct.unpack_from(f"<{count}{code}", data, start)
+        yield Normalization(
+            file_tables.numbers(data, table, _MEANS, "f"),
+            file_tables.numbers(data, table, _DEVIATIONS, "f"),
+        )
 
 
 # ------------------------------------------------------------------------------ ONNX's metadata
 
 
-def _of_onnx(data: bytes, start: int, names: Sequence[str]) -> Iterator[Normalization]:
+def _of_onnx(data: bytes, names: Sequence[str]) -> Iterator[Normalization]:
     """What a soft model's metadata says."""
-    entries = read_metadata(data[start:])
+    entries = read_metadata(data)
     means, deviations = (json.loads(entries.get(f"anynpu.{key}", "{}")) for key in ("mean", "std"))
     for name in names:
         mean, std = means.get(name), deviations.get(name)

@@ -44,7 +44,8 @@ _MEANINGS: dict[ErrorCode, tuple[type[CallError], str]] = {
     ),
     ErrorCode.TARGET_PLATFORM_UNMATCH: (
         DeviceError,
-        "the model or the request is for another chip than this one",
+        "the model or the request is for another chip than this one: convert the model for this "
+        "chip (the soft NPU is the one that $ANYNPU_SOC names)",
     ),
 }
 

@@ -46,7 +46,8 @@ def split(arrays: Sequence[NDArray[Any]], infos: Sequence[TensorInfo], *, fills_
     if len(counts) != 1 or len(sizes) != 1 or min(counts | sizes) < 1:
         raise TensorError(
             f"a batch has the same number of samples, at least one, in every input; found "
-            f"{[array.shape for array in arrays]} for inputs of {[info.shape for info in infos]}"
+            f"{[array.shape for array in arrays]} for inputs of {[info.shape for info in infos]}: "
+            f"make their first axes equally long"
         )
     samples, size = counts.pop(), sizes.pop()
     if size != 1 and not fills_up:

@@ -131,8 +131,8 @@ class SessionIOBinding(Closeable):
         index = self._session.index_of("output", name)
         if ortvalue.buffer is None:
             raise OptionError(
-                f"output {name!r} needs a value on {self._session.device_type!r}; for one on the "
-                f"host use bind_output"
+                f"output {name!r} needs a value on {self._session.device_type!r}, found one on the "
+                f"host; use bind_output for the host"
             )
         _check_place(ortvalue, "output", index, name)
         self._binding.bind("output", index, ortvalue.buffer)
@@ -199,8 +199,8 @@ def _arranged(array: NDArray[Any], layout: Layout, value: OrtValue) -> NDArray[A
 def _check_place(value: OrtValue, kind: str, index: int, name: str) -> None:
     if value.place != (kind, index):
         raise TensorError(
-            f"the value's memory was made for {value.place[0]} {value.place[1]} of a model, not "
-            f"for {kind} {name!r}"
+            f"{kind} {name!r} needs memory made for it; found a value whose memory was made for "
+            f"{value.place[0]} {value.place[1]}: make one with io_kind={kind!r}, name={name!r}"
         )
 
 

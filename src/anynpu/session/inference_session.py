@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from .. import backends, feeds
-from ..errors import OptionError, QueueFullError, TensorError
+from ..errors import ArgumentTypeError, OptionError, QueueFullError, TensorError
 from ..lifetime import Closeable
 from . import batches, mapping, model_store, providers
 from .binding import SessionIOBinding
@@ -60,6 +60,11 @@ class InferenceSession(Closeable):
         self._backend, self._options = _choose(path_or_bytes, providers, provider_options)
         weights: backends.Network | None = None
         if use_weight_from is not None:
+            if not isinstance(use_weight_from, InferenceSession):
+                raise ArgumentTypeError(
+                    f"use_weight_from takes an InferenceSession, whose weights are shared; found "
+                    f"{use_weight_from!r} of type {type(use_weight_from).__name__}"
+                )
             weights = use_weight_from._network
         self._network: backends.Network = self._backend.open(path_or_bytes, self._options, weights)
         try:
@@ -104,7 +109,7 @@ class InferenceSession(Closeable):
         if batch is None and not dispatches_batch(run_options):
             return _pick(self._scheduler.run(self._arrays(input_feed)), wanted)
         if batch not in (None, "split"):
-            raise OptionError(f"batch is {batch!r}; it may be 'split'")
+            raise OptionError(f"batch is {batch!r}; it may be 'split', or None")
         parts = batches.split(
             self._matched(input_feed), self._network.inputs, fills_up=batch == "split"
         )
@@ -129,7 +134,10 @@ class InferenceSession(Closeable):
         Raises as `run` does.
         """
         if not callable(callback):
-            raise TypeError(f"callback is {callback!r}, which can't be called")
+            raise ArgumentTypeError(
+                f"callback is {callback!r}, which can't be called; it takes a function of "
+                f"(results, user_data, error)"
+            )
         if dispatches_batch(run_options):
             raise OptionError("ztu_modelrt_dispatch_batch is for run, not for run_async")
         wanted = self._wanted(output_names)
@@ -236,7 +244,9 @@ class InferenceSession(Closeable):
         infos = self._network.inputs if kind == "input" else self._network.outputs
         names = [info.name for info in infos]
         if name not in names:
-            raise TensorError(f"there is no {kind} {name!r}; the model has {names}")
+            raise TensorError(
+                f"there is no {kind} {name!r}; the model has {names}: name one of these"
+            )
         return names.index(name)
 
     # --------------------------------------------------------------------------- what it says

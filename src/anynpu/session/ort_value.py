@@ -212,13 +212,17 @@ class OrtValue:
         if layout == "onnx" and info is not None and info.layout is Layout.NHWC:
             array = array.transpose(0, 2, 3, 1) if array.ndim == 4 else array
         if array.shape != self._array.shape:
-            raise TensorError(f"the memory has the shape {self._array.shape}; found {array.shape}")
+            raise TensorError(
+                f"the memory has the shape {self._array.shape}; found {array.shape}: give an array "
+                f"of that shape, layout='native' for one in the memory's own order"
+            )
         np.copyto(self._array, array)
 
     def _check_shape(self, shape: Sequence[int] | None) -> None:
         if shape is not None and tuple(shape) != self._array.shape:
             raise TensorError(
-                f"the memory has the shape {self._array.shape}; asked for {tuple(shape)}"
+                f"the memory has the shape {self._array.shape}; asked for {tuple(shape)}: pass "
+                f"None for the tensor's own"
             )
 
 
@@ -241,7 +245,8 @@ def _on_device(
 ) -> OrtValue:
     if session is None or name is None or io_kind is None:
         raise OptionError(
-            f"memory on {device_type!r} is for one tensor: session, name and io_kind say which"
+            f"memory on {device_type!r} is for one tensor: session, name and io_kind say which; "
+            f"found session={session!r}, name={name!r}, io_kind={io_kind!r}"
         )
     if device_type != session.device_type:
         raise OptionError(f"the session's device is {session.device_type!r}, not {device_type!r}")

@@ -36,7 +36,10 @@ def _requested(providers: Providers) -> tuple[str | None, Mapping[str, Any]]:
     if isinstance(providers, tuple) and len(providers) == 2 and isinstance(providers[1], Mapping):
         return str(providers[0]), providers[1]
     if len(providers) > 1:
-        raise OptionError(f"a session has one provider; {len(providers)} were given")
+        raise OptionError(
+            f"a session has one provider; {len(providers)} were given, {list(providers)}: pass the "
+            f"NPU's alone, or none for the choice by the file"
+        )
     first = providers[0]
     if isinstance(first, str):
         return first, {}
@@ -46,16 +49,27 @@ def _requested(providers: Providers) -> tuple[str | None, Mapping[str, Any]]:
 def _check(name: str | None, backend: backends.Backend) -> None:
     known = backends.providers()
     if name is not None and name not in known:
-        raise OptionError(f"unknown provider {name!r}; known are {', '.join(known)}")
+        raise OptionError(
+            f"unknown provider {name!r}; known are {', '.join(known)}: pass one of these, or none "
+            f"for the choice by the file"
+        )
     if name is not None and known[name] is not backend:
-        raise OptionError(f"the model is for {backend.names[0]}, not for {name}")
+        raise OptionError(
+            f"the model, by its first bytes, is for {backend.names[0]}, not for {name}: pass the "
+            f"former, or no provider"
+        )
 
 
 def _merged(inline: Mapping[str, Any], separate: ProviderOptions) -> dict[str, Any]:
     if separate is not None and not isinstance(separate, Mapping):
         if len(separate) > 1:
-            raise OptionError(f"provider_options has {len(separate)} entries for one provider")
+            raise OptionError(
+                f"provider_options has {len(separate)} entries for one provider; pass one dict"
+            )
         separate = separate[0] if separate else None
     if inline and separate:
-        raise OptionError("options were given both in providers and in provider_options")
+        raise OptionError(
+            f"options were given both in providers, {dict(inline)}, and in provider_options, "
+            f"{dict(separate)}: leave one out"
+        )
     return dict(separate or inline)

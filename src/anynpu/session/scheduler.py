@@ -240,7 +240,7 @@ class Scheduler:
         if self._process < 0:
             raise StateError("the session is from before a fork; open one in this process")
         if self._is_closing:
-            raise ClosedError("this session is closed")
+            raise ClosedError("this session is closed: use it before close(), or open another one")
         try:
             task = self._spare.pop()
         except IndexError:
@@ -288,7 +288,7 @@ class Scheduler:
         while answer is Answer.FULL and (left := deadline - time.monotonic()) > 0:
             answer = enter(job, min(left, _PATIENCE))
         if answer is Answer.CLOSED:
-            raise ClosedError("this session is closed")
+            raise ClosedError("this session is closed: use it before close(), or open another one")
         if answer is Answer.FULL:
             raise QueueFullError(
                 f"the queue of {self.workers} workers was full for {self._timeout:g} s; raise "

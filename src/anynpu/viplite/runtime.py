@@ -108,7 +108,9 @@ class Handle(Inherited):
         """
         self.check_inherited()
         if self._is_closing:
-            raise ClosedError("this is closed: a network, buffer or group was used after close()")
+            raise ClosedError(
+                "this is closed: a network, buffer or group was used after close(); open another"
+            )
         assert self._value is not None
         return self._value
 

@@ -80,3 +80,9 @@ def test_values_beyond_the_range_saturate(
     for name in ("run", "submit"):
         np.testing.assert_array_equal(outcome.values[name], outcome.values["expected"])
     assert outcome.complaints == []
+
+
+def test_rknnlite(board_python: Board, compiled_sample: Sample) -> None:
+    dtypes = ["uint8", "float32", "int16", "uint8"]
+    outcome = board_python().call(sessions.by_rknnlite, compiled_sample(PICTURE), dtypes)
+    check_all(outcome, {"run"})

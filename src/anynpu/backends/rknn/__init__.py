@@ -10,6 +10,8 @@ from ...options import Options
 from ...rknn.abi import InitFlag
 from ...rknn.context import Context
 from ...rknn.custom_ops import CustomOp
+from ...rknn.library import load
+from ...rknn.model_check import check_rknn
 from ..base import Backend, ModelSource, Network, ZeroCopyModel
 from .contexts import WorkerContexts
 from .general import GeneralNetwork
@@ -55,9 +57,11 @@ class RknnBackend(Backend):
         if twin is not None:
             raise OptionError("twin is for .nb files; a .rknn is computed by what it holds")
         flags = InitFlag.COLLECT_PERF_MASK if profile else InitFlag.PRIOR_HIGH
+        runtime = load(library)
+        check_rknn(model, runtime)
 
         def open_context() -> Context:
-            return Context(model, library=library, flags=flags)
+            return Context(model, library=runtime, flags=flags)
 
         return RknnZeroCopyModel(open_context(), custom_ops, model, open_context, is_timed=profile)
 

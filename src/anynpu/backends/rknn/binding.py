@@ -106,7 +106,10 @@ class RknnBinding(Binding):
             if (kind, index) not in self._buffers
         ]
         if missing:
-            raise StateError(f"nothing is bound to {', '.join(missing)}")
+            raise StateError(
+                f"nothing is bound to {', '.join(missing)}: call bind_cpu_input, or "
+                f"bind_ortvalue_input, before the run"
+            )
         self._current.context.run()
 
     def close(self) -> None:
@@ -197,4 +200,7 @@ def _memory_flags(flags: str | int | None) -> MemoryFlag:
 def _check(kind: str, dtype: DType, allowed: tuple[DType, ...]) -> None:
     if dtype not in allowed:
         names = ", ".join(dict.fromkeys(each.name.lower() for each in allowed))
-        raise OptionError(f"this {kind} may be {names} in memory, not {dtype.name.lower()}")
+        raise OptionError(
+            f"this {kind} may be {names} in memory; asked for {dtype.name.lower()}: take one of "
+            f"these"
+        )

@@ -12,7 +12,8 @@ from ...errors import CallError, LibraryError, MissingFunctionError, ModelError,
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
 from ...rknn.context import Context
 from ...rknn.custom_ops import CustomOp
-from ...rknn.library import RknnLibrary
+from ...rknn.library import RknnLibrary, load
+from ...rknn.model_check import check_rknn
 from ...rknn.model_file import target_of
 from ..base import ModelSource
 from .options import RknnOptions
@@ -106,10 +107,12 @@ class WorkerContexts:
             return self._first()
 
     def _first(self) -> Context:
-        flags = InitFlag.PRIOR_HIGH if self._weights is None else InitFlag.SHARE_WEIGHT_MEM
-        context = Context(
-            self.model, library=self._options.library, flags=flags, share_with=self._weights
-        )
+        has_weights = self._weights is None
+        flags = InitFlag.PRIOR_HIGH if has_weights else InitFlag.SHARE_WEIGHT_MEM
+        library = load(self._options.library)
+        if not self.all:
+            check_rknn(self.model, library, has_weights_from=not has_weights)
+        context = Context(self.model, library=library, flags=flags, share_with=self._weights)
         try:
             if self._operators is None:
                 self._operators = _load_operators(self._options, context.library)
@@ -192,10 +195,19 @@ def _choose_core(
         context.set_core_mask(CoreMask(mask))
     except ValueError as error:
         if isinstance(error, CallError):
-            raise OptionError(f"core {core}: {error}") from error
-        raise OptionError(f"there is no core {core}; cores are 0, 1 and 2") from None
+            raise OptionError(
+                f"core {core} of the schedule; the chip has {_cores_of(chip)}: {error}"
+            ) from error
+        raise OptionError(
+            f"schedule names core {core}; the chip has {_cores_of(chip)}: leave it out"
+        ) from None
     except (CallError, MissingFunctionError) as error:
         _accept_one_core(error, mask)
+
+
+def _cores_of(chip: socs.Soc | None) -> str:
+    count = chip.cores if chip is not None else 3
+    return "core 0 only" if count == 1 else f"cores 0 to {count - 1}"
 
 
 def _accept_one_core(error: CallError | MissingFunctionError, mask: int) -> None:

@@ -90,7 +90,7 @@ class RknnOptions(Options):
         if self.schedule is not None and self.tp_mode is not None:
             raise OptionError(
                 f"schedule {list(self.schedule)} and tp_mode {self.tp_mode!r} exclude each other: "
-                f"a task runs on one core, or on several together"
+                f"a task runs on one core, or on several together; leave one of them out"
             )
 
     @property

@@ -42,7 +42,10 @@ class ZeroCopyNetwork(RknnNetwork):
         super().__init__(contexts, options)
         first = contexts.all[0]
         if contexts.has_general_api and any(first.dynamic_shapes()):
-            raise OptionError("output_layout 'native' needs a model with one set of input shapes")
+            raise OptionError(
+                f"output_layout 'native' needs a model with one set of input shapes; this one has "
+                f"{len(first.dynamic_shapes()[0])}: leave the option out"
+            )
         self._forms: dict[tuple[np.dtype[Any], ...], InputForms] = {}
         self._variants: dict[InputForms, int] = {}
         self._tensors: dict[tuple[int, bool], _WorkerTensors] = {}

@@ -91,6 +91,11 @@ def _guard(
         except MemoryError:
             log.error(f"{function.name}, out of memory")
             return fail(conventions.out_of_memory)
+        except ModuleNotFoundError as error:
+            log.error(
+                f"{function.name}, the soft NPU needs a package that isn't installed: {error}; "
+                f"pip install 'anynpu[soft]'"
+            )
         except BaseException:
             log.error(f"{function.name}, internal error:\n{traceback.format_exc()}")
         return fail(conventions.internal)

@@ -145,3 +145,25 @@ def beyond_the_range(path: str, dtype: str) -> dict[str, Any]:
             "given": values,
             "limited": limited,
         }
+
+
+def by_rknnlite(path: str, dtypes: Sequence[str]) -> dict[str, Any]:
+    """Pictures of one dtype after another by the interface of rknn-toolkit-lite2."""
+    from anynpu.compat.rknnlite import RKNNLite
+
+    rknn = RKNNLite()
+    assert rknn.load_rknn(path) == 0
+    assert rknn.init_runtime() == 0
+    results, expected = [], []
+    for number, dtype in enumerate(dtypes):
+        with Context(path) as context:
+            shape = context.inputs[0].shape
+        pixels = np.random.default_rng(number).integers(0, 100, shape).astype(dtype)
+        outputs = rknn.inference([pixels])
+        assert outputs is not None
+        results.append(outputs[0])
+        plain = pixels if dtype == "uint8" else pixels.astype(np.float32)
+        expected.append(plain_run(path, [plain])[0])
+    assert rknn.inference([np.zeros((1, 7, 7, 3), np.uint8)]) is None
+    rknn.release()
+    return {"run": np.stack(results), "expected": np.stack(expected)}
