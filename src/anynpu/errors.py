@@ -23,7 +23,8 @@
         └── InvalidModelError (ModelError)
 
 Where users of ONNX Runtime expect a built-in exception, ours derives from it.
-`SoftNpuWarning` is what a process gets once when it falls back to the simulated device.
+`SoftNpuWarning` is what a process gets once when it falls back to the simulated device,
+`InputWarning` what a model gives once for values that are probably not what it takes.
 """
 
 from __future__ import annotations
@@ -148,6 +149,10 @@ class InvalidContextError(CallError):
 
 class InvalidModelError(CallError, ModelError):
     """The library rejected the model file."""
+
+
+class InputWarning(UserWarning):
+    """Values were given that are probably not what the model takes."""
 
 
 class SoftNpuWarning(UserWarning):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import backends, feeds
 from .errors import ClosedError, StateError, TensorError, TensorIndexError
+from .input_watch import InputWatch
 from .lifetime import Closeable
 from .memory_size import MemorySize
 from .perf import LayerTable
@@ -52,11 +54,11 @@ class Model(Closeable):
     ) -> None:
         path = None if twin is None else os.fspath(twin)
         backend = backends.choose(model)
-        self._open(
-            backend.open_zero_copy(
-                model, library, profile=profile, twin=path, custom_ops=custom_ops
-            )
+        opened = backend.open_zero_copy(
+            model, library, profile=profile, twin=path, custom_ops=custom_ops
         )
+        names = [info.name for info in opened.inputs]
+        self._open(opened, InputWatch(opened.inputs, partial(backend.normalizations, model, names)))
 
     @classmethod
     def load(
@@ -71,8 +73,9 @@ class Model(Closeable):
         """The same as the constructor."""
         return cls(model, library=library, profile=profile, twin=twin, custom_ops=custom_ops)
 
-    def _open(self, opened: backends.ZeroCopyModel) -> None:
+    def _open(self, opened: backends.ZeroCopyModel, watch: InputWatch) -> None:
         self._device = opened
+        self._watch = watch
         self._has_run = self._is_closed = False
 
     @property
@@ -121,6 +124,7 @@ class Model(Closeable):
                 f"{len(inputs)} were given: pass one array for each, run(a, b)"
             )
         arrays = [_arrange(value, info) for info, value in zip(infos, inputs, strict=True)]
+        self._watch.look(arrays, stacklevel=2)
         self._device.write(arrays)
         self._has_run = False
         self._device.run(timeout_ms)
@@ -169,7 +173,7 @@ class Model(Closeable):
         """
         self._check_open()
         duplicate: Model = type(self).__new__(type(self))
-        duplicate._open(self._device.dup())
+        duplicate._open(self._device.dup(), self._watch)
         return duplicate
 
     def dynamic_shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:

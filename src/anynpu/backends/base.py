@@ -209,6 +209,10 @@ class Backend(ABC):
     magic: bytes
     options: type[Options]
 
+    def normalizations(self, model: ModelSource, names: Sequence[str]) -> Sequence[Any]:
+        """What a model does to each named input's values, None where that isn't known."""
+        return (None,) * len(names)
+
     @abstractmethod
     def open(self, model: ModelSource, options: Options, weights: Network | None) -> Network:
         """Load a model; `weights` is the network whose weights it shares, if any."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .. import backends, feeds
 from ..errors import ArgumentTypeError, OptionError, QueueFullError, TensorError
+from ..input_watch import InputWatch
 from ..lifetime import Closeable
 from . import batches, mapping, model_store, providers
 from .binding import SessionIOBinding
@@ -72,6 +73,11 @@ class InferenceSession(Closeable):
         except BaseException:
             self._network.close()
             raise
+        infos = self._network.inputs
+        names = [info.name for info in infos]
+        self._watch = InputWatch(
+            infos, functools.partial(self._backend.normalizations, path_or_bytes, names)
+        )
         self._close = weakref.finalize(self, self._scheduler.close)
         self._output_names = [info.name for info in self._network.outputs]
         self._pipeline: deque[Task] = deque()
@@ -354,6 +360,7 @@ class InferenceSession(Closeable):
 
     def _checked(self, arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
         feeds.check_shapes(arrays, self._network.shape_sets, self._network.inputs)
+        self._watch.look(arrays, stacklevel=4)
         return arrays
 
 

@@ -12,6 +12,7 @@ from ...rknn.context import Context
 from ...rknn.custom_ops import CustomOp
 from ...rknn.library import load
 from ...rknn.model_check import check_rknn
+from ...rknn.normalization import read_normalizations
 from ..base import Backend, ModelSource, Network, ZeroCopyModel
 from .contexts import WorkerContexts
 from .general import GeneralNetwork
@@ -30,6 +31,9 @@ class RknnBackend(Backend):
     device_type = "rknpu2"
     magic = b"RKNN"
     options = RknnOptions
+
+    def normalizations(self, model: ModelSource, names: Sequence[str]) -> Sequence[Any]:
+        return read_normalizations(model, names)
 
     def open(self, model: ModelSource, options: Options, weights: Network | None) -> Network:
         assert isinstance(options, RknnOptions)

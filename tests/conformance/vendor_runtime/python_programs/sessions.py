@@ -164,6 +164,5 @@ def by_rknnlite(path: str, dtypes: Sequence[str]) -> dict[str, Any]:
         results.append(outputs[0])
         plain = pixels if dtype == "uint8" else pixels.astype(np.float32)
         expected.append(plain_run(path, [plain])[0])
-    assert rknn.inference([np.zeros((1, 7, 7, 3), np.uint8)]) is None
     rknn.release()
     return {"run": np.stack(results), "expected": np.stack(expected)}
