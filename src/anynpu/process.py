@@ -76,9 +76,13 @@ def forkable(lock: _LockT) -> _LockT:
     return lock
 
 
-def lock() -> threading.Lock:
-    """A `threading.Lock` that nobody holds in a forked process."""
-    return forkable(threading.Lock())
+def lock() -> threading.RLock:
+    """A lock that nobody holds in a forked process, for things that are closed when forgotten.
+
+    The garbage collector runs wherever something is allocated, also under the lock, and what it
+    closes may need the lock again on the same thread.
+    """
+    return forkable(threading.RLock())
 
 
 _FOREIGN = "this was opened before a fork: open it in the process that uses it"

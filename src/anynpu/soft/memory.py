@@ -60,7 +60,7 @@ class DeviceMemory:
         self.closed = False
         self._owns_fd = owns_fd
         self._kept: Bytes | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.device: Bytes = host.copy() if strict() and cacheable else host
 
     @classmethod

@@ -32,7 +32,7 @@ class NetworkFile:
         self.chip = chip
         self._path = path
         self._programs: dict[Path | None, Program] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def program(self, twin: Path | None) -> Program:
         """What computes it, by a twin that was named or whichever is found."""
