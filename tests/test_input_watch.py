@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_a_quantised_model_of_pixels() -> None:
     """Its range tells, where it has no mean and deviation."""
     for scale, count in ((1.0, 1), (1 / 255, 0)):
         with InferenceSession(models.quantized(SHAPE, scale=scale, zero_point=-128)) as session:
-            assert len(said(lambda session=session: session.run(None, [HALVES]))) == count
+            assert len(said(partial(session.run, None, [HALVES]))) == count
     with InferenceSession(models.quantized((1, 60), scale=1.0, zero_point=-128)) as session:
         assert said(lambda: session.run(None, [HALVES.reshape(1, 60)])) == []
 
