@@ -18,6 +18,8 @@ from .python_programs import sessions
 Board = Callable[..., BoardPython]
 Sample = Callable[[str], Path]
 
+pytestmark = pytest.mark.conformance
+
 PICTURE = "rk3588/conv3x3_rgb_i8_ms"
 """An int8 model of pictures with mean and standard deviation, which the NPU applies itself."""
 

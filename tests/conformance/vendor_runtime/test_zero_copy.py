@@ -14,6 +14,8 @@ from .python_programs import zero_copy
 Board = Callable[..., BoardPython]
 Sample = Callable[[str], Path]
 
+pytestmark = pytest.mark.conformance
+
 PICTURE = "rk3588/conv3x3_rgb_i8_ms"
 
 
