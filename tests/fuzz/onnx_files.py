@@ -58,6 +58,8 @@ def _metadata(draw: st.DrawFn, model: ModelProto) -> None:
 
 def _port(draw: st.DrawFn, model: ModelProto) -> None:
     infos = [*model.graph.input, *model.graph.output, *model.graph.value_info]
+    if not infos:
+        return
     kind = draw(st.sampled_from(infos)).type.tensor_type
     way = draw(st.integers(0, 4))
     if way == 0:
