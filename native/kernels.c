@@ -410,10 +410,11 @@ INLINE void strip_from_rows(const uint8_t *rows, uint8_t *target, size_t size, s
 
 struct blocks {
     uint64_t batch, channels, blocks, pixels, block; /* N, C, C1, H * W, C2 <= LARGEST_BLOCK */
+    uint64_t surface; /* pixels from one block to the next, H * W or more */
     uint64_t conversion;
     struct affine affine;
 };
-_Static_assert(sizeof(struct blocks) == 56, "as anynpu/native/kernels.py declares it");
+_Static_assert(sizeof(struct blocks) == 64, "as anynpu/native/kernels.py declares it");
 
 static size_t at_most(size_t value, size_t limit) {
     return value < limit ? value : limit;
@@ -427,7 +428,7 @@ INLINE void unpack_here(const struct blocks *how, const uint8_t *source, uint8_t
     for (size_t n = 0; n < how->batch; n++)
         for (size_t c = 0; c < how->channels; c += how->block) {
             size_t block = n * how->blocks + c / how->block;
-            const uint8_t *pixels = source + block * how->pixels * how->block * from;
+            const uint8_t *pixels = source + block * how->surface * how->block * from;
             uint8_t *planes = target + (n * how->channels + c) * how->pixels * to;
             size_t count = at_most(how->channels - c, how->block);
             for (size_t i = 0; i < how->pixels; i += STRIP) {
@@ -452,7 +453,7 @@ INLINE void pack_here(const struct blocks *how, const uint8_t *source, uint8_t *
             size_t c = at_most(b * how->block, how->channels);
             size_t count = at_most(how->channels - c, how->block);
             const uint8_t *planes = source + (n * how->channels + c) * how->pixels * from;
-            uint8_t *pixels = target + (n * how->blocks + b) * how->pixels * how->block * to;
+            uint8_t *pixels = target + (n * how->blocks + b) * how->surface * how->block * to;
             memset((uint8_t *)rows + count * STRIP * to, 0, (how->block - count) * STRIP * to);
             for (size_t i = 0; i < how->pixels; i += STRIP) {
                 size_t length = at_most(how->pixels - i, STRIP);
@@ -564,6 +565,199 @@ EXPORT int32_t anynpu_arrange(const struct arrangement *arrangements, size_t cou
         else if (how->kind != AS_IT_IS)
             return -1;
     }
+    return 0;
+}
+
+/* ------------------------------------------------------- numbers that the runtime takes in: pixels
+ *
+ * (N, H, W, C) numbers to (N, C, H, W), normalised, and quantised where the target has bytes. Each
+ * channel has two constants, and each step is rounded to float32. Eight-bit numbers are looked up:
+ * there is a table of 256 targets for each channel.
+ */
+
+struct pixels {
+    uint64_t batch, channels, height, width;
+    uint64_t row;    /* pixels from one row of the source to the next */
+    uint64_t image;  /* pixels from one sample to the next */
+    uint64_t source; /* 0 float32, 1 float16, 2 eight bits */
+    uint64_t target; /* 0 float32, 1 int8 */
+    uint64_t divides; /* 0: x * first + second, 1: (x - first) / second */
+    const float *first, *second;
+    const void *table; /* (channels, 256) */
+};
+_Static_assert(offsetof(struct pixels, first) == 72, "as anynpu/native/kernels.py declares it");
+
+#define PLANE 256 /* pixels that are worked on at a time */
+
+#define GATHER(name, element)                                                                  \
+    INLINE void name(const element *source, size_t step, element *target, size_t count) {      \
+        for (size_t i = 0; i < count; i++)                                                     \
+            target[i] = source[i * step];                                                      \
+    }                                                                                          \
+    INLINE void name##_channel(const element *source, size_t step, element *target,            \
+                               size_t count) {                                                 \
+        switch (step) { /* a constant step lets the compiler use vectors */                    \
+        case 1: memcpy(target, source, count * sizeof *target); break;                         \
+        case 3: name(source, 3, target, count); break;                                         \
+        case 4: name(source, 4, target, count); break;                                         \
+        default: name(source, step, target, count);                                            \
+        }                                                                                      \
+    }
+
+GATHER(gather_quads, float)
+GATHER(gather_pairs, uint16_t)
+
+INLINE void real_plane(const struct pixels *how, const void *source, float *plane, size_t count) {
+    if (how->source == 0) {
+        gather_quads_channel(source, how->channels, plane, count);
+        return;
+    }
+    uint16_t halves[PLANE];
+    gather_pairs_channel(source, how->channels, halves, count);
+    half_to_float(NULL, halves, plane, count);
+}
+
+INLINE void normalize(float *plane, float first, float second, int divides, size_t count) {
+    if (divides)
+        for (size_t i = 0; i < count; i++)
+            plane[i] = (plane[i] - first) / second;
+    else
+        for (size_t i = 0; i < count; i++)
+            plane[i] = plane[i] * first + second;
+}
+
+/* Rounded to nearest, ties to even, and limited; what is no number becomes the highest value. */
+INLINE void to_bytes(const float *plane, int8_t *target, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        float value = plane[i];
+        value = value < INT8_MAX ? value : INT8_MAX;
+        value = value > INT8_MIN ? value : INT8_MIN;
+        target[i] = (int8_t)(int32_t)(value + 0x1.8p23f - 0x1.8p23f);
+    }
+}
+
+INLINE void real_channel(const struct pixels *how, const void *source, size_t channel,
+                         uint8_t *target, size_t count) {
+    float plane[PLANE];
+    real_plane(how, source, plane, count);
+    normalize(plane, how->first[channel], how->second[channel], how->divides != 0, count);
+    if (how->target == 1)
+        to_bytes(plane, (int8_t *)target, count);
+    else
+        memcpy(target, plane, count * sizeof *plane);
+}
+
+INLINE void table_channel(const struct pixels *how, const uint8_t *source, size_t channel,
+                          uint8_t *target, size_t count) {
+    size_t step = how->channels;
+    if (how->target == 1) {
+        const uint8_t *table = (const uint8_t *)how->table + channel * 256;
+        for (size_t i = 0; i < count; i++)
+            target[i] = table[source[i * step]];
+    } else {
+        const float *table = (const float *)how->table + channel * 256;
+        float *real = (float *)target;
+        for (size_t i = 0; i < count; i++)
+            real[i] = table[source[i * step]];
+    }
+}
+
+INLINE void take_row(const struct pixels *how, const uint8_t *source, uint8_t *target) {
+    static const size_t source_sizes[] = {4, 2, 1}, target_sizes[] = {4, 1};
+    size_t from = source_sizes[how->source], to = target_sizes[how->target];
+    size_t plane = how->height * how->width * to;
+    for (size_t x = 0; x < how->width; x += PLANE) {
+        size_t count = at_most(how->width - x, PLANE);
+        for (size_t c = 0; c < how->channels; c++) {
+            const uint8_t *first = source + (x * how->channels + c) * from;
+            uint8_t *out = target + c * plane + x * to;
+            if (how->source == 2)
+                table_channel(how, first, c, out, count);
+            else
+                real_channel(how, first, c, out, count);
+        }
+    }
+}
+
+INLINE void take_pixels_here(const struct pixels *how, const uint8_t *source, uint8_t *target) {
+    static const size_t source_sizes[] = {4, 2, 1}, target_sizes[] = {4, 1};
+    size_t from = how->channels * source_sizes[how->source], to = target_sizes[how->target];
+    for (size_t n = 0; n < how->batch; n++)
+        for (size_t y = 0; y < how->height; y++)
+            take_row(how, source + (n * how->image + y * how->row) * from,
+                     target + (n * how->channels * how->height + y) * how->width * to);
+}
+
+WIDE static void take_pixels_wide(const struct pixels *how, const uint8_t *source,
+                                  uint8_t *target) {
+    take_pixels_here(how, source, target);
+}
+
+EXPORT int32_t anynpu_take_pixels(const struct pixels *how, const uint8_t *source,
+                                  uint8_t *target) {
+    if (how->source > 2 || how->target > 1)
+        return -1;
+    if (HAS_WIDE)
+        take_pixels_wide(how, source, target);
+    else
+        take_pixels_here(how, source, target);
+    return 0;
+}
+
+/* -------------------------------------------------------------------------- quantised, and wrapped
+ *
+ * (x + zero point * scale) * (1 / scale), each step rounded to float32, and that to a whole number.
+ * As the runtime does it with what has other than four dimensions: a number beyond int8 loses its
+ * higher bits, one beyond int32 is limited to that before, and what is no number is 0.
+ */
+
+INLINE int8_t wrapped(float value) {
+    /* Adding and taking away rounds what has a fraction that matters; beyond, there is none. */
+    float rounded = value < 0x1p22f && value > -0x1p22f ? value + 0x1.8p23f - 0x1.8p23f
+                                                        : __builtin_rintf(value);
+    if (rounded != rounded)
+        return 0;
+    if (rounded >= 0x1p31f)
+        return (int8_t)-1; /* the low bits of the largest int32 */
+    return rounded < -0x1p31f ? 0 : (int8_t)(uint8_t)(uint32_t)(int32_t)rounded;
+}
+
+INLINE void quantize_wrapping_here(const struct affine *how, const float *restrict source,
+                                   int8_t *restrict target, size_t count) {
+    float zero = how->zero_point * how->scale, steps = 1 / how->scale;
+    for (size_t i = 0; i < count; i++)
+        target[i] = wrapped((source[i] + zero) * steps);
+}
+
+WIDE static void quantize_wrapping_wide(const struct affine *how, const float *source,
+                                        int8_t *target, size_t count) {
+    quantize_wrapping_here(how, source, target, count);
+}
+
+EXPORT int32_t anynpu_quantize_wrapping(const struct affine *how, const float *source,
+                                        int8_t *target, size_t count) {
+    if (HAS_WIDE)
+        quantize_wrapping_wide(how, source, target, count);
+    else
+        quantize_wrapping_here(how, source, target, count);
+    return 0;
+}
+
+/* q * scale - zero point * scale, each product and the difference rounded to float32. */
+#define RESTORE(name, quantized)                                                               \
+    INLINE void name##_loop(const struct affine *how, const quantized *restrict source,        \
+                            float *restrict target, size_t count) {                            \
+        float scale = how->scale, zero = how->zero_point * how->scale;                         \
+        for (size_t i = 0; i < count; i++)                                                     \
+            target[i] = (float)source[i] * scale - zero;                                       \
+    }                                                                                          \
+    BOTH_WIDTHS(name)
+
+RESTORE(restore_int8, int8_t)
+
+EXPORT int32_t anynpu_restore(const struct affine *how, const int8_t *source, float *target,
+                              size_t count) {
+    restore_int8(how, source, target, count);
     return 0;
 }
 

@@ -65,25 +65,39 @@ def one_input(
     )
 
 
+def interleaved(array: np.ndarray) -> np.ndarray:
+    """An image in the model's order as NHWC, which boards take; other arrays as they are."""
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if array.ndim == 4 else array
+
+
 def set_input(npu: RknnLibrary, context: int, array: np.ndarray, **fields: int) -> int:
-    """The code of rknn_inputs_set with one input."""
+    """The code of rknn_inputs_set with one input; in the model's order, unless `fmt` is given."""
+    if "fmt" not in fields:
+        array, fields = interleaved(array), {"fmt": abi.TensorFormat.NHWC, **fields}
     return npu.rknn_inputs_set(context, 1, ctypes.byref(one_input(array, **fields)))
+
+
+def set_inputs(npu: RknnLibrary, context: int, *arrays: np.ndarray) -> int:
+    """The code of rknn_inputs_set with the first inputs, each in the model's order."""
+    given = [interleaved(array) for array in arrays]
+    structs = (abi.Input * len(given))(
+        *(one_input(array, index=i, fmt=abi.TensorFormat.NHWC) for i, array in enumerate(given))
+    )
+    return npu.rknn_inputs_set(context, len(given), structs)
 
 
 def get_output(
     npu: RknnLibrary, context: int, like: np.ndarray, *, want_float: int = 1, index: int = 0
 ) -> np.ndarray:
-    """One output, written into a new array like `like`."""
+    """One output, written into a new array like `like`; those before it come with it."""
     array = np.empty_like(like)
-    wanted = abi.Output(
-        want_float=want_float,
-        is_prealloc=1,
-        index=index,
-        buf=array.ctypes.data,
-        size=array.nbytes,
-    )
-    assert npu.rknn_outputs_get(context, 1, ctypes.byref(wanted), None) == SUCC
-    assert wanted.size == array.nbytes
+    wanted = (abi.Output * (index + 1))()
+    last = wanted[index]
+    last.want_float, last.is_prealloc = want_float, 1
+    last.buf, last.size = array.ctypes.data, array.nbytes
+    assert npu.rknn_outputs_get(context, index + 1, wanted, None) == SUCC
+    assert (last.size, last.index) == (array.nbytes, index)
+    assert npu.rknn_outputs_release(context, index + 1, wanted) == SUCC
     return array
 
 

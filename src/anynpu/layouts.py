@@ -5,6 +5,7 @@ Nothing here keeps state; every function may be called from any thread.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from .errors import TensorError
 from .native import kernels
 
 __all__ = [
+    "blocks_of_surfaces",
     "dequantize_affine",
     "dequantize_nc1hwc2",
     "nc1hwc2_to_nchw",
@@ -52,6 +54,25 @@ def dequantize_nc1hwc2(
     real = _result(_unpacked_shape(array, channels), np.dtype(np.float32), out)
     kernels.unpack(array, real, scale, zero_point)
     return real
+
+
+def blocks_of_surfaces(array: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+    """Channel blocks of an image, (N, C1, H, W, C2), as a view of (N, C1, 1, S, C2).
+
+    So the NPU writes images whose pixels are no multiple of four: S is H * W rounded up. Blocks
+    that have the image's own sizes are returned as they are. Raises `TensorError` for an array that
+    isn't 5-dimensional or has too few pixels.
+    """
+    if array.ndim != 5 or math.prod(array.shape[2:4]) < height * width:
+        raise TensorError(
+            f"an image of {height}x{width} can't lie in channel blocks of shape {array.shape}"
+        )
+    n, c1, h, w, c2 = array.shape
+    if (h, w) == (height, width):
+        return array
+    pixels = array.reshape(n, c1, h * w, c2)[:, :, : height * width]
+    image: NDArray[Any] = pixels.reshape(n, c1, height, width, c2)
+    return image
 
 
 def nchw_to_nc1hwc2(

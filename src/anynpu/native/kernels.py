@@ -48,7 +48,7 @@ class Affine(Structure):
 
 
 class Blocks(Structure):
-    """How a kernel unpacks or packs channel blocks."""
+    """How a kernel unpacks or packs channel blocks, `surface` pixels apart."""
 
     _fields_ = [
         ("batch", ctypes.c_uint64),
@@ -56,6 +56,7 @@ class Blocks(Structure):
         ("blocks", ctypes.c_uint64),
         ("pixels", ctypes.c_uint64),
         ("block", ctypes.c_uint64),
+        ("surface", ctypes.c_uint64),
         ("conversion", ctypes.c_uint64),
         ("affine", Affine),
     ]
@@ -72,6 +73,29 @@ class Image(Structure):
         ("row", ctypes.c_uint64),
         ("size", ctypes.c_uint64),
     ]
+
+
+class Pixels(Structure):
+    """How a kernel takes pixels in; `row` and `image` count pixels to the next row and sample."""
+
+    _fields_ = [
+        ("batch", ctypes.c_uint64),
+        ("channels", ctypes.c_uint64),
+        ("height", ctypes.c_uint64),
+        ("width", ctypes.c_uint64),
+        ("row", ctypes.c_uint64),
+        ("image", ctypes.c_uint64),
+        ("source", ctypes.c_uint64),
+        ("target", ctypes.c_uint64),
+        ("divides", ctypes.c_uint64),
+        ("first", ctypes.c_void_p),
+        ("second", ctypes.c_void_p),
+        ("table", ctypes.c_void_p),
+    ]
+
+
+_PIXEL_SOURCES = {_FLOAT: 0, _HALF: 1, np.dtype(np.uint8): 2}
+_PIXEL_TARGETS = {_FLOAT: 0, np.dtype(np.int8): 1}
 
 
 def convert(source: NDArray[Any], target: NDArray[Any]) -> None:
@@ -113,6 +137,66 @@ def quantize(source: NDArray[Any], scale: float, zero_point: int, target: NDArra
     )
 
 
+def quantize_wrapping(
+    source: NDArray[np.float32], scale: float, zero_point: int, target: NDArray[np.int8]
+) -> None:
+    """Target = the low eight bits of round((source + zero point * scale) * (1 / scale)).
+
+    That one is limited to int32, and 0 for what is no number.
+    """
+    if source.shape != target.shape or not _fits(source, target):
+        numpy_kernels.quantize_wrapping(source, scale, zero_point, target)
+        return
+    how = Affine(scale, zero_point)
+    functions().anynpu_quantize_wrapping(
+        ctypes.addressof(how), address_of(source), address_of(target), source.size
+    )
+
+
+def restore(
+    source: NDArray[np.int8], scale: float, zero_point: int, target: NDArray[np.float32]
+) -> None:
+    """Target = source * scale - zero point * scale, each step rounded to float32."""
+    if source.shape != target.shape or not _fits(source, target):
+        numpy_kernels.restore(source, scale, zero_point, target)
+        return
+    how = Affine(scale, zero_point)
+    functions().anynpu_restore(
+        ctypes.addressof(how), address_of(source), address_of(target), source.size
+    )
+
+
+def take_pixels(
+    source: NDArray[Any],
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    target: NDArray[Any],
+    *,
+    divides: bool,
+) -> None:
+    """(N, H, W, C) float32 or float16 to (N, C, H, W), normalised with constants of each channel.
+
+    source * first + second, or (source - first) / second where it `divides`, each step rounded to
+    float32. An int8 target gets it rounded, ties to even, and limited; no number is the highest.
+    """
+    how = _pixels(source, target)
+    if how is None:
+        numpy_kernels.take_pixels(source, first, second, target, divides=divides)
+        return
+    how.divides, how.first, how.second = divides, address_of(first), address_of(second)
+    functions().anynpu_take_pixels(ctypes.addressof(how), address_of(source), address_of(target))
+
+
+def look_up_pixels(source: NDArray[np.uint8], table: NDArray[Any], target: NDArray[Any]) -> None:
+    """(N, H, W, C) bytes to (N, C, H, W) of the table's dtype; the table is (C, 256)."""
+    how = _pixels(source, target)
+    if how is None:
+        numpy_kernels.look_up_pixels(source, table, target)
+        return
+    how.table = address_of(table)
+    functions().anynpu_take_pixels(ctypes.addressof(how), address_of(source), address_of(target))
+
+
 def unpack(
     blocks: NDArray[Any], target: NDArray[Any], scale: float | None = None, zero_point: int = 0
 ) -> None:
@@ -123,11 +207,13 @@ def unpack(
     number = (
         _conversion(blocks.dtype, target.dtype) if scale is None else _DEQUANTIZE.get(blocks.dtype)
     )
-    if number is None or not _fits(blocks, target) or blocks.shape[4] > LARGEST_BLOCK:
+    surface = _surface(blocks)
+    if number is None or surface is None or not _fits(target):
         _unpack_with_numpy(blocks, target, scale, zero_point)
         return
     n, c1, h, w, c2 = blocks.shape
-    how = Blocks(n, target.shape[1], c1, h * w, c2, number, Affine(scale or 1, zero_point))
+    affine = Affine(scale or 1, zero_point)
+    how = Blocks(n, target.shape[1], c1, h * w, c2, surface, number, affine)
     functions().anynpu_unpack(ctypes.addressof(how), address_of(blocks), address_of(target))
 
 
@@ -141,11 +227,13 @@ def pack(
     number = (
         _conversion(source.dtype, blocks.dtype) if scale is None else _QUANTIZE.get(blocks.dtype)
     )
-    if number is None or not _fits(source, blocks) or blocks.shape[4] > LARGEST_BLOCK:
+    surface = _surface(blocks)
+    if number is None or surface is None or not _fits(source):
         _pack_with_numpy(source, blocks, scale, zero_point)
         return
     n, c1, h, w, c2 = blocks.shape
-    how = Blocks(n, source.shape[1], c1, h * w, c2, number, Affine(scale or 1, zero_point))
+    affine = Affine(scale or 1, zero_point)
+    how = Blocks(n, source.shape[1], c1, h * w, c2, surface, number, affine)
     functions().anynpu_pack(ctypes.addressof(how), address_of(source), address_of(blocks))
 
 
@@ -193,6 +281,20 @@ def _fits(*arrays: NDArray[Any]) -> bool:
         and all(array.flags.c_contiguous and array.dtype.isnative for array in arrays)
         and is_built()
     )
+
+
+def _surface(blocks: NDArray[Any]) -> int | None:
+    """Pixels from one channel block to the next; None for blocks that the kernels don't take."""
+    _, c1, _, w, c2 = blocks.shape
+    size = blocks.itemsize
+    surface, rest = divmod(blocks.strides[1], c2 * size)
+    wanted = (c1 * surface * c2 * size, surface * c2 * size, w * c2 * size, c2 * size, size)
+    # Where an axis has one element, its stride says nothing.
+    is_regular = all(
+        stride == other or count == 1
+        for stride, other, count in zip(blocks.strides, wanted, blocks.shape, strict=True)
+    )
+    return surface if is_regular and not rest and c2 <= LARGEST_BLOCK else None
 
 
 def _conversion(source: np.dtype[Any], target: np.dtype[Any]) -> int | None:
@@ -262,12 +364,28 @@ def _image(source: NDArray[Any], target: NDArray[Any]) -> Image | None:
     return Image(n, c, h, w, row, size)
 
 
+def _pixels(source: NDArray[Any], target: NDArray[Any]) -> Pixels | None:
+    """How the kernel takes these pixels in; None where it can't."""
+    n, h, w, c = source.shape
+    size = source.itemsize
+    row, rest = divmod(source.strides[1], c * size)
+    image, more = divmod(source.strides[0], c * size)
+    is_packed = source.strides[2:] == (c * size, size) and not rest and not more
+    kinds = _PIXEL_SOURCES.get(source.dtype), _PIXEL_TARGETS.get(target.dtype)
+    if None in kinds or not is_packed or source.size < _SMALLEST or not _fits(target):
+        return None
+    return Pixels(n, c, h, w, row, image, *kinds)
+
+
 _POINTER = ctypes.c_void_p
 _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "anynpu_convert": (ctypes.c_uint32, _POINTER, _POINTER, _POINTER, ctypes.c_size_t),
     "anynpu_unpack": (_POINTER, _POINTER, _POINTER),
     "anynpu_pack": (_POINTER, _POINTER, _POINTER),
     "anynpu_to_channels_last": (_POINTER, _POINTER, _POINTER),
+    "anynpu_take_pixels": (_POINTER, _POINTER, _POINTER),
+    "anynpu_quantize_wrapping": (_POINTER, _POINTER, _POINTER, ctypes.c_size_t),
+    "anynpu_restore": (_POINTER, _POINTER, _POINTER, ctypes.c_size_t),
     "anynpu_copy": (_POINTER, _POINTER, ctypes.c_size_t),
     "anynpu_send": (_POINTER, _POINTER, ctypes.c_size_t),
     "anynpu_receive": (_POINTER, _POINTER, ctypes.c_size_t),
@@ -278,7 +396,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
 
 @cache
 def _library() -> ctypes.PyDLL | None:
-    loaded = load("kernels", ("-O3",))
+    loaded = load("kernels", ("-O3", "-ffp-contract=off", "-fno-trapping-math"))
     if loaded is None:
         return None
     library = ctypes.PyDLL(loaded._name)

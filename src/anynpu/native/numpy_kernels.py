@@ -36,6 +36,58 @@ def quantize(source: ArrayLike, scale: float, zero_point: int, target: NDArray[A
         np.copyto(target, real, casting="unsafe")
 
 
+def quantize_wrapping(
+    source: NDArray[Any], scale: float, zero_point: int, target: NDArray[np.int8]
+) -> None:
+    """Target = the low eight bits of round((source + zero point * scale) * (1 / scale)).
+
+    0 for no number; each step is rounded to float32.
+    """
+    limits, step = np.iinfo(np.int32), np.float32(scale)
+    with np.errstate(over="ignore", invalid="ignore"):
+        real = np.add(source, np.float32(zero_point) * step, dtype=np.float32)
+        np.multiply(real, np.float32(1) / step, out=real)
+        # float64 holds the limits of int32 exactly.
+        whole = np.clip(np.nan_to_num(np.rint(real).astype(np.float64)), limits.min, limits.max)
+        np.copyto(target, whole.astype(np.int32), casting="unsafe")
+
+
+def restore(
+    source: NDArray[Any], scale: float, zero_point: int, target: NDArray[np.float32]
+) -> None:
+    """Target = source * scale - zero point * scale, each step rounded to float32."""
+    np.multiply(source, np.float32(scale), out=target, dtype=np.float32)
+    np.subtract(target, np.float32(zero_point) * np.float32(scale), out=target)
+
+
+def take_pixels(
+    source: NDArray[Any],
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    target: NDArray[Any],
+    *,
+    divides: bool,
+) -> None:
+    """(N, H, W, C) numbers to (N, C, H, W), normalised with constants of each channel."""
+    real = source.astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if divides:
+            np.divide(np.subtract(real, first, out=real), second, out=real)
+        else:
+            np.add(np.multiply(real, first, out=real), second, out=real)
+        planes = real.transpose(0, 3, 1, 2)
+        if target.dtype == np.int8:
+            # What is no number becomes the highest value.
+            planes = np.rint(np.fmax(np.fmin(planes, np.float32(127)), np.float32(-128)))
+        np.copyto(target, planes, casting="unsafe")
+
+
+def look_up_pixels(source: NDArray[np.uint8], table: NDArray[Any], target: NDArray[Any]) -> None:
+    """(N, H, W, C) bytes to (N, C, H, W) of the table's dtype; the table is (C, 256)."""
+    for channel in range(source.shape[3]):
+        np.take(table[channel], source[..., channel], out=target[:, channel])
+
+
 def unpack(blocks: NDArray[Any], target: NDArray[Any]) -> None:
     """(N, C1, H, W, C2) to (N, C, H, W) of the same dtype."""
     n, _, h, w, c2 = blocks.shape

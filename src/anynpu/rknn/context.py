@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import weakref
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import ModelError, StateError, TensorError
 from ..file_kinds import read_head
 from ..lifetime import Closeable
+from ..native.memory import address_of
 from ..tensor import DType, TensorInfo
 from . import abi
 from .custom_ops import CustomOp, bind_all
@@ -275,11 +277,15 @@ class Context(Queries, Closeable):
     ) -> Memory:
         """Memory that is a part of a descriptor: `rknn_create_mem_from_fd`.
 
-        `address` is where the descriptor's first byte is mapped here; the vendor's library needs
-        it to read and write the memory on the processor.
+        `address` is where the descriptor's first byte is mapped here, without one it is mapped: a
+        runtime doesn't do that, and needs it to read and write the memory on the processor.
         """
+        mapping = None
+        if address is None:
+            mapping = _mapped(fd, offset + size)
+            address = None if mapping is None else address_of(mapping)
         pointer = self.library.rknn_create_mem_from_fd(self.handle, fd, address, size, offset)
-        return self._memory("rknn_create_mem_from_fd", pointer)
+        return self._memory("rknn_create_mem_from_fd", pointer, mapping)
 
     def memory_from_physical(self, physical: int, size: int, address: int | None = None) -> Memory:
         """Memory by its physical address: `rknn_create_mem_from_phys`."""
@@ -311,10 +317,18 @@ class Context(Queries, Closeable):
         self.library.check("rknn_set_internal_mem", code, f"memory of {memory.size} bytes")
         self._bound["internal"] = memory
 
-    def _memory(self, call: str, pointer: Any) -> Memory:
+    def _memory(self, call: str, pointer: Any, mapping: Any = None) -> Memory:
         if not pointer:
             self.library.check(call, abi.ErrorCode.MALLOC_FAIL, "it returned NULL")
-        return Memory(self._handle, pointer)
+        return Memory(self._handle, pointer, mapping)
+
+
+def _mapped(fd: int, size: int) -> NDArray[np.uint8] | None:
+    """The first bytes of a descriptor, shared; None for what can't be mapped."""
+    try:
+        return np.frombuffer(mmap.mmap(fd, size), np.uint8)
+    except (OSError, ValueError, OverflowError):
+        return None
 
 
 def _model_argument(model: str | os.PathLike[str] | bytes) -> tuple[bytes, int, str]:

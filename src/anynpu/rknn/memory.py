@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..errors import ClosedError, InUseError
+from ..errors import ClosedError, InUseError, StateError
 from ..lifetime import Closeable
 from ..shared_arrays import SharedArrays
 from . import abi
@@ -24,9 +24,11 @@ class Memory(Closeable):
     Any thread may use it, one at a time.
     """
 
-    def __init__(self, handle: ContextHandle, pointer: Any) -> None:
+    def __init__(self, handle: ContextHandle, pointer: Any, mapping: Any = None) -> None:
         self._handle = handle
         self._pointer = pointer
+        # What keeps the address valid that a runtime was given.
+        self._mapping = mapping
         handle.keep(pointer)
         self._arrays = SharedArrays()
         self._finalizer = weakref.finalize(self, handle.destroy_memory, pointer)
@@ -62,10 +64,16 @@ class Memory(Closeable):
 
     @property
     def address(self) -> int:
-        """Where its first byte is in this process. `virt_addr` of C leaves the offset out."""
+        """Where its first byte is in this process. `virt_addr` of C leaves the offset out.
+
+        Raises `StateError` where nobody said so.
+        """
         contents = self.pointer.contents
-        is_from_fd = contents.flags == abi.MemoryOrigin.FROM_FD
-        return int(contents.virt_addr) + (int(contents.offset) if is_from_fd else 0)
+        if not contents.virt_addr:
+            raise StateError(
+                "this memory has no address in this process; pass it when you make the memory"
+            )
+        return int(contents.virt_addr) + int(contents.offset)
 
     def array(
         self, shape: Sequence[int] | None = None, dtype: DTypeLike = np.uint8

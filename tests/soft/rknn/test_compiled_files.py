@@ -18,7 +18,17 @@ from anynpu.rknn.abi import TensorFormat as Fmt
 from anynpu.rknn.abi import TensorType as Type
 from anynpu.rknn.library import RknnLibrary
 
-from ...capi import SUCC, attribute, get_output, infer, init, opened, query, set_input
+from ...capi import (
+    SUCC,
+    attribute,
+    get_output,
+    infer,
+    init,
+    interleaved,
+    opened,
+    query,
+    set_input,
+)
 from .test_contexts import init_with
 from .test_dynamic_shapes import set_shape, shape_attr
 from .test_perf import perf_detail
@@ -74,12 +84,19 @@ def test_a_picture_is_normalised_as_the_file_says(
         attr = attribute(npu, context, Query.NATIVE_INPUT_ATTR)
         assert (attr.fmt, shape_of(attr), attr.w_stride) == (Fmt.NHWC, [1, 32, 32, 3], 32)
         found = infer(npu, context, pixels, like, fmt=Fmt.NHWC)
-        ready = quantised(attr, ((pixels - mean) / std).astype(np.float32))
-        np.testing.assert_array_equal(
-            infer(npu, context, ready, like, fmt=Fmt.NHWC, pass_through=1), found
-        )
-        # The runtime normalises NHWC only.
-        assert set_input(npu, context, pixels, fmt=Fmt.NCHW) == Code.FAIL
+        # The runtime normalises NHWC only, and leaves the old picture for anything else.
+        result = infer(npu, context, pixels * 2, like, fmt=Fmt.NCHW)
+        np.testing.assert_array_equal(result, found)
+    # What it writes to the first convolution: 15-bit factors, a shift by 13 and offsets.
+    factors = np.rint(8192 / (std * attr.scale))
+    assert list(factors) == [16470, 16758, 17058]
+    steps = np.rint(pixels * factors / 8192) + np.rint(attr.zp - mean / (std * attr.scale))
+    ready = np.clip(steps, -128, 127).astype(np.int8)
+    with opened(npu, file.read_bytes()) as context:
+        result = infer(npu, context, ready, like, fmt=Fmt.NHWC, pass_through=1)
+        np.testing.assert_array_equal(result, found)
+        floats = infer(npu, context, pixels.astype(np.float32), like, fmt=Fmt.NHWC)
+        np.testing.assert_array_equal(floats, found)
     assert found.std() > 0
 
 
@@ -90,7 +107,8 @@ def test_float_and_quantised_outputs(npu: RknnLibrary, compiled_sample: Sample) 
         attr = attribute(npu, context, Query.OUTPUT_ATTR)
         real = infer(npu, context, data["in0"], np.empty_like(data["sim0"]))
         raw = get_output(npu, context, np.empty(real.shape, np.int8), want_float=0)
-    np.testing.assert_array_equal((raw - np.float32(attr.zp)) * np.float32(attr.scale), real)
+    scale = np.float32(attr.scale)
+    np.testing.assert_array_equal(raw * scale - np.float32(attr.zp) * scale, real)
     assert np.abs(real - data["sim0"]).max() < 1.5 * attr.scale
 
 
@@ -105,6 +123,7 @@ def test_native_buffers_give_what_the_general_calls_give(
         bound = Bound(npu, context)
         source = attribute(npu, context, Query.NATIVE_INPUT_ATTR)
         target = attribute(npu, context, Query.NATIVE_OUTPUT_ATTR)
+        source.pass_through = 1
         raw_in = bound.bind(source, source.size_with_stride)
         raw_out = bound.bind(target, target.size_with_stride)
         is_int8 = source.type == Type.INT8
@@ -117,7 +136,8 @@ def test_native_buffers_give_what_the_general_calls_give(
         found = raw_out.view(held.dtype).reshape(n, c1, h, w, c2).transpose(0, 1, 4, 2, 3)
         real = found.reshape(n, c1 * c2, h, w)[:, : expected.shape[1]].astype(np.float32)
         if is_int8:
-            real = (real - target.zp) * np.float32(target.scale)
+            scale = np.float32(target.scale)
+            real = real * scale - np.float32(target.zp) * scale
     np.testing.assert_array_equal(real, expected)
 
 
@@ -145,7 +165,8 @@ def test_an_nhwc_output_in_float(npu: RknnLibrary, compiled_sample: Sample) -> N
     file = compiled_sample("rk3588/conv3x3_i8")
     data = values(file)
     with opened(npu, file.read_bytes()) as context:
-        expected = infer(npu, context, data["in0"], np.empty_like(data["sim0"]))
+        infer(npu, context, data["in0"], np.empty_like(data["sim0"]))
+        quantized = get_output(npu, context, np.empty_like(data["sim0"], np.int8), want_float=0)
         bound = Bound(npu, context)
         attr = attribute(npu, context, Query.NATIVE_NHWC_OUTPUT_ATTR)
         assert (attr.fmt, shape_of(attr)) == (Fmt.NHWC, [1, 16, 16, 32])
@@ -153,6 +174,8 @@ def test_an_nhwc_output_in_float(npu: RknnLibrary, compiled_sample: Sample) -> N
         raw = bound.bind(attr, 4 * attr.n_elems)
         bound.run()
         found = raw.view(np.float32).reshape(1, 16, 16, 32).transpose(0, 3, 1, 2)
+        # This way's own arithmetic, not that of rknn_outputs_get.
+        expected = (quantized.astype(np.float32) - attr.zp) * np.float32(attr.scale)
         np.testing.assert_array_equal(found, expected)
 
 
@@ -180,7 +203,9 @@ def test_one_graph_for_each_set_of_shapes(npu: RknnLibrary, compiled_sample: Sam
         assert set_shape(npu, context, shape_attr((1, 20, 20, 16))) == Code.FAIL
 
 
-def test_a_batch_multiplies_the_first_axis(npu: RknnLibrary, compiled_sample: Sample) -> None:
+def test_a_batch_multiplies_the_first_axis(
+    npu: RknnLibrary, compiled_sample: Sample, capfd: pytest.CaptureFixture[str]
+) -> None:
     file = compiled_sample("rk3588/conv3x3_i8_b4")
     data = values(compiled_sample("rk3588/conv3x3_i8"))
     samples = np.concatenate([data["in0"] * factor for factor in (1, 0.5, -1, 0)])
@@ -192,7 +217,14 @@ def test_a_batch_multiplies_the_first_axis(npu: RknnLibrary, compiled_sample: Sa
         native = attribute(npu, context, Query.NATIVE_OUTPUT_ATTR)
         assert shape_of(native) == [4, 2, 16, 16, 16]
         assert npu.rknn_set_batch_core_num(context, 3) == SUCC
-        found = infer(npu, context, samples, np.empty((4, 32, 16, 16), np.float32))
+        assert set_input(npu, context, samples) == Code.FAIL
+        assert "only support input channel in [1,3,4] when batch_size > 1" in capfd.readouterr().err
+        bound = Bound(npu, context)
+        attr = attribute(npu, context, Query.INPUT_ATTR)
+        attr.type = Type.FLOAT32
+        bound.bind(attr, samples.nbytes).view(np.float32)[:] = interleaved(samples).ravel()
+        bound.run()
+        found = get_output(npu, context, np.empty((4, 32, 16, 16), np.float32))
     np.testing.assert_array_equal(found, np.concatenate(expected))
 
 

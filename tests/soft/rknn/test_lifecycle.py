@@ -81,9 +81,9 @@ def test_contexts_are_independent(npu: RknnLibrary) -> None:
 
 def test_null_pointers(npu: RknnLibrary) -> None:
     model = models.add_one()
-    assert npu.rknn_init(None, model, len(model), 0, None) == Code.PARAM_INVALID
+    assert npu.rknn_init(None, model, len(model), 0, None) == Code.CTX_INVALID
     context = abi.Handle(5)
-    assert npu.rknn_init(ctypes.byref(context), None, 10, 0, None) == Code.PARAM_INVALID
+    assert npu.rknn_init(ctypes.byref(context), None, 10, 0, None) == Code.MODEL_INVALID
     assert context.value == 0
 
 

@@ -92,10 +92,10 @@ def test_memory_from_a_descriptor(npu: RknnLibrary) -> None:
         assert (contents.offset, contents.size) == (4096, 3000)
         assert contents.flags == abi.MemoryOrigin.FROM_FD
         assert npu.rknn_destroy_mem(context, mem) == SUCC
-        # Without an address of the caller's there is one of the runtime's.
+        # The structure has what the caller knows: no address, and no physical one.
         mem = npu.rknn_create_mem_from_fd(context, fd, None, 3000, 4096)
-        address = mem.contents.virt_addr + 4096 + 904  # type: ignore[attr-defined]
-        assert ctypes.c_uint8.from_address(address).value == 42
+        contents = mem.contents  # type: ignore[attr-defined]
+        assert (contents.virt_addr, contents.phys_addr) == (None, 2**64 - 1)
         assert npu.rknn_destroy_mem(context, mem) == SUCC
     assert os.fstat(fd).st_size == 8192  # the caller's descriptor is still open
     os.close(fd)
@@ -120,6 +120,11 @@ def test_memory_by_its_physical_address(npu: RknnLibrary) -> None:
         whole = npu.rknn_create_mem(context, 1000)
         physical = whole.contents.phys_addr  # type: ignore[attr-defined]
         part = npu.rknn_create_mem_from_phys(context, physical + 100, None, 50)
+        contents = part.contents  # type: ignore[attr-defined]
+        assert contents.virt_addr is None, "the structure has what the caller knows"
+        assert npu.rknn_destroy_mem(context, part) == SUCC
+        inside = whole.contents.virt_addr + 100  # type: ignore[attr-defined]
+        part = npu.rknn_create_mem_from_phys(context, physical + 100, inside, 50)
         contents = part.contents  # type: ignore[attr-defined]
         assert contents.flags == abi.MemoryOrigin.FROM_PHYS
         assert (contents.phys_addr, contents.size, contents.fd) == (physical + 100, 50, -1)

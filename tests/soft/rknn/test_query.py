@@ -12,6 +12,7 @@ from anynpu.rknn import abi
 from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.abi import Query
 from anynpu.rknn.library import RknnLibrary
+from anynpu.soft.memory import STRICT_VARIABLE
 
 from ... import models
 from ...capi import SUCC, attribute, infer, opened, query
@@ -43,7 +44,7 @@ def test_an_image_output_is_nchw(npu: RknnLibrary) -> None:
     assert list(attr.dims[:4]) == [1, 3, 5, 7]
     assert attr.w_stride == 0
     assert attr.size == 210
-    assert attr.size_with_stride == 5 * 7 * 8 * 2  # one block of eight channels
+    assert attr.size_with_stride == 5 * 8 * 8 * 2  # rows of eight pixels, a block of channels
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,8 @@ def test_whole_numbers_keep_their_type(npu: RknnLibrary, kind: str) -> None:
             attr = attribute(npu, context, command)
             assert attr.type == abi.TensorType[kind]
             assert attr.fmt == abi.TensorFormat.UNDEFINED
-            assert attr.qnt_type == abi.QuantizationType.NONE
+            assert attr.qnt_type == abi.QuantizationType.AFFINE_ASYMMETRIC
+            assert (attr.zp, attr.scale) == (0, 1)
 
 
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE", "FLOAT16"])
@@ -112,10 +114,13 @@ def test_the_custom_string(npu: RknnLibrary, text: str) -> None:
         assert info.string == text.encode()[:1023]
 
 
-def test_the_time_of_a_run(npu: RknnLibrary) -> None:
+def test_the_time_of_a_run(npu: RknnLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(npu, models.add_one((1, 4))) as context:
         info = abi.PerfRun(-1)
-        assert query(npu, context, Query.PERF_RUN, info) == Code.FAIL
+        assert query(npu, context, Query.PERF_RUN, info) == SUCC
+        with monkeypatch.context() as patch:
+            patch.setenv(STRICT_VARIABLE, "1")
+            assert query(npu, context, Query.PERF_RUN, info) == Code.FAIL
         infer(npu, context, np.zeros((1, 4), np.float32), np.zeros((1, 4), np.float32))
         assert query(npu, context, Query.PERF_RUN, info) == SUCC
         assert 0 <= info.run_duration < 10_000_000
@@ -145,7 +150,7 @@ def test_misuse(npu: RknnLibrary) -> None:
         assert npu.rknn_query(context, Query.IN_OUT_NUM, None, 8) == Code.PARAM_INVALID
         for command in (-1, 18, 12345, -(2**31)):
             info = abi.InputOutputNum()
-            assert query(npu, context, command, info) == Code.PARAM_INVALID
+            assert query(npu, context, command, info) == Code.FAIL
         for command in (Query.INPUT_ATTR, Query.OUTPUT_ATTR):
             attr = abi.TensorAttr(index=1)
             assert query(npu, context, command, attr) == Code.PARAM_INVALID

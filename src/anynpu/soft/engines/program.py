@@ -51,7 +51,7 @@ class Port:
 
     `shape` is in the model's own order (NCHW where it is an image); `dtype` is what the device
     holds. `native` is what a compiled file says of its layout there; without it the chip's rules
-    decide.
+    decide. `is_read_by_cpu` says that an input goes to a node that the processor computes.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Port:
     quantization: Quantization | None = None
     normalization: Normalization | None = None
     native: NativeForm | None = None
+    is_read_by_cpu: bool = False
 
     @property
     def elements(self) -> int:
@@ -256,6 +257,7 @@ class Program(ABC):
     `framework` and `producer` say where the model comes from, `soc` the chip it is for (None for
     any), `custom_string` what its author stored in it. `input_shapes` lists the sets of shapes
     that the inputs may have, in the order of the inputs; a model of fixed shapes has one set.
+    `batch` is how many samples the file is to be run for, one by one.
     """
 
     framework: str
@@ -263,6 +265,7 @@ class Program(ABC):
     soc: str | None
     custom_string: str
     input_shapes: tuple[tuple[tuple[int, ...], ...], ...]
+    batch: int = 1
 
     @cached_property
     def largest(self) -> int:

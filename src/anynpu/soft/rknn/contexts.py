@@ -19,11 +19,13 @@ from ..engines import NOT_CUSTOMIZED, Instance, LoweredModel, Program, Variant
 from ..memory import DeviceMemory
 from . import board_refusals
 from .failure import Failure
+from .leniency import crash
 
 if TYPE_CHECKING:
     from ..job import Job
     from .custom_ops import CustomOperators
-    from .zero_copy import Binding
+    from .input_binding import InputBinding
+    from .output_binding import OutputBinding
 
 _PRIORITY_BITS = 0b11
 _P = ParamSpec("_P")
@@ -67,8 +69,10 @@ _C = TypeVar("_C", bound=DeviceContext)
 class Context(DeviceContext):
     """A model's state.
 
-    `variant` is the number of the set of input shapes in use. `input_bindings` and
-    `output_bindings` are the buffers of the zero-copy calls, by tensor index.
+    `variant` is the number of the set of input shapes in use, the largest until `has_shapes`.
+    `input_bindings` and `output_bindings` are the buffers of the zero-copy calls, by tensor index.
+    `pixel_inputs` are those which the NPU converts from uint8 pictures: from the first picture on
+    they take nothing else.
     """
 
     purpose = "a model"
@@ -84,6 +88,7 @@ class Context(DeviceContext):
         self.internal_memory: DeviceMemory | None = None
         self.perf_text: Any = None
         self.operators: CustomOperators | None = None
+        self.has_shapes = False
         self.select(self.program.largest)
 
     def select(self, variant: int) -> None:
@@ -91,11 +96,17 @@ class Context(DeviceContext):
         self.variant = variant
         self.instance: Instance | None = None
         self.inputs_set: set[int] = set()
-        self.input_bindings: dict[int, Binding] = {}
-        self.output_bindings: dict[int, Binding] = {}
+        self.pixel_inputs: set[int] = set()
+        self.input_bindings: dict[int, InputBinding] = {}
+        self.output_bindings: dict[int, OutputBinding] = {}
         self.lent: dict[int, NDArray[Any]] = {}
         self.run_microseconds: int | None = None
         self.last_cores: Cores = frozenset()
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the model has several sets of input shapes."""
+        return len(self.program.input_shapes) > 1
 
     @property
     def shapes(self) -> Variant:
@@ -298,4 +309,6 @@ def _find(kind: type[_C], handle: int) -> _C:
 
 
 def _invalid(handle: int) -> Failure:
-    return Failure(ErrorCode.CTX_INVALID, f"context {handle:#x} is not alive")
+    text = f"context {handle:#x} is not alive"
+    # A board checks for 0 alone; its handles are pointers.
+    return crash("destroyed context", text) if handle else Failure(ErrorCode.CTX_INVALID, text)

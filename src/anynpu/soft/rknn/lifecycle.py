@@ -17,6 +17,7 @@ from ..engines import ModelSource, Program, load
 from . import board_refusals, contexts, log, memory
 from .contexts import Context, DeviceContext
 from .failure import Failure
+from .leniency import let_pass
 from .timing import clock
 
 DRIVER = "0.9.8"
@@ -34,14 +35,14 @@ def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any
     """Load a model from memory (`size` > 0, copied) or from a path (`size` 0)."""
     log.read_environment()
     if not context:
-        raise Failure(ErrorCode.PARAM_INVALID, "the context pointer is NULL")
+        raise Failure(ErrorCode.CTX_INVALID, "the context pointer is NULL")
     context[0] = 0
     if not model:
-        raise Failure(ErrorCode.PARAM_INVALID, "the model pointer is NULL")
+        raise Failure(ErrorCode.MODEL_INVALID, "load model failed! the model pointer is NULL")
     flags = InitFlag(flag)
     options = extend.contents if extend else None
     if flags & _FENCES:
-        raise Failure(ErrorCode.PARAM_INVALID, "fences from outside are not supported")
+        let_pass("fences", "fences from outside are not supported: nothing waits for them")
     try:
         program = load(_source(model, size, options), _weights(flags, options))
         if flags & InitFlag.SHARE_WEIGHT_MEM and len(program.input_shapes) > 1:
@@ -57,7 +58,7 @@ def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any
 def rknn_dup_context(context_in: Any, context_out: Any) -> None:
     """A context of its own for the same model, which is there once."""
     if not context_in or not context_out:
-        raise Failure(ErrorCode.PARAM_INVALID, "a context pointer is NULL")
+        raise Failure(ErrorCode.CTX_INVALID, "a context pointer is NULL")
     context_out[0] = _duplicate(context_in[0])
 
 
@@ -150,8 +151,8 @@ def _chip_for(program: Program) -> Soc:
     if chosen and wanted and not chosen.runs_models_of(wanted):
         raise Failure(
             ErrorCode.TARGET_PLATFORM_UNMATCH,
-            f"the model is for {wanted.name}, this device is {chosen.name} "
-            f"(${socs.ENVIRONMENT_VARIABLE})",
+            f"This rknn model is for {wanted.name.upper()}, but current platform is "
+            f"{chosen.name.upper()} (${socs.ENVIRONMENT_VARIABLE})",
         )
     return chosen or wanted or socs.DEFAULT
 

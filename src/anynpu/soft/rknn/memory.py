@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import process
-from ...rknn.abi import ErrorCode, MemoryFlag, MemoryOrigin, SyncMode, TensorMem
+from ...rknn.abi import ErrorCode, InitFlag, MemoryFlag, MemoryOrigin, SyncMode, TensorMem
 from ..memory import DeviceMemory, by_physical_address
 from . import log
 from .contexts import Context, DeviceContext, is_alive, on_any_context, on_context
 from .failure import Failure
+from .leniency import crash
 
 _LARGEST = 2**32 - 1
 """`size` in the structure is 32 bits wide."""
+
+_NO_PHYSICAL = 2**64 - 1
 
 
 @dataclass
@@ -97,7 +100,10 @@ def _allocate(ctx: DeviceContext | None, size: int, alloc_flags: int) -> int:
 def rknn_create_mem_from_fd(
     ctx: DeviceContext, fd: int, virt_addr: int | None, size: int, offset: int
 ) -> int:
-    """A part of the caller's descriptor. `virt_addr` is where its byte 0 is mapped, if anywhere."""
+    """A part of the caller's descriptor. `virt_addr` is where its byte 0 is mapped, if anywhere.
+
+    The structure has what the caller knows, and no physical address: as on a board.
+    """
     if fd < 0 or offset < 0 or size == 0:
         raise Failure(
             ErrorCode.PARAM_INVALID, f"fd({fd}), offset({offset}) or size({size}) is invalid"
@@ -108,8 +114,9 @@ def rknn_create_mem_from_fd(
         raise Failure(
             ErrorCode.FAIL, f"failed to import fd({fd}), size({size}), offset({offset}): {error}"
         ) from error
-    start = virt_addr or memory.address - offset
-    return _hand_out(ctx, memory, MemoryOrigin.FROM_FD, start, offset=offset)
+    return _hand_out(
+        ctx, memory, MemoryOrigin.FROM_FD, virt_addr, offset=offset, physical=_NO_PHYSICAL
+    )
 
 
 @on_any_context
@@ -129,7 +136,7 @@ def rknn_create_mem_from_phys(
             ErrorCode.FAIL, f"physical address {phys_addr:#x} is not mapped in this simulation"
         )
     memory = DeviceMemory.from_address(address, size, phys_addr, base)
-    return _hand_out(ctx, memory, MemoryOrigin.FROM_PHYS, virt_addr or address)
+    return _hand_out(ctx, memory, MemoryOrigin.FROM_PHYS, virt_addr)
 
 
 @on_any_context
@@ -146,12 +153,14 @@ def rknn_destroy_mem(ctx: int, mem: Any) -> None:
     try:
         record = _find(mem)
     except Failure:
-        if mem and not is_alive(ctx):
-            raise Failure(ErrorCode.CTX_INVALID, f"context {ctx:#x} is not alive") from None
-        raise
+        if not mem:
+            raise
+        if not is_alive(ctx):
+            raise crash("destroyed context", f"context {ctx:#x} is not alive") from None
+        raise crash("destroyed memory", _UNKNOWN) from None
     with _lock:
         if _records.pop(ctypes.addressof(record.structure), None) is None:
-            raise _unknown()
+            raise crash("destroyed memory", _UNKNOWN)
     _free(record)
 
 
@@ -172,6 +181,12 @@ def rknn_mem_sync(ctx: DeviceContext, mem: Any, mode: int) -> None:
 @on_context
 def rknn_set_weight_mem(ctx: Context, mem: Any) -> None:
     """Give the weights the caller's memory, as RKNN_FLAG_MEM_ALLOC_OUTSIDE asks."""
+    if mem and not ctx.flags & InitFlag.MEM_ALLOC_OUTSIDE:
+        raise Failure(
+            ErrorCode.PARAM_INVALID,
+            "Must set RKNN_FLAG_MEM_ALLOC_OUTSIDE flag in rknn_init(), when using "
+            "rknn_set_weight_mem()!",
+        )
     ctx.weight_memory = _large_enough(ctx, mem, ctx.footprint.weight_bytes, "weight")
 
 
@@ -229,16 +244,17 @@ def _hand_out(
     ctx: DeviceContext | None,
     memory: DeviceMemory,
     origin: MemoryOrigin,
-    virt_addr: int,
+    virt_addr: int | None,
     *,
     offset: int = 0,
     sram: int = 0,
+    physical: int | None = None,
 ) -> int:
     with _lock:
         structure = _slots.take()
         address = ctypes.addressof(structure)
         structure.virt_addr = virt_addr
-        structure.phys_addr = memory.physical
+        structure.phys_addr = memory.physical if physical is None else physical
         structure.fd = memory.fd
         structure.offset = offset
         structure.size = memory.size
@@ -257,7 +273,7 @@ def _find(mem: Any) -> _Record:
         if record is None and not _slots.contain(address):
             record = _records.get(mem.contents.priv_data or 0)
     if record is None:
-        raise _unknown()
+        raise Failure(ErrorCode.PARAM_INVALID, _UNKNOWN)
     return record
 
 
@@ -269,8 +285,7 @@ def _free(record: _Record) -> None:
         _slots.give_back(record.structure)
 
 
-def _unknown() -> Failure:
-    return Failure(ErrorCode.PARAM_INVALID, "the memory was destroyed or never created here")
+_UNKNOWN = "the memory was destroyed or never created here"
 
 
 def _no_memory(size: int, flags: int) -> Failure:

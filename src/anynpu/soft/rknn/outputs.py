@@ -7,80 +7,87 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layouts import dequantize_affine
 from ...native import kernels
 from ...rknn.abi import ErrorCode
 from ...tensor import DType
 from ..cabi.memory import writable
 from ..engines import Port
 from .contexts import Context, on_context
-from .failure import Failure, check_array
+from .failure import Failure
+from .leniency import crash, let_pass
+from .output_values import restore
 
 
 @on_context
 def rknn_outputs_get(ctx: Context, n_outputs: int, outputs: Any, extend: Any) -> None:
     """Write outputs, in the model's own order of axes, to the caller's buffers or to new ones.
 
-    Which output an entry is for is said by its index, or by its place in an array whose indices
-    are all 0: many clients only clear the array, and read the indices that come back.
+    The place in the array says which output an entry is for, and is written over its index.
     """
     ports = ctx.shapes.outputs
-    check_array(outputs, n_outputs, len(ports), "outputs")
+    if n_outputs > len(ports):
+        raise Failure(ErrorCode.PARAM_INVALID, f"n_outputs({n_outputs}) is more than {len(ports)}")
+    if not outputs:
+        raise crash("outputs", "the outputs pointer is NULL")
     if ctx.job is not None:
         ctx.job.result()
     if ctx.run_microseconds is None:
-        raise Failure(ErrorCode.OUTPUT_INVALID, "there are no outputs before rknn_run")
-    entries = outputs[:n_outputs]
-    for wanted in entries:
-        if wanted.index >= len(ports):
-            raise Failure(
-                ErrorCode.OUTPUT_INVALID, f"output index {wanted.index} is not below {len(ports)}"
-            )
-    if not any(wanted.index for wanted in entries):
-        for place, wanted in enumerate(entries):
-            wanted.index = place
-    for wanted in entries:
-        _get(ctx, wanted, ports[wanted.index])
+        let_pass("outputs before a run", "there are no outputs before rknn_run")
+    if n_outputs < len(ports):
+        let_pass(
+            "fewer outputs",
+            f"rknn_outputs_get, param output num({n_outputs}) != model output num({len(ports)})",
+            is_warning=True,
+        )
+    for place, (wanted, port) in enumerate(zip(outputs[:n_outputs], ports, strict=False)):
+        # An array that was only cleared is as good as one that was numbered.
+        if wanted.index not in (0, place):
+            let_pass("output index", f"outputs[{place}].index is {wanted.index}; the place counts")
+        wanted.index = place
+        _get(ctx, place, wanted, port)
 
 
 @on_context
 def rknn_outputs_release(ctx: Context, n_outputs: int, outputs: Any) -> None:
-    """Free the buffers that rknn_outputs_get allocated; the caller's own are left alone."""
-    check_array(outputs, n_outputs, len(ctx.shapes.outputs), "outputs")
-    for given in outputs[:n_outputs]:
+    """Free the buffers that rknn_outputs_get allocated; the caller's own are left alone.
+
+    The pointers stay as they were, and lead nowhere.
+    """
+    if not outputs or n_outputs > len(ctx.shapes.outputs):
+        raise crash("released outputs", f"n_outputs({n_outputs}) outputs at {bool(outputs)}")
+    for place, given in enumerate(outputs[:n_outputs]):
         if given.is_prealloc or not given.buf:
             continue
         if ctx.lent.pop(given.buf, None) is None:
-            raise Failure(
-                ErrorCode.OUTPUT_INVALID,
-                f"output {given.index} was not allocated by this context",
+            raise crash(
+                "release twice",
+                f"the buffer of outputs[{place}] was released, or is not of this context",
             )
-        given.buf = None
 
 
-def _get(ctx: Context, wanted: Any, port: Port) -> None:
+def _get(ctx: Context, place: int, wanted: Any, port: Port) -> None:
     dtype = DType.FLOAT32 if wanted.want_float else port.dtype
     needed = dtype.size_of(port.elements)
     if wanted.is_prealloc:
-        if not wanted.buf:
-            raise Failure(ErrorCode.OUTPUT_INVALID, f"the buffer of output {port.name!r} is NULL")
-        if wanted.size < needed:
-            raise Failure(
-                ErrorCode.OUTPUT_INVALID,
-                f"the buffer of output {port.name!r} has {wanted.size} bytes, {needed} are needed",
+        if not wanted.buf or wanted.size < needed:
+            let_pass(
+                "small output buffer",
+                f"output[{place}] buf size error, size = {wanted.size if wanted.buf else 0}, "
+                f"expected size = {needed} if want_float = {wanted.want_float}",
             )
+            return
         target = np.frombuffer(writable(wanted.buf, needed), dtype.numpy)
     else:
         target = np.empty(port.elements, dtype.numpy)
         wanted.buf = target.ctypes.data
+        wanted.size = needed
         ctx.lent[wanted.buf] = target
-    wanted.size = needed
-    _convert(ctx.arrays.outputs[wanted.index], port, bool(wanted.want_float), target)
+    _convert(ctx.arrays.outputs[place], port, bool(wanted.want_float), target)
 
 
 def _convert(source: NDArray[Any], port: Port, as_float: bool, target: NDArray[Any]) -> None:
     target = target.reshape(port.shape)
     if as_float and port.quantization is not None:
-        dequantize_affine(source, port.quantization.scale, port.quantization.zero_point, out=target)
+        restore(source, port.quantization, target)
     else:
         kernels.convert(source, target)

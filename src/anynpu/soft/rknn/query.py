@@ -29,6 +29,7 @@ from ..engines import Port, Variant
 from . import attributes, lifecycle, log, perf_detail
 from .contexts import Context, on_context
 from .failure import Failure
+from .leniency import crash, let_pass
 from .shapes import api_order
 
 Describe = Callable[[TensorAttr, Port, Soc], None]
@@ -38,15 +39,56 @@ Describe = Callable[[TensorAttr, Port, Soc], None]
 def rknn_query(ctx: Context, cmd: int, info: int | None, size: int) -> None:
     """Answer a query into the caller's structure, which may be longer than ours but not shorter."""
     rule = QUERIES.get(Query(cmd)) if cmd in set(Query) else None
-    if rule is None or ctx.soc.family not in rule.families:
+    if rule is None:
+        raise Failure(ErrorCode.FAIL, f"unsupported cmd({cmd})!")
+    if ctx.soc.family not in rule.families:
         raise Failure(ErrorCode.PARAM_INVALID, f"command {cmd} is not supported on {ctx.soc.name}")
     if not info:
         raise Failure(ErrorCode.PARAM_INVALID, "the info pointer is NULL")
-    needed = ctypes.sizeof(rule.structure)
+    query = Query(cmd)
+    _check_shapes(ctx, query)
+    needed = _LEAST_SIZES.get(query, ctypes.sizeof(rule.structure))
     if size < needed:
         name = next(name for name, declared in STRUCTURES.items() if declared is rule.structure)
         raise Failure(ErrorCode.PARAM_INVALID, f"info_len({size}) < sizeof({name})({needed})!")
-    _ANSWERS[Query(cmd)](ctx, rule.structure.from_address(info))
+    answer = rule.structure.from_address(info)
+    if size < ctypes.sizeof(answer):
+        answer = rule.structure()
+    _ANSWERS[query](ctx, answer)
+    if size < ctypes.sizeof(answer):
+        ctypes.memmove(info, ctypes.byref(answer), size)
+
+
+_LEAST_SIZES = {Query.MEM_SIZE: 8}
+"""Structures of which the runtime fills in as much as there is room for."""
+
+_CURRENT = {
+    Query.CURRENT_INPUT_ATTR: ErrorCode.MODEL_INVALID,
+    Query.CURRENT_OUTPUT_ATTR: ErrorCode.MODEL_INVALID,
+    Query.CURRENT_NATIVE_INPUT_ATTR: ErrorCode.CTX_INVALID,
+    Query.CURRENT_NATIVE_OUTPUT_ATTR: ErrorCode.CTX_INVALID,
+}
+"""Queries for dynamic models alone, and what others get."""
+
+
+def _check_shapes(ctx: Context, query: Query) -> None:
+    """Refuse what needs shapes that were set, or a model of fixed ones."""
+    name = query.symbol
+    if query in _CURRENT and not ctx.is_dynamic:
+        raise Failure(
+            _CURRENT[query],
+            f"query {name} error, rknn model is static shape type, please export rknn with "
+            "dynamic_shapes",
+        )
+    if query in _CURRENT and not ctx.has_shapes:
+        raise Failure(
+            ErrorCode.CTX_INVALID, f"query {name} error, please call rknn_set_input_shapes first"
+        )
+    if query is Query.NATIVE_NHWC_OUTPUT_ATTR and ctx.is_dynamic:
+        raise Failure(
+            ErrorCode.PARAM_INVALID,
+            f"query {name} failed, command is invalid for dynamic shapes rknn model!",
+        )
 
 
 def _in_out_num(ctx: Context, info: InputOutputNum) -> None:
@@ -55,17 +97,24 @@ def _in_out_num(ctx: Context, info: InputOutputNum) -> None:
 
 
 def _tensor(
-    side: str, describe: Describe, *, current: bool = False
+    side: str, describe: Describe, *, is_native: bool = False
 ) -> Callable[[Context, TensorAttr], None]:
-    """An answer about one tensor: under the largest set of shapes, or under the one in use."""
+    """An answer about one tensor under the shapes in use, the largest before any were set.
+
+    Native attributes of a dynamic model are always of the largest.
+    """
 
     def answer(ctx: Context, attr: TensorAttr) -> None:
-        shapes: Variant = ctx.program.variant(ctx.variant if current else ctx.program.largest)
+        shapes: Variant = ctx.shapes
+        if is_native and ctx.is_dynamic:
+            log.warning(f"query of the native {side}s: it will return max {side} native shape!")
+            shapes = ctx.program.variant(ctx.program.largest)
         ports = shapes.inputs if side == "input" else shapes.outputs
         if attr.index >= len(ports):
-            raise Failure(
-                ErrorCode.PARAM_INVALID, f"{side} index {attr.index} is not below {len(ports)}"
-            )
+            text = f"{side} index {attr.index} is not below {len(ports)}"
+            if is_native and side == "output":
+                raise crash("native output index", text)
+            raise Failure(ErrorCode.PARAM_INVALID, text)
         describe(attr, ports[attr.index], ctx.soc)
 
     return answer
@@ -98,15 +147,15 @@ def _dynamic_range(ctx: Context, info: InputRange) -> None:
 
 def _perf_run(ctx: Context, info: PerfRun) -> None:
     if ctx.run_microseconds is None:
-        raise Failure(ErrorCode.FAIL, "RKNN_QUERY_PERF_RUN needs a rknn_run before it")
-    info.run_duration = ctx.run_microseconds
+        let_pass("performance before a run", "RKNN_QUERY_PERF_RUN needs a rknn_run before it")
+    info.run_duration = ctx.run_microseconds or 0
 
 
 def _perf_detail(ctx: Context, info: PerfDetail) -> None:
-    if ctx.run_microseconds is None:
-        raise Failure(ErrorCode.FAIL, "RKNN_QUERY_PERF_DETAIL needs a rknn_run before it")
     text = b""
-    if ctx.flags & InitFlag.COLLECT_PERF_MASK:
+    if ctx.run_microseconds is None:
+        let_pass("performance before a run", "RKNN_QUERY_PERF_DETAIL needs a rknn_run before it")
+    elif ctx.flags & InitFlag.COLLECT_PERF_MASK:
         text = perf_detail.table(ctx).encode()
     else:
         # The vendor's own programs ask without the flag, and end where that fails.
@@ -136,6 +185,8 @@ def _mem_size(ctx: Context, info: MemSize) -> None:
 
 
 def _custom_string(ctx: Context, info: CustomString) -> None:
+    # All of it is written, as on a board; assigning a shorter text leaves what is behind its end.
+    ctypes.memset(ctypes.addressof(info), 0, ctypes.sizeof(info))
     info.string = ctx.program.custom_string.encode()[: CustomString.string.size - 1]
 
 
@@ -148,13 +199,13 @@ _ANSWERS: dict[Query, Callable[[Context, Any], None]] = {
     Query.SDK_VERSION: _sdk_version,
     Query.MEM_SIZE: _mem_size,
     Query.CUSTOM_STRING: _custom_string,
-    Query.NATIVE_INPUT_ATTR: _tensor("input", attributes.native_input),
-    Query.NATIVE_OUTPUT_ATTR: _tensor("output", attributes.native_output),
-    Query.NATIVE_NHWC_INPUT_ATTR: _tensor("input", attributes.nhwc_input),
+    Query.NATIVE_INPUT_ATTR: _tensor("input", attributes.native_input, is_native=True),
+    Query.NATIVE_OUTPUT_ATTR: _tensor("output", attributes.native_output, is_native=True),
+    Query.NATIVE_NHWC_INPUT_ATTR: _tensor("input", attributes.nhwc_input, is_native=True),
     Query.NATIVE_NHWC_OUTPUT_ATTR: _tensor("output", attributes.nhwc_output),
     Query.INPUT_DYNAMIC_RANGE: _dynamic_range,
-    Query.CURRENT_INPUT_ATTR: _tensor("input", attributes.general_input, current=True),
-    Query.CURRENT_OUTPUT_ATTR: _tensor("output", attributes.general_output, current=True),
-    Query.CURRENT_NATIVE_INPUT_ATTR: _tensor("input", attributes.native_input, current=True),
-    Query.CURRENT_NATIVE_OUTPUT_ATTR: _tensor("output", attributes.native_output, current=True),
+    Query.CURRENT_INPUT_ATTR: _tensor("input", attributes.general_input),
+    Query.CURRENT_OUTPUT_ATTR: _tensor("output", attributes.general_output),
+    Query.CURRENT_NATIVE_INPUT_ATTR: _tensor("input", attributes.native_input),
+    Query.CURRENT_NATIVE_OUTPUT_ATTR: _tensor("output", attributes.native_output),
 }

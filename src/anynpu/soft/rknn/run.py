@@ -17,6 +17,8 @@ from ..memory import strict
 from . import board_refusals, log
 from .contexts import Context, borrow, on_context, refuse_in_callback
 from .failure import CONVENTIONS, Failure
+from .leniency import crash, let_pass
+from .readiness import check_memory_for_run, check_shapes_are_set
 from .timing import clock
 
 
@@ -29,9 +31,11 @@ def rknn_set_core_mask(ctx: Context, core_mask: int) -> None:
         mask = CoreMask.UNDEFINED
     fits = mask is CoreMask.ALL or mask < 1 << ctx.soc.cores
     if mask is CoreMask.UNDEFINED or not fits:
+        number = f"{core_mask & 0xFFFFFFFF:x}"
         raise Failure(
-            ErrorCode.PARAM_INVALID,
-            f"failed to set core mask: {core_mask}; {ctx.soc.name} has {ctx.soc.cores} cores",
+            ErrorCode.FAIL,
+            f"Not support core mask: {number}, fallback to single core auto mode\n"
+            f"failed to set core mask: {number}; {ctx.soc.name} has {ctx.soc.cores} cores",
         )
     ctx.core_mask = mask
 
@@ -40,7 +44,10 @@ def rknn_set_core_mask(ctx: Context, core_mask: int) -> None:
 def rknn_set_batch_core_num(ctx: Context, core_num: int) -> None:
     """Spread the batch of a context's runs over so many cores."""
     if not 0 < core_num <= ctx.soc.cores:
-        raise Failure(ErrorCode.PARAM_INVALID, f"core_num({core_num}) is not in 1..{ctx.soc.cores}")
+        raise Failure(
+            ErrorCode.FAIL,
+            f"failed to set core_num {core_num}; {ctx.soc.name} has {ctx.soc.cores} cores",
+        )
     ctx.batch_cores = core_num
 
 
@@ -67,17 +74,13 @@ def rknn_run(context: int, extend: Any) -> None:
 
 
 def rknn_wait(context: int, extend: Any) -> None:
-    """Wait for the run that was begun, and end as it ended.
+    """Fail, as the vendor's function does on every chip and in every version that was tried.
 
-    The vendor's function always fails; in strict mode this one does too.
+    The run goes on; `rknn_outputs_get` waits for it.
     """
-    if strict():
-        with borrow(context):
-            log.warning("rknn_wait fence fd = -1 is invalid")
-            raise Failure(ErrorCode.FAIL, "wait failed")
-    with borrow(context) as ctx:
-        if ctx.job is not None:
-            ctx.job.result()
+    with borrow(context):
+        log.warning("rknn_wait fence fd = -1 is invalid")
+        raise Failure(ErrorCode.FAIL, "wait failed; rknn_outputs_get waits for a run")
 
 
 def _begin(ctx: Context, seconds: float | None) -> Job:
@@ -94,32 +97,28 @@ def _begin(ctx: Context, seconds: float | None) -> Job:
 
 
 def _check_ready(ctx: Context) -> None:
-    _drop_destroyed(ctx)
-    shapes = ctx.shapes
+    _check_bindings(ctx)
+    if ctx.flags & InitFlag.COLLECT_MODEL_INFO_ONLY:
+        raise Failure(
+            ErrorCode.FAIL,
+            "rknn_run is denied if set RKNN_FLAG_COLLECT_MODEL_INFO_ONLY flag!",
+        )
+    check_shapes_are_set(ctx)
     missing = [
         port.name
-        for index, port in enumerate(shapes.inputs)
+        for index, port in enumerate(ctx.shapes.inputs)
         if index not in ctx.inputs_set and index not in ctx.input_bindings
     ]
-    if missing:
-        raise Failure(ErrorCode.INPUT_INVALID, f"inputs {missing} have not been set")
-    outside = ctx.flags & InitFlag.MEM_ALLOC_OUTSIDE
-    internal_outside = outside or ctx.flags & InitFlag.INTERNAL_ALLOC_OUTSIDE
-    for needed, memory, kind in (
-        (outside, ctx.weight_memory, "weight"),
-        (internal_outside, ctx.internal_memory, "internal"),
-    ):
-        if needed and (memory is None or memory.closed):
-            raise Failure(
-                ErrorCode.FAIL, f"{kind} memory is to be allocated outside and has not been set"
-            )
+    if missing and strict():
+        let_pass("unset inputs", f"inputs {missing} have not been set")
+    check_memory_for_run(ctx)
 
 
-def _drop_destroyed(ctx: Context) -> None:
-    """Forget buffers that were destroyed while they were bound."""
-    for bindings in (ctx.input_bindings, ctx.output_bindings):
-        for index in [index for index, binding in bindings.items() if binding.memory.closed]:
-            del bindings[index]
+def _check_bindings(ctx: Context) -> None:
+    bindings = (*ctx.input_bindings.values(), *ctx.output_bindings.values())
+    gone = [binding.port.name for binding in bindings if binding.memory.closed]
+    if gone:
+        raise crash("destroyed binding", f"the memory of {gone} was destroyed")
 
 
 def _compute(ctx: Context, deadline: float | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ModelError
-from ...rknn.abi import MAX_DIMS, ErrorCode, TensorFormat
+from ...rknn.abi import MAX_DIMS, MAX_NAME_LEN, ErrorCode, TensorFormat
 from ..engines import Port
 from .contexts import Context, on_context, refuse_in_callback
 from .failure import Failure, check_array
@@ -13,30 +13,34 @@ from .failure import Failure, check_array
 
 @on_context
 def rknn_set_input_shapes(ctx: Context, n_inputs: int, attr: Any) -> None:
-    """Take up a set of input shapes from the model's list; inputs and outputs begin anew."""
+    """Take up a set of input shapes from the model's list; inputs and outputs begin anew.
+
+    The name says which input an entry is for.
+    """
     refuse_in_callback(ctx)
+    if not ctx.is_dynamic:
+        raise Failure(
+            ErrorCode.MODEL_INVALID,
+            "rknn_set_input_shapes error, rknn model is static shape type, please export rknn "
+            "with dynamic_shapes",
+        )
     ports = ctx.shapes.inputs
     check_array(attr, n_inputs, len(ports), "inputs")
     if n_inputs != len(ports):
         raise Failure(ErrorCode.PARAM_INVALID, f"n_inputs({n_inputs}) is not {len(ports)}")
-    wanted: dict[int, tuple[int, ...]] = {}
-    for given in attr[:n_inputs]:
-        if given.index >= len(ports) or not 0 < given.n_dims <= MAX_DIMS:
-            raise Failure(
-                ErrorCode.PARAM_INVALID,
-                f"input index {given.index} or n_dims {given.n_dims} is out of range",
-            )
-        wanted[given.index] = _model_order(given)
-    chosen = tuple(wanted.get(index, ()) for index in range(len(ports)))
+    given = attr[:n_inputs]
+    wanted = {entry.name: _model_order(entry) for entry in given}
+    chosen = tuple(wanted.get(port.name.encode()[: MAX_NAME_LEN - 1], ()) for port in ports)
     if chosen not in ctx.program.input_shapes:
-        raise Failure(ErrorCode.FAIL, _supported(ctx, attr[:n_inputs]))
+        raise Failure(ErrorCode.FAIL, _supported(ctx, given))
     number = ctx.program.input_shapes.index(chosen)
-    if number == ctx.variant:
-        return
     try:
         ctx.program.variant(number)
     except ModelError as error:
         raise Failure(ErrorCode.FAIL, str(error)) from error
+    ctx.has_shapes = True
+    if number == ctx.variant:
+        return
     ctx.select(number)
     if ctx.operators is not None:
         ctx.operators.reshape()
@@ -56,8 +60,18 @@ def api_order(port: Port, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _model_order(given: Any) -> tuple[int, ...]:
+    """The shape that an entry asks for, in the model's order; images are NHWC."""
+    if not 0 < given.n_dims <= MAX_DIMS:
+        raise Failure(ErrorCode.PARAM_INVALID, f"n_dims({given.n_dims}) is not in 1..{MAX_DIMS}")
+    if given.fmt not in (TensorFormat.NHWC, TensorFormat.UNDEFINED):
+        name = given.name.decode(errors="replace")
+        raise Failure(
+            ErrorCode.PARAM_INVALID,
+            f"rknn_set_input_shapes error, {name} fmt({given.fmt}) is invalid, only support NHWC "
+            "or UNDEFINED layout input",
+        )
     dims = tuple(given.dims[: given.n_dims])
-    if len(dims) == 4 and given.fmt == TensorFormat.NHWC:
+    if len(dims) == 4:
         return dims[0], dims[3], dims[1], dims[2]
     return dims
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ....errors import ModelError
 from ....rknn.abi import MAX_DIMS
-from ....tensor import Layout
-from ...formats.rknn.model import CompiledModel, Graph, InputNormalization, Tensor, TensorLayout
+from ....tensor import DType, Layout
+from ...formats.rknn.model import (
+    CompiledModel,
+    Device,
+    Graph,
+    InputNormalization,
+    Tensor,
+    TensorLayout,
+)
 from ..program import NativeForm, Normalization, Port, Variant
 
 _IMAGE_CHANNELS = (1, 3, 4)
 """Channel counts of inputs that lie as images do: one block, as wide as that."""
+
+_INPUT_OPERATOR = "InputOperator"
+"""The node that stands for an input itself, where a file has it."""
 
 _MOST_BYTES = 2**31 - 1
 """Sizes in the C API are 32 bits wide; twice a float32 tensor of this many bytes still fits."""
@@ -26,14 +37,25 @@ _LAYOUTS = {
 def variant_of(model: CompiledModel, graph: Graph) -> Variant:
     """The ports of a graph; a batch that the file asks for multiplies their first axes."""
     inputs = tuple(
-        _port(graph.tensors[index], model.batch, _normalization(graph.tensors[index], given))
+        replace(
+            _port(graph.tensors[index], model.batch),
+            normalization=_normalization(graph.tensors[index], given),
+            is_read_by_cpu=_is_read_by_cpu(graph, index),
+        )
         for index, given in zip(graph.inputs, graph.normalizations, strict=True)
     )
-    outputs = tuple(_port(graph.tensors[index], model.batch, None) for index in graph.outputs)
+    outputs = tuple(_port(graph.tensors[index], model.batch) for index in graph.outputs)
     return Variant(inputs, outputs)
 
 
-def _port(tensor: Tensor, batch: int, normalization: Normalization | None) -> Port:
+def _is_read_by_cpu(graph: Graph, tensor: int) -> bool:
+    return any(
+        node.device is Device.CPU and node.op_type != _INPUT_OPERATOR and tensor in node.inputs
+        for node in graph.nodes
+    )
+
+
+def _port(tensor: Tensor, batch: int) -> Port:
     dtype = tensor.element.dtype
     if dtype is None or dtype.numpy_name is None:
         raise ModelError(f"tensor {tensor.name!r} has elements of type {tensor.element.name}")
@@ -45,7 +67,6 @@ def _port(tensor: Tensor, batch: int, normalization: Normalization | None) -> Po
         shape=_times(tensor.shape, batch),
         dtype=dtype,
         quantization=tensor.quantization,
-        normalization=normalization,
         native=NativeForm(form.layout, _times(form.shape, batch)),
     )
     if max(port.elements, math.prod(form.shape) * batch) * port.carrier.itemsize > _MOST_BYTES:
@@ -83,7 +104,17 @@ def _normalization(tensor: Tensor, given: InputNormalization) -> Normalization |
             "nobody has described"
         )
     is_uniform = len(set(given.mean)) == len(set(given.std)) == 1
-    if not channels or (channels > len(given.mean) and not is_uniform):
+    if not channels and is_uniform and tensor.element.dtype is DType.FLOAT16:
+        return Normalization(given.mean[:1], given.std[:1])
+    if not channels:
+        # The vendor's runtime 1.5.2 normalises int8 ones and forgets the scale: nearly all numbers
+        # become one. What later ones do, nobody has described.
+        raise ModelError(
+            f"input {tensor.name!r} of {tensor.element.name} and shape {tensor.shape} has mean "
+            f"{given.mean} and std {given.std}: only float16 is known with other than four "
+            "dimensions, and the same numbers for all"
+        )
+    if channels > len(given.mean) and not is_uniform:
         raise ModelError(
             f"input {tensor.name!r} of shape {tensor.shape} has mean {given.mean} and std "
             f"{given.std}, which nobody has described"

@@ -77,6 +77,7 @@ class CompiledProgram(Program):
         self.producer = self.model.compiler
         self.soc = self.model.target
         self.custom_string = self.model.custom_string
+        self.batch = self.model.batch
         self._variants = [variant_of(self.model, graph) for graph in self.model.graphs]
         self.input_shapes = tuple(
             tuple(port.shape for port in variant.inputs) for variant in self._variants
