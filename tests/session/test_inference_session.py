@@ -129,7 +129,7 @@ def test_two_inputs_need_a_dict_or_a_list() -> None:
 
 
 def test_normalised_pictures_may_be_nchw(capfd: pytest.CaptureFixture[str]) -> None:
-    """The C call refuses that order; a session transposes, and for uint8 without asking."""
+    """The C call leaves that order out; a session transposes."""
     metadata = {"anynpu.mean": '{"x": [10, 20, 30]}', "anynpu.std": '{"x": [2, 4, 5]}'}
     mean = np.array([10, 20, 30], np.float32)[:, None, None]
     std = np.array([2, 4, 5], np.float32)[:, None, None]

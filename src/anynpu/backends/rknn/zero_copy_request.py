@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layouts import blocks_of_surfaces, nc1hwc2_to_nchw
+from ...layouts import nc1hwc2_to_nchw
 from ...native import kernels
 from ...native.memory import address_of
 from ...native.pump import Job

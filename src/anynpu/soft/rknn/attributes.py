@@ -16,7 +16,7 @@ from ...rknn.abi import (
     TensorFormat,
     TensorType,
 )
-from ...soc import Soc
+from ...soc import Family, Soc
 from ...tensor import DType, Layout
 from ..engines import Port
 
@@ -128,8 +128,15 @@ def native_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
 
 
 def nhwc_input(attr: TensorAttr, port: Port, soc: Soc) -> None:
-    """RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR: NHWC for 1, 3 and 4 channels, else as the NPU reads it."""
-    native_input(attr, port, soc)
+    """RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR: NHWC for 1, 3 and 4 channels, else as the NPU reads it.
+
+    That is measured where the runtime is librknnrt. RV1103 and RV1106 have another one, of which
+    nothing but the RKNN C API reference is known: images are NHWC.
+    """
+    if soc.family is Family.RV1106:
+        general_input(attr, port, soc)
+    else:
+        native_input(attr, port, soc)
 
 
 def nhwc_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
