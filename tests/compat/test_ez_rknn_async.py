@@ -17,6 +17,8 @@ from .. import models
 
 OURS = "anynpu.compat.ez_rknn_async"
 THEIRS = "ztu_somemodelruntime_ez_rknn_async"
+# With "nchw", its default, the original hands images on as they are, which librknnrt leaves out.
+TRANSPOSES = {"layout": "nchw_software"}
 VALUES = np.random.default_rng(0).normal(0, 1, (1, 3, 16, 16)).astype(np.float32)
 
 
@@ -52,7 +54,7 @@ class TestBoth:
     """The same calls, the same answers."""
 
     def test_running(self, ez: Any, file: str, expected: np.ndarray) -> None:
-        session = ez.InferenceSession(file, provider_options={"schedule": [0, 1, 2]})
+        session = ez.InferenceSession(file, provider_options=TRANSPOSES | {"schedule": [0, 1, 2]})
         assert (session.input_names, session.output_names) == (["x"], ["y"])
         (arg,) = session.get_inputs()
         assert (arg.name, list(arg.shape)) == ("x", [1, 3, 16, 16])
@@ -63,7 +65,10 @@ class TestBoth:
 
     def test_callbacks_in_order(self, ez: Any, file: str, expected: np.ndarray) -> None:
         session = ez.InferenceSession(
-            file, provider_options=ez.make_provider_options(schedule=[0, 1], max_queue_size=2)
+            file,
+            provider_options=ez.make_provider_options(
+                schedule=[0, 1], max_queue_size=2, **TRANSPOSES
+            ),
         )
         seen: list[tuple[int, str]] = []
         done = threading.Semaphore(0)
@@ -80,14 +85,14 @@ class TestBoth:
         assert seen == [(number, "") for number in range(20)]
 
     def test_a_pipeline(self, ez: Any, file: str) -> None:
-        session = ez.InferenceSession(file)
+        session = ez.InferenceSession(file, provider_options=TRANSPOSES)
         found = [session.run_pipeline({"x": VALUES * n}, depth=2) for n in range(5)]
         assert [result is None for result in found] == [True, True, False, False, False]
         again = [session.run_pipeline({"x": VALUES}, depth=2, reset=n == 0) for n in range(3)]
         assert [result is None for result in again] == [True, True, False]
 
     def test_a_batch(self, ez: Any, file: str) -> None:
-        session = ez.InferenceSession(file)
+        session = ez.InferenceSession(file, provider_options=TRANSPOSES)
         batch = np.concatenate([VALUES * n for n in range(5)])
         (result,) = session.run(None, {"x": batch}, {"ztu_modelrt_dispatch_batch": True})
         assert result.shape[0] == 5

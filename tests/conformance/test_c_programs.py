@@ -70,13 +70,14 @@ def test_the_general_api(
     values = np.random.default_rng(0).normal(0, 1, (1, 3, 16, 16)).astype(np.float32)
     model, source, output = (tmp_path / name for name in ("model.onnx", "in.bin", "out.bin"))
     model.write_bytes(models.convolution())
-    values.tofile(source)
+    interleaved(values).tofile(source)
     program = compiled("general", soft_folder, "rknnrt")
     arguments = [threads] if threads else []
     printed, log = succeed(program, soft_folder, model, source, output, *arguments)
     # The program destroys each context twice on purpose.
-    assert len(log) == threads + 1
-    assert all(line.endswith("is not alive") for line in log)
+    assert len(log) == 2 * (threads + 1)
+    assert sum(line.endswith("is not alive") for line in log) == threads + 1
+    assert sum(line.endswith("a board would answer this with SIGSEGV") for line in log) == threads + 1
     assert printed[1:] == [
         "input x dims 1 16 16 3 fmt 1 type 1 size 1536 zp 0 scale 1",
         "output y dims 1 8 16 16 fmt 0 type 1 size 4096 zp 0 scale 1",
@@ -97,6 +98,11 @@ def test_a_link_stands_for_the_library(
     (linked / "librknnrt.so").symlink_to(soft_folder / "librknnrt.so")
     succeed(compiled("general", soft_folder, "rknnrt"), linked, model, source, output)
     np.testing.assert_array_equal(np.fromfile(output, np.float32), by_python(model, values))
+
+
+def interleaved(images: np.ndarray) -> np.ndarray:
+    """Images as programs have to give them: (N, C, H, W) to (N, H, W, C)."""
+    return np.ascontiguousarray(images.transpose(0, 2, 3, 1))
 
 
 def by_python(model: Path, value: np.ndarray) -> np.ndarray:
@@ -158,7 +164,7 @@ def test_many_contexts(
     values = np.random.default_rng(0).normal(0, 1, (1, 3, 16, 16)).astype(np.float32)
     model, source, output = (tmp_path / name for name in ("model.onnx", "in.bin", "out.bin"))
     model.write_bytes(models.deep())
-    values.tofile(source)
+    interleaved(values).tofile(source)
     program = compiled("many_contexts", soft_folder, "rknnrt")
     _, log = succeed(program, soft_folder, model, source, output, ANYNPU_SOFT_CLOCK=clock)
     assert log == []
@@ -178,7 +184,7 @@ def test_custom_operators(compiled: Callable[..., Path], soft_folder: Path, tmp_
             [("y", models.FLOAT, values.shape)],
         )
     )
-    values.tofile(source)
+    interleaved(values).tofile(source)
     program = compiled("custom_op", soft_folder, "rknnrt")
     printed, log = succeed(program, soft_folder, model, source, output)
     assert log == []
@@ -204,5 +210,5 @@ def test_matrix_products(compiled: Callable[..., Path], soft_folder: Path) -> No
     program = compiled("matmul", soft_folder, "rknnrt")
     printed, log = succeed(program, soft_folder)
     assert len(printed) == 3 * 3 * 2
-    # The program misuses each product three times on purpose.
-    assert len(log) == 3 * len(printed)
+    # The program misuses each product three times on purpose; one would end it on a board.
+    assert len(log) == 4 * len(printed)

@@ -1,4 +1,8 @@
-"""The published wheel of a Python peer runs on the soft NPU's librknnrt.so, as it comes."""
+"""The published wheel of a Python peer runs on the soft NPU's librknnrt.so, as it comes.
+
+It transposes images itself: with "nchw", its default, it hands them on as they are, which
+librknnrt leaves out (https://github.com/airockchip/rknn-toolkit2/issues/304).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ import sys
 import numpy
 import {PEER} as peer
 
-session = peer.InferenceSession(sys.argv[1])
+session = peer.InferenceSession(sys.argv[1], provider_options={{"layout": sys.argv[4]}})
 values = numpy.load(sys.argv[2])
 name = session.get_inputs()[0].name
 results = session.run(None, {{name: values}})
@@ -48,9 +52,17 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run_peer(library: Path, model: Path, values: np.ndarray, folder: Path) -> list[np.ndarray]:
+def run_peer(
+    library: Path,
+    model: Path,
+    values: np.ndarray,
+    folder: Path,
+    layout: str = "nchw_software",
+    log: str = "",
+) -> list[np.ndarray]:
+    """What it gives for values; the library has to log nothing, or a line with `log`."""
     np.save(folder / "values.npy", values)
-    paths = [str(model), str(folder / "values.npy"), str(folder / "results.npz")]
+    paths = [str(model), str(folder / "values.npy"), str(folder / "results.npz"), layout]
     environment = os.environ | {"ZTU_RKNPU2_RUNTIME_LIBRARY": str(library)}
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM, *paths],
@@ -61,6 +73,8 @@ def run_peer(library: Path, model: Path, values: np.ndarray, folder: Path) -> li
         timeout=120,
     )
     assert result.returncode == 0, result.stderr
+    logged = [line for line in result.stderr.splitlines() if " RKNN: " in line]
+    assert any(log in line for line in logged) if log else not logged, result.stderr
     with np.load(folder / "results.npz") as results:
         return [results[name] for name in results.files]
 
@@ -84,6 +98,22 @@ def test_a_small_network(soft_folder: Path, tmp_path: Path) -> None:
     source.write_bytes(models.convolution())
     values = np.random.default_rng(0).normal(0, 1, (1, 3, 16, 16)).astype(np.float32)
     compare(soft_folder / "librknnrt.so", source, values, tmp_path)
+
+
+def test_its_own_layouts(soft_folder: Path, tmp_path: Path) -> None:
+    """The channels last give the same; images as they are leave the inputs what they were."""
+    source, model = tmp_path / "source.onnx", tmp_path / "model.rknn"
+    source.write_bytes(models.convolution())
+    build_file(source, model, BuildOptions())
+    values = np.random.default_rng(0).normal(0, 1, (1, 3, 16, 16)).astype(np.float32)
+    interleaved = np.ascontiguousarray(values.transpose(0, 2, 3, 1))
+    library = soft_folder / "librknnrt.so"
+    (expected,) = run_peer(library, model, values, tmp_path)
+    (same,) = run_peer(library, model, interleaved, tmp_path, "nhwc")
+    np.testing.assert_array_equal(same, expected)
+    (left,) = run_peer(library, model, values, tmp_path, "nchw", "unsupported src layout")
+    (nothing,) = run_peer(library, model, np.zeros_like(values), tmp_path)
+    np.testing.assert_array_equal(left, nothing)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def work():
     global runs
     context = ctypes.c_uint64()
     assert library.rknn_init(ctypes.byref(context), sys.argv[2].encode(), 0, 0, None) == 0
-    given = Input(0, ctypes.addressof(values), ctypes.sizeof(values), 0, 0, 0)
+    given = Input(0, ctypes.addressof(values), ctypes.sizeof(values), 0, 0, 1)
     assert library.rknn_inputs_set(context, 1, ctypes.byref(given)) == 0
     while library.rknn_run(context, None) == 0:
         runs += 1

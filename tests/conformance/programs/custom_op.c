@@ -3,7 +3,7 @@
  *     custom_op MODEL INPUT OUTPUT
  *
  * MODEL has nodes of the types cstScale, with the attribute factor, and Abs. INPUT holds float32
- * NCHW values of its input; OUTPUT gets float32 values of its first output.
+ * NHWC values of its input; OUTPUT gets float32 values of its first output.
  */
 #include "program.h"
 
@@ -73,7 +73,7 @@ int main(int argc, char **argv) {
     register_operators(context);
 
     size_t size;
-    rknn_input input = {.type = RKNN_TENSOR_FLOAT32, .fmt = RKNN_TENSOR_NCHW};
+    rknn_input input = {.type = RKNN_TENSOR_FLOAT32, .fmt = RKNN_TENSOR_NHWC};
     input.buf = read_file(argv[2], &size);
     input.size = (uint32_t)size;
     REQUIRE(rknn_inputs_set(context, 1, &input) == RKNN_SUCC);

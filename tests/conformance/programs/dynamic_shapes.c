@@ -13,6 +13,7 @@ static FILE *output;
 static rknn_tensor_attr choose_shape(const rknn_input_range *range, uint32_t number) {
     rknn_tensor_attr attr = {.index = 0, .fmt = range->fmt, .n_dims = range->n_dims};
     memcpy(attr.dims, range->dyn_range[number], sizeof attr.dims);
+    memcpy(attr.name, range->name, sizeof attr.name);
     REQUIRE(rknn_set_input_shapes(context, 1, &attr) == RKNN_SUCC);
     attr = query_attribute(context, RKNN_QUERY_CURRENT_INPUT_ATTR, 0);
     print_attribute("input", &attr);

@@ -2,7 +2,7 @@
  *
  *     general MODEL INPUT OUTPUT [THREADS]
  *
- * INPUT holds float32 NCHW values of the model's first input; OUTPUT gets float32 values of its
+ * INPUT holds float32 NHWC values of the model's first input; OUTPUT gets float32 values of its
  * first output. The library starts inside the first call, which several threads may make at once.
  */
 #include <pthread.h>
@@ -37,7 +37,7 @@ static float *infer(int verbose, size_t *output_bytes) {
         print_attribute("input", &attr);
     }
 
-    rknn_input input = {.type = RKNN_TENSOR_FLOAT32, .fmt = RKNN_TENSOR_NCHW};
+    rknn_input input = {.type = RKNN_TENSOR_FLOAT32, .fmt = RKNN_TENSOR_NHWC};
     input.buf = input_values;
     input.size = (uint32_t)input_bytes;
     REQUIRE(rknn_inputs_set(context, 1, &input) == RKNN_SUCC);
