@@ -225,6 +225,12 @@ CRASHES: dict[str, Crash] = {
         "0; the run writes float32, behind the memory's end",
         ErrorCode.PARAM_INVALID,
     ),
+    "small matrix memory": Crash(
+        "rknn_matmul_set_io_mem",
+        "memory that is too small for a matrix",
+        "0; the run reads or writes behind its end",
+        ErrorCode.PARAM_INVALID,
+    ),
     "native output index": Crash(
         "rknn_query",
         "a native output's index that the model hasn't",

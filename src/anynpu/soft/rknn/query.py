@@ -20,14 +20,13 @@ from ...rknn.abi import (
     PerfDetail,
     PerfRun,
     Query,
-    SdkVersion,
     TensorAttr,
     TensorFormat,
 )
 from ...soc import Family, Soc
 from ..engines import Port, Variant
 from . import attributes, lifecycle, log, perf_detail
-from .contexts import Context, on_context
+from .contexts import Context, DeviceContext, on_any_context
 from .failure import Failure
 from .leniency import crash, let_pass
 from .shapes import api_order
@@ -35,8 +34,8 @@ from .shapes import api_order
 Describe = Callable[[TensorAttr, Port, Soc], None]
 
 
-@on_context
-def rknn_query(ctx: Context, cmd: int, info: int | None, size: int) -> None:
+@on_any_context
+def rknn_query(ctx: DeviceContext, cmd: int, info: int | None, size: int) -> None:
     """Answer a query into the caller's structure, which may be longer than ours but not shorter."""
     rule = QUERIES.get(Query(cmd)) if cmd in set(Query) else None
     if rule is None:
@@ -46,7 +45,8 @@ def rknn_query(ctx: Context, cmd: int, info: int | None, size: int) -> None:
     if not info:
         raise Failure(ErrorCode.PARAM_INVALID, "the info pointer is NULL")
     query = Query(cmd)
-    _check_shapes(ctx, query)
+    if isinstance(ctx, Context):
+        _check_shapes(ctx, query)
     needed = _LEAST_SIZES.get(query, ctypes.sizeof(rule.structure))
     if size < needed:
         name = next(name for name, declared in STRUCTURES.items() if declared is rule.structure)
@@ -54,9 +54,20 @@ def rknn_query(ctx: Context, cmd: int, info: int | None, size: int) -> None:
     answer = rule.structure.from_address(info)
     if size < ctypes.sizeof(answer):
         answer = rule.structure()
-    _ANSWERS[query](ctx, answer)
+    _answer(ctx, query, answer)
     if size < ctypes.sizeof(answer):
         ctypes.memmove(info, ctypes.byref(answer), size)
+
+
+def _answer(ctx: DeviceContext, query: Query, answer: ctypes.Structure) -> None:
+    if isinstance(ctx, Context):
+        _ANSWERS[query](ctx, answer)
+    elif query is Query.SDK_VERSION:
+        _sdk_version(ctx, answer)
+    else:
+        raise Failure(
+            ErrorCode.CTX_INVALID, f"the context is for {ctx.purpose}, which has no {query.symbol}"
+        )
 
 
 _LEAST_SIZES = {Query.MEM_SIZE: 8}
@@ -166,7 +177,7 @@ def _perf_detail(ctx: Context, info: PerfDetail) -> None:
     info.data_len = len(text)
 
 
-def _sdk_version(ctx: Context, info: SdkVersion) -> None:
+def _sdk_version(ctx: DeviceContext, info: Any) -> None:
     info.api_version = lifecycle.api_version().encode()
     info.drv_version = lifecycle.DRIVER.encode()
 

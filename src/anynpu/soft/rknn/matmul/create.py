@@ -91,7 +91,9 @@ def check_product(product: Product) -> None:
 
 
 def _check_pointers(ctx: Any, info: Any, io_attr: Any) -> None:
-    for pointer, name in ((ctx, "context"), (info, "info"), (io_attr, "io_attr")):
+    if not ctx:
+        raise Failure(ErrorCode.CTX_INVALID, "the context pointer is NULL")
+    for pointer, name in ((info, "info"), (io_attr, "io_attr")):
         if not pointer:
             raise Failure(ErrorCode.PARAM_INVALID, f"the {name} pointer is NULL")
 

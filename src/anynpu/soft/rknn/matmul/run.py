@@ -8,6 +8,7 @@ from typing import Any
 from ....rknn.abi import CoreMask, ErrorCode
 from .. import memory as memories
 from ..failure import Failure
+from ..leniency import crash
 from ..timing import clock
 from .compute import multiply
 from .context import MatmulContext, on_matmul
@@ -36,8 +37,8 @@ def rknn_matmul_set_io_mem(ctx: MatmulContext, mem: Any, attr: Any) -> None:
             f"{name}: the attribute's size({given.size}) is not that of the shape in use({needed})",
         )
     if memory.size < needed:
-        raise Failure(
-            ErrorCode.PARAM_INVALID,
+        raise crash(
+            "small matrix memory",
             f"the memory for {name} has {memory.size} bytes; {needed} are needed for "
             f"{ctx.product.dtypes[name].name} {ctx.product.shapes[name]}",
         )
