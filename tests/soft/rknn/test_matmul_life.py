@@ -199,7 +199,8 @@ def test_null_pointers_to_create(npu: RknnLibrary) -> None:
     arguments = (ctypes.byref(handle), ctypes.byref(info), ctypes.byref(attr))
     for missing in range(3):
         given = [*arguments[:missing], None, *arguments[missing + 1 :]]
-        assert npu.rknn_matmul_create(*given) == ERROR.PARAM_INVALID
+        code = ERROR.PARAM_INVALID if missing else ERROR.CTX_INVALID
+        assert npu.rknn_matmul_create(*given) == code
 
 
 def test_misuse_of_memory(npu: RknnLibrary, capfd: pytest.CaptureFixture[str]) -> None:
@@ -257,6 +258,10 @@ def test_handles_of_another_kind(npu: RknnLibrary) -> None:
         invalid = ERROR.CTX_INVALID
         assert npu.rknn_run(client.context, None) == invalid
         assert npu.rknn_query(client.context, 0, ctypes.byref(abi.InputOutputNum()), 8) == invalid
+        version = abi.SdkVersion()
+        size = ctypes.sizeof(version)
+        assert npu.rknn_query(client.context, 5, ctypes.byref(version), size) == SUCC
+        assert version.api_version.startswith(b"2.3.2")
         assert npu.rknn_matmul_run(model) == invalid
         assert npu.rknn_matmul_destroy(model) == invalid
         assert npu.rknn_matmul_set_core_mask(model, 0) == invalid
