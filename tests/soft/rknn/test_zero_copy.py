@@ -283,6 +283,47 @@ def test_output_types_and_layouts(
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    ("is_quantised", "kind", "channels"),
+    [
+        (True, Type.INT8, 8),
+        (True, Type.FLOAT32, 8),
+        (True, Type.UINT8, 5),
+        (True, Type.FLOAT16, 5),
+        (False, Type.FLOAT16, 8),
+        (False, Type.FLOAT32, 8),
+        (False, Type.INT8, 5),
+    ],
+)
+def test_pixels_of_whole_channel_blocks_on_rk3566(
+    npu: RknnLibrary, is_quantised: bool, kind: Type, channels: int
+) -> None:
+    """Where the NPU writes NHWC itself; the processor writes the channels that there are."""
+    shape = (1, 5, 3, 6)
+    values = np.random.default_rng(0).integers(-20, 60, shape).astype(np.float32)
+    soc = {"anynpu.soc": "rk3566"}
+    make = models.quantized if is_quantised else models.add_one
+    with opened(npu, make(shape, metadata=soc)) as context:
+        real = infer(npu, context, values, values)
+        raw = get_output(npu, context, np.empty(shape, np.int8), want_float=0) if is_quantised else 0
+        bound = Bound(npu, context)
+        attr = attribute(npu, context, Query.NATIVE_NHWC_OUTPUT_ATTR)
+        assert attr.dims[:4] == [1, 3, 6, 8]
+        attr.type = kind
+        memory = bound.bind(attr, 2048)
+        memory[:] = 0x55
+        bound.run()
+        memory = memory.copy()
+    is_float32 = channels == 5 and kind is not Type.UINT8
+    dtype = np.dtype(np.float32 if is_float32 else NUMPY[kind])
+    end = 3 * 6 * channels * dtype.itemsize
+    found = memory[:end].view(dtype).reshape(1, 3, 6, channels)
+    expected = {Type.INT8: raw, Type.UINT8: raw + np.int16(128)}.get(kind, real)
+    np.testing.assert_array_equal(nchw(found[..., :5]), real if is_float32 else expected)
+    assert not found[..., 5:].any()
+    assert (memory[end:] == 0x55).all()
+
+
 def test_the_two_ways_agree_on_rows_with_padding(npu: RknnLibrary) -> None:
     """A width that is no multiple of the alignment, in both interfaces."""
     shape = (1, 3, 6, 37)

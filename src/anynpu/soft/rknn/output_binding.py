@@ -15,7 +15,7 @@ from ...soc import Family, Soc
 from ...tensor import DType
 from ..engines import Port
 from ..memory import DeviceMemory
-from .attributes import is_feature, native_output_shape
+from .attributes import is_feature, native_output_shape, nhwc_output_channels
 from .failure import Failure
 from .leniency import crash, let_pass
 from .output_values import restore, to_unsigned
@@ -58,7 +58,9 @@ class OutputBinding:
         if len(self.shape) == 5 and self.fmt is TensorFormat.NC1HWC2:
             self._write_blocks(values, view)
         elif len(self.shape) == 4 and self.fmt is TensorFormat.NHWC:
-            kernels.convert(values, view.transpose(0, 3, 1, 2))
+            channels = values.shape[1]
+            view[..., channels:] = 0
+            kernels.convert(values, view[..., :channels].transpose(0, 3, 1, 2))
         else:
             kernels.convert(values, view)
 
@@ -93,7 +95,10 @@ def bind(
     writes = True
     if dtype is not port.dtype and soc.family is not Family.RV1106:
         written, order, writes = _as_written(port, dtype, fmt)
-    bound = OutputBinding(port, memory, written, order, _layout(soc, port, order), writes)
+    # What the NPU itself writes: other types are made on the processor.
+    is_npu_s = dtype in (port.dtype, DType.FLOAT32)
+    shape = _layout(soc, port, order, is_npu_s=is_npu_s)
+    bound = OutputBinding(port, memory, written, order, shape, writes)
     if memory.size >= bound.size:
         return bound
     text = (
@@ -125,13 +130,13 @@ def _as_written(port: Port, dtype: DType, fmt: TensorFormat) -> tuple[DType, Ten
     return DType.FLOAT32, order, writes
 
 
-def _layout(soc: Soc, port: Port, fmt: TensorFormat) -> tuple[int, ...]:
+def _layout(soc: Soc, port: Port, fmt: TensorFormat, *, is_npu_s: bool) -> tuple[int, ...]:
     """How an output's elements lie in its buffer, padding included."""
     if len(port.shape) != 4 or fmt in (TensorFormat.NCHW, TensorFormat.UNDEFINED):
         return port.shape
     n, c, h, w = port.shape
     if fmt is TensorFormat.NHWC:
-        return n, h, w, c
+        return n, h, w, nhwc_output_channels(port, soc) if is_npu_s else c
     if not is_feature(port):
         raise Failure(
             ErrorCode.PARAM_INVALID, f"{port.name!r} of {port.dtype.name} has no NC1HWC2 layout"
