@@ -19,7 +19,7 @@ from anynpu.rknn.library import RknnLibrary
 from anynpu.soft.memory import STRICT_VARIABLE
 
 from ... import models
-from ...capi import SUCC, get_output, infer, opened, set_input, set_inputs
+from ...capi import SUCC, get_output, infer, init, opened, set_input, set_inputs
 
 SHAPE = (1, 3, 4, 5)
 
@@ -99,6 +99,33 @@ def test_the_runtime_allocates_and_frees_outputs(
         code = npu.rknn_outputs_release(context, 1, ctypes.byref(output))
         assert code == Code.OUTPUT_INVALID
         assert "a board would answer this with abort" in capfd.readouterr().err
+
+
+def test_outputs_live_until_they_are_released(
+    npu: RknnLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their context may be gone by then."""
+    outputs = []
+    for number in range(3):
+        code, context = init(npu, models.add_one())
+        assert code == SUCC
+        assert set_input(npu, context, np.full(SHAPE, number, np.float32)) == SUCC
+        assert npu.rknn_run(context, None) == SUCC
+        outputs.append(abi.Output(want_float=1))
+        assert npu.rknn_outputs_get(context, 1, ctypes.byref(outputs[-1]), None) == SUCC
+        assert npu.rknn_destroy(context) == SUCC
+    for number, output in enumerate(outputs):
+        assert _values(output) == [number + 1] * 60
+    release = npu.rknn_outputs_release
+    monkeypatch.setenv(STRICT_VARIABLE, "1")
+    assert release(context, 1, ctypes.byref(outputs[0])) == Code.CTX_INVALID
+    monkeypatch.delenv(STRICT_VARIABLE)
+    assert release(context, 1, ctypes.byref(outputs[0])) == SUCC
+    assert release(context, 1, ctypes.byref(outputs[0])) == Code.OUTPUT_INVALID
+    with opened(npu, models.add_one()) as another:
+        assert release(another, 1, ctypes.byref(outputs[1])) == SUCC
+    assert release(12345, 1, ctypes.byref(outputs[2])) == SUCC
+    assert release(0, 1, ctypes.byref(outputs[2])) == Code.CTX_INVALID
 
 
 def test_an_array_of_outputs_that_was_only_cleared(npu: RknnLibrary) -> None:

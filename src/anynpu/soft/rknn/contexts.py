@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from numpy.typing import NDArray
-
 from ... import process
 from ...rknn.abi import FUNCTIONS, CoreMask, ErrorCode, Function, InitFlag
 from ...soc import Soc
@@ -20,6 +18,7 @@ from ..memory import DeviceMemory
 from . import board_refusals
 from .failure import Failure
 from .leniency import crash
+from .lent_outputs import LENT, Lender
 
 if TYPE_CHECKING:
     from ..job import Job
@@ -89,6 +88,7 @@ class Context(DeviceContext):
         self.perf_text: Any = None
         self.operators: CustomOperators | None = None
         self.has_shapes = False
+        self.lender = Lender()
         self.select(self.program.largest)
 
     def select(self, variant: int) -> None:
@@ -99,7 +99,6 @@ class Context(DeviceContext):
         self.pixel_inputs: set[int] = set()
         self.input_bindings: dict[int, InputBinding] = {}
         self.output_bindings: dict[int, OutputBinding] = {}
-        self.lent: dict[int, NDArray[Any]] = {}
         self.run_microseconds: int | None = None
         self.last_cores: Cores = frozenset()
 
@@ -136,8 +135,9 @@ class Context(DeviceContext):
             instance.cancel()
 
     def close(self) -> None:
-        """Let go of the model and of every buffer that was lent."""
+        """Let go of the model; buffers that were lent may be in use still."""
         super().close()
+        LENT.outlive(self.lender)
         if self.operators is not None:
             self.operators.close()
             self.operators = None

@@ -128,6 +128,12 @@ LENIENCIES: dict[str, Leniency] = {
         "0; nothing is written",
         ErrorCode.OUTPUT_INVALID,
     ),
+    "release after destroy": Leniency(
+        "rknn_outputs_release",
+        "a context that was destroyed",
+        "0; the buffers are freed",
+        ErrorCode.CTX_INVALID,
+    ),
     "bound layout": Leniency(
         "rknn_set_io_mem",
         "an image that isn't NHWC, without pass_through",

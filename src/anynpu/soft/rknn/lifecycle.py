@@ -63,7 +63,7 @@ def rknn_dup_context(context_in: Any, context_out: Any) -> None:
 
 
 def rknn_destroy(context: int) -> None:
-    """Free a context, its memory and every output buffer that it still lends."""
+    """Free a context and its memory."""
     end(contexts.remove(context))
 
 
