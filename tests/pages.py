@@ -22,7 +22,12 @@ class Page:
 
     def tests(self) -> list[str]:
         """Every test that the page names, as FILE::FUNCTION."""
-        return re.findall(r"`(test_\w+\.py::\w+)`", self.text)
+        return self.tests_in(self.text)
+
+    @staticmethod
+    def tests_in(text: str) -> list[str]:
+        """Those that a part of it names."""
+        return re.findall(r"`(test_\w+\.py::\w+)`", text)
 
     def exists(self, test: str) -> bool:
         """Whether a test is there."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from anynpu.native import numpy_kernels
 from anynpu.soft.engines import Normalization, Port
-from anynpu.soft.rknn import input_conversion
+from anynpu.soft.rknn import input_conversion, log
 from anynpu.soft.rknn.input_conversion import store_image, store_numbers
 from anynpu.tensor import DType, Quantization
 
@@ -130,6 +130,18 @@ def test_the_definition(
     )
     expected = [by_definition(x, mean, std, scale, zero_point, channels) for x in values.flat]
     np.testing.assert_array_equal(stored(values, port).ravel(), expected)
+
+
+def test_each_channel_has_its_own_mean(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vendor's library takes the first one's for the fifth and all after it."""
+    monkeypatch.setattr(log.LOG, "_level", 1)
+    normalization = Normalization(tuple(range(6)), (1, 2, 1, 1, 1, 4))
+    port = Port("x", (1, 6, 1, 1), DType.INT8, Quantization(1, 0), normalization)
+    values = np.full((1, 1, 6), 21, np.float32)
+    assert stored(values, port).ravel().tolist() == [21, 10, 19, 18, 17, 4]
+    assert "normalises channels from the fifth on as it does the first" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("channels", [1, 3, 16])

@@ -305,7 +305,8 @@ def test_pixels_of_whole_channel_blocks_on_rk3566(
     make = models.quantized if is_quantised else models.add_one
     with opened(npu, make(shape, metadata=soc)) as context:
         real = infer(npu, context, values, values)
-        raw = get_output(npu, context, np.empty(shape, np.int8), want_float=0) if is_quantised else 0
+        like = np.empty(shape, np.int8 if is_quantised else np.float16)
+        raw = get_output(npu, context, like, want_float=0)
         bound = Bound(npu, context)
         attr = attribute(npu, context, Query.NATIVE_NHWC_OUTPUT_ATTR)
         assert attr.dims[:4] == [1, 3, 6, 8]

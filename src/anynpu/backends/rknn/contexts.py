@@ -193,16 +193,19 @@ def _choose_core(
         mask = (1 << chip.cores) - 1
     try:
         context.set_core_mask(CoreMask(mask))
-    except ValueError as error:
-        if isinstance(error, CallError):
-            raise OptionError(
-                f"core {core} of the schedule; the chip has {_cores_of(chip)}: {error}"
-            ) from error
+    except (CallError, MissingFunctionError) as error:
+        if isinstance(error, CallError) and error.code in _NO_SUCH_CORE:
+            what = f"mask {mask}" if core is None else f"{core} of the schedule"
+            raise OptionError(f"core {what}; the chip has {_cores_of(chip)}: {error}") from error
+        _accept_one_core(error, mask)
+    except ValueError:
         raise OptionError(
             f"schedule names core {core}; the chip has {_cores_of(chip)}: leave it out"
         ) from None
-    except (CallError, MissingFunctionError) as error:
-        _accept_one_core(error, mask)
+
+
+_NO_SUCH_CORE = (ErrorCode.FAIL, ErrorCode.PARAM_INVALID)
+"""What versions of the runtime answer to a mask with a core that the chip hasn't."""
 
 
 def _cores_of(chip: socs.Soc | None) -> str:

@@ -21,7 +21,7 @@ from .contexts import Context
 from .failure import Failure
 from .input_conversion import store_image, store_numbers
 from .input_types import is_converted, is_readable
-from .leniency import let_pass
+from .leniency import crash, let_pass
 
 
 class Use(Enum):
@@ -180,10 +180,9 @@ def _shape(soc: Soc, port: Port, h_stride: int) -> tuple[int, ...]:
 
 
 def _check_size(bound: InputBinding) -> None:
-    # A board looks at less, and reads on behind the end.
     if bound.memory.size < bound.size:
-        raise Failure(
-            ErrorCode.PARAM_INVALID,
+        raise crash(
+            "small input memory",
             f"the memory for input {bound.port.name!r} has {bound.memory.size} bytes; "
             f"{bound.size} are read of {bound.dtype.name} {bound.shape}",
         )

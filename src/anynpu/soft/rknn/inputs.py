@@ -70,7 +70,7 @@ def _set(ctx: Context, place: int, given: Any, port: Port) -> None:
     if not given.buf:
         raise crash("input buffer", f"the buffer of input {port.name!r} is NULL")
     if given.pass_through == 1:
-        _pass_through(ctx, place, given, port)
+        _pass_through(ctx, place, given, port, dtype)
         return
     fmt = _format(given, port)
     if len(port.shape) == 4:
@@ -198,8 +198,14 @@ def _interleaved(port: Port) -> tuple[int, int, int, int]:
     return n, h, w, c
 
 
-def _pass_through(ctx: Context, place: int, given: Any, port: Port) -> None:
+def _pass_through(ctx: Context, place: int, given: Any, port: Port, dtype: DType) -> None:
     """Store bytes that are already as the device holds them, as many as there are."""
+    if dtype is not port.dtype:
+        let_pass(
+            "raw bytes",
+            f"rknn_inputs_set, input {port.name!r} with pass_through is {port.dtype.name} on the "
+            f"device, but is: {dtype.name}; its bytes are taken as they are",
+        )
     channels = port.shape[1] if len(port.shape) > 1 else 0
     if len(port.shape) != 4 and given.fmt == TensorFormat.NHWC and not 0 < channels <= 4:
         let_pass(

@@ -17,7 +17,7 @@ from ..engines import ModelSource, Program, load
 from . import board_refusals, contexts, log, memory
 from .contexts import Context, DeviceContext
 from .failure import Failure
-from .leniency import let_pass
+from .leniency import crash, let_pass
 from .timing import clock
 
 DRIVER = "0.9.8"
@@ -59,6 +59,8 @@ def rknn_dup_context(context_in: Any, context_out: Any) -> None:
     """A context of its own for the same model, which is there once."""
     if not context_in or not context_out:
         raise Failure(ErrorCode.CTX_INVALID, "a context pointer is NULL")
+    if not context_in[0]:
+        raise crash("duplicate of nothing", "context 0 is not alive")
     context_out[0] = _duplicate(context_in[0])
 
 
@@ -108,6 +110,8 @@ def _source(model: int, size: int, options: Any) -> ModelSource:
     if size > 0:
         return ModelSource.of(bytes(readable(model, size)))
     path = os.fsdecode(ctypes.string_at(model))
+    if os.path.isdir(path) or (os.path.isfile(path) and not os.path.getsize(path)):
+        raise crash("empty file", f"load model failed! {path!r} is empty, or a folder")
     if options is None:
         return ModelSource.of(path)
     if options.real_model_offset < 0:

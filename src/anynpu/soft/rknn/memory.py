@@ -18,6 +18,7 @@ from . import log
 from .contexts import Context, DeviceContext, is_alive, on_any_context, on_context
 from .failure import Failure
 from .leniency import crash
+from .readiness import check_memory_may_be_set
 
 _LARGEST = 2**32 - 1
 """`size` in the structure is 32 bits wide."""
@@ -231,10 +232,11 @@ def release_all(ctx: DeviceContext) -> None:
 
 
 def _large_enough(ctx: Context, mem: Any, needed: int, kind: str) -> DeviceMemory:
+    check_memory_may_be_set(ctx)
     memory = find(mem)
     if memory.size < needed:
-        raise Failure(
-            ErrorCode.PARAM_INVALID,
+        raise crash(
+            "small model memory",
             f"{kind} memory size({memory.size}) < model {kind} size({needed})",
         )
     return memory

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...rknn.abi import ErrorCode, InitFlag
+from ...rknn.abi import InitFlag
 from .contexts import Context
-from .failure import Failure
 from .leniency import crash
 
 
@@ -27,10 +26,19 @@ def check_memory_for_inputs(ctx: Context) -> None:
 
 
 def check_memory_for_run(ctx: Context) -> None:
-    """The same before a run, which on a board ends with the NPU at an address of nobody's."""
+    """The same before a run."""
     for kind in _missing_memory(ctx):
-        raise Failure(
-            ErrorCode.FAIL, f"{kind} memory is to be allocated outside and has not been set"
+        raise crash(
+            "no memory for a run",
+            f"{kind} memory is to be allocated outside and has not been set",
+        )
+
+
+def check_memory_may_be_set(ctx: Context) -> None:
+    """That the context is for runs."""
+    if ctx.flags & InitFlag.COLLECT_MODEL_INFO_ONLY:
+        raise crash(
+            "memory for information", "the context was initialised to collect information only"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ModelError
@@ -9,6 +10,7 @@ from ...rknn.abi import MAX_DIMS, MAX_NAME_LEN, ErrorCode, TensorFormat
 from ..engines import Port
 from .contexts import Context, on_context, refuse_in_callback
 from .failure import Failure, check_array
+from .leniency import let_pass
 
 
 @on_context
@@ -29,6 +31,7 @@ def rknn_set_input_shapes(ctx: Context, n_inputs: int, attr: Any) -> None:
     if n_inputs != len(ports):
         raise Failure(ErrorCode.PARAM_INVALID, f"n_inputs({n_inputs}) is not {len(ports)}")
     given = attr[:n_inputs]
+    _check_indices(given, ports)
     wanted = {entry.name: _model_order(entry) for entry in given}
     chosen = tuple(wanted.get(port.name.encode()[: MAX_NAME_LEN - 1], ()) for port in ports)
     if chosen not in ctx.program.input_shapes:
@@ -74,6 +77,17 @@ def _model_order(given: Any) -> tuple[int, ...]:
     if len(dims) == 4:
         return dims[0], dims[3], dims[1], dims[2]
     return dims
+
+
+def _check_indices(given: Sequence[Any], ports: Sequence[Port]) -> None:
+    names = [port.name.encode()[: MAX_NAME_LEN - 1] for port in ports]
+    for entry in given:
+        if entry.name in names and entry.index != names.index(entry.name):
+            let_pass(
+                "shape index",
+                f"the index of input {entry.name.decode(errors='replace')!r} is {entry.index}; "
+                "the name counts",
+            )
 
 
 def _supported(ctx: Context, given: Any) -> str:

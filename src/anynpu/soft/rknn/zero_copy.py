@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...rknn.abi import MAX_NAME_LEN, ErrorCode, InitFlag, TensorFormat
+from ...rknn.abi import MAX_NAME_LEN, ErrorCode, TensorFormat
 from ...soc import Family, Soc
 from ...tensor import DType
 from ..engines import Port
@@ -13,7 +13,7 @@ from . import memory as memories
 from .contexts import Context, on_context
 from .failure import Failure
 from .input_types import named
-from .readiness import check_shapes_are_set
+from .readiness import check_memory_may_be_set, check_shapes_are_set
 
 
 @on_context
@@ -23,9 +23,8 @@ def rknn_set_io_mem(ctx: Context, mem: Any, attr: Any) -> None:
         raise Failure(ErrorCode.PARAM_INVALID, "the attribute pointer is NULL")
     wanted = attr.contents
     memory = memories.find(mem)
+    check_memory_may_be_set(ctx)
     check_shapes_are_set(ctx)
-    if ctx.flags & InitFlag.COLLECT_MODEL_INFO_ONLY:
-        raise Failure(ErrorCode.CTX_INVALID, "the context was initialised to collect information")
     is_input, index, port = _find_port(ctx, wanted)
     dtype, fmt = _kind(port, wanted, is_input=is_input)
     _check_chip(ctx.soc, port, dtype, fmt, is_input=is_input)
