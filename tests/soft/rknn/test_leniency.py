@@ -296,6 +296,12 @@ def input_format(program: Program) -> int:
     return program.set(IMAGE, fmt=77)
 
 
+def wide_pass_through(program: Program) -> int:
+    shape = (1, 16, 16, 24)
+    program.open(models.quantized(shape))
+    return program.set(np.ones(shape, np.float32), fmt=Fmt.NHWC, pass_through=1)
+
+
 def no_shapes(program: Program) -> int:
     program.open(models.dynamic())
     return program.set(np.ones((1, 3, 16, 8), np.float32))
@@ -327,6 +333,12 @@ def outputs(program: Program) -> int:
     program.open(models.add_one(SHAPE))
     program.run(IMAGE)
     return program.npu.rknn_outputs_get(program.context, 1, None, None)
+
+
+def no_output_buffer(program: Program) -> int:
+    program.open(models.add_one(SHAPE, metadata={"anynpu.soc": "rk3566"}))
+    program.run(IMAGE)
+    return program.get(abi.Output(is_prealloc=1, want_float=1, size=4096))
 
 
 def release_twice(program: Program) -> int:
@@ -405,6 +417,7 @@ def destroyed_context(program: Program) -> int:
 ENDED: dict[str, Scenario] = {
     "input buffer": input_buffer,
     "inputs": inputs,
+    "wide pass_through": wide_pass_through,
     "input format": input_format,
     "no shapes": no_shapes,
     "no memory": no_memory,
@@ -412,6 +425,7 @@ ENDED: dict[str, Scenario] = {
     "small model memory": small_model_memory,
     "memory for information": memory_for_information,
     "outputs": outputs,
+    "no output buffer": no_output_buffer,
     "release twice": release_twice,
     "released outputs": released_outputs,
     "small input memory": small_input_memory,

@@ -135,8 +135,12 @@ def test_a_static_model_has_no_current_shapes(
 ) -> None:
     is_native = command in (Query.CURRENT_NATIVE_INPUT_ATTR, Query.CURRENT_NATIVE_OUTPUT_ATTR)
     with opened(npu, models.add_one()) as context:
-        code = query(npu, context, command, abi.TensorAttr())
+        attr = abi.TensorAttr()
+        code = query(npu, context, command, attr)
         assert code == (Code.CTX_INVALID if is_native else Code.MODEL_INVALID)
+        # A structure that is too short is found before.
+        code = npu.rknn_query(context, command, ctypes.byref(attr), ctypes.sizeof(attr) - 1)
+        assert code == Code.PARAM_INVALID
     assert "rknn model is static shape type" in capfd.readouterr().err
 
 
@@ -152,6 +156,7 @@ def test_memory_info_of_the_device_has_no_structure(npu: RknnLibrary) -> None:
     with opened(npu, models.add_one()) as context:
         info = abi.InputRange()
         assert query(npu, context, Query.DEVICE_MEM_INFO, info) == Code.FAIL
+        assert npu.rknn_query(context, Query.DEVICE_MEM_INFO, None, 8) == Code.PARAM_INVALID
 
 
 def test_every_structure_may_not_be_too_short(npu: RknnLibrary) -> None:

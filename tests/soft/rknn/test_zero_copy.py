@@ -228,6 +228,39 @@ def test_features_in_channel_blocks(npu: RknnLibrary) -> None:
     np.testing.assert_array_equal(found, np.maximum(values, -3))
 
 
+def test_blocks_without_a_channel_stay_as_they_are(npu: RknnLibrary) -> None:
+    """Files for RK3588 have room for two blocks at a time; the NPU writes those that it needs."""
+    shape = (1, 4, 2, 8)
+    values = np.random.default_rng(0).integers(-3, 127, shape).astype(np.int8)
+    with opened(npu, models.quantized(shape)) as context:
+        bound = Bound(npu, context)
+        attr = bound_attribute(npu, context, type=Type.INT8, fmt=Fmt.NHWC)
+        rows = padded(values.transpose(0, 2, 3, 1), attr.w_stride)
+        bound.bind(attr, attr.size_with_stride)[: rows.size] = rows.ravel().view(np.uint8)
+        out = attribute(npu, context, Query.NATIVE_OUTPUT_ATTR)
+        assert out.dims[:5] == [1, 2, 2, 8, 16]
+        raw = bound.bind(out, out.size)
+        raw[:] = 0x55
+        bound.run()
+        blocks = raw.view(np.int8).reshape(out.dims[:5])
+        np.testing.assert_array_equal(anynpu.nc1hwc2_to_nchw(blocks, 4), values)
+        assert not blocks[:, 0, ..., 4:].any()
+        assert (blocks[:, 1] == 0x55).all()
+
+
+def test_numbers_that_are_no_image_do_not_pass_through_as_pixels(
+    npu: RknnLibrary, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with opened(npu, models.quantized((2, 6))) as context:
+        attr = bound_attribute(npu, context, fmt=Fmt.NHWC, pass_through=1)
+        mem = npu.rknn_create_mem(context, attr.size)
+        assert npu.rknn_set_io_mem(context, mem, ctypes.byref(attr)) == Code.FAIL
+        attr.fmt = Fmt.UNDEFINED
+        assert npu.rknn_set_io_mem(context, mem, ctypes.byref(attr)) == SUCC
+    text = "pass_through mode only support channel 1, 2, 3, 4, in NHWC layout"
+    assert text in capfd.readouterr().err
+
+
 NATIVE = {True: Type.INT8, False: Type.FLOAT16}
 WRITTEN = {
     (True, Type.FLOAT32): {Fmt.NCHW: "f4 NCHW", Fmt.NHWC: "f4 NHWC", Fmt.NC1HWC2: "f4 NCHW"},

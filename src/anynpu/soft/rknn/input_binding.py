@@ -92,6 +92,8 @@ def bind(
 ) -> InputBinding:
     """How an input is read from a buffer; raises `Failure` for what a board refuses too."""
     if attr.pass_through or _is_native(ctx.soc, port, dtype, fmt):
+        if attr.pass_through and native_memory.refuses_pixels(port, fmt):
+            raise Failure(ErrorCode.FAIL, native_memory.REFUSES_PIXELS)
         return _bind_native(ctx, index, port, memory, dtype)
     if fmt is TensorFormat.NC1HWC2:
         raise Failure(ErrorCode.FAIL, "NC1HWC2 input format only support pass_through == 1")

@@ -200,17 +200,21 @@ def _interleaved(port: Port) -> tuple[int, int, int, int]:
 
 def _pass_through(ctx: Context, place: int, given: Any, port: Port, dtype: DType) -> None:
     """Store bytes that are already as the device holds them, as many as there are."""
+    copied, room = dtype.size_of(port.elements), native_memory.room(port, ctx.soc)
+    if copied > room:
+        raise crash(
+            "wide pass_through",
+            f"input {port.name!r} with pass_through is {port.dtype.name} on the device, but is: "
+            f"{dtype.name}, whose {copied} bytes have no room in {room}",
+        )
     if dtype is not port.dtype:
         let_pass(
             "raw bytes",
             f"rknn_inputs_set, input {port.name!r} with pass_through is {port.dtype.name} on the "
             f"device, but is: {dtype.name}; its bytes are taken as they are",
         )
-    channels = port.shape[1] if len(port.shape) > 1 else 0
-    if len(port.shape) != 4 and given.fmt == TensorFormat.NHWC and not 0 < channels <= 4:
-        let_pass(
-            "pass_through", "pass_through mode only support channel 1, 2, 3, 4, in NHWC layout"
-        )
+    if native_memory.refuses_pixels(port, given.fmt):
+        let_pass("pass_through", native_memory.REFUSES_PIXELS)
         return
     needed = native_memory.size(port, ctx.soc)
     target = ctx.arrays.inputs[place]

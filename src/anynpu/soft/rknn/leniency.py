@@ -199,6 +199,12 @@ CRASHES: dict[str, Crash] = {
         "rknn_inputs_set", "a buffer that is NULL", "SIGSEGV", ErrorCode.INPUT_INVALID
     ),
     "inputs": Crash("rknn_inputs_set", "an array that is NULL", "SIGSEGV", ErrorCode.PARAM_INVALID),
+    "wide pass_through": Crash(
+        "rknn_inputs_set",
+        "pass_through as a type of more bytes than the pages of the input's memory have",
+        "SIGSEGV, or other memory is overwritten",
+        ErrorCode.INPUT_INVALID,
+    ),
     "input format": Crash(
         "rknn_inputs_set", "a format without a name", "SIGSEGV", ErrorCode.INPUT_INVALID
     ),
@@ -240,6 +246,12 @@ CRASHES: dict[str, Crash] = {
     ),
     "outputs": Crash(
         "rknn_outputs_get", "an array that is NULL", "SIGSEGV", ErrorCode.PARAM_INVALID
+    ),
+    "no output buffer": Crash(
+        "rknn_outputs_get",
+        "a buffer of the caller's that is NULL, on RK3566 and RK3568",
+        "SIGSEGV",
+        ErrorCode.OUTPUT_INVALID,
     ),
     "release twice": Crash(
         "rknn_outputs_release",

@@ -232,8 +232,8 @@ def release_all(ctx: DeviceContext) -> None:
 
 
 def _large_enough(ctx: Context, mem: Any, needed: int, kind: str) -> DeviceMemory:
-    check_memory_may_be_set(ctx)
     memory = find(mem)
+    check_memory_may_be_set(ctx)
     if memory.size < needed:
         raise crash(
             "small model memory",

@@ -22,12 +22,28 @@ from .failure import Failure
 from .input_conversion import store_image
 
 Bytes = NDArray[np.uint8]
+_MOST_PIXEL_CHANNELS = 4
+_PAGE = 4096
 
 
 def converts_pixels(port: Port) -> bool:
     """Whether the NPU normalises and quantises uint8 pictures for an input by itself."""
     is_packed = native_input_format(port) is TensorFormat.NHWC
     return port.dtype is DType.INT8 and is_packed and not port.is_read_by_cpu
+
+
+REFUSES_PIXELS = "pass_through mode only support channel 1, 2, 3, 4, in NHWC layout"
+"""What the runtime says to that."""
+
+
+def refuses_pixels(port: Port, fmt: int) -> bool:
+    """Whether bytes that are passed through can't be NHWC, as the runtime sees it.
+
+    It asks for the channels of what has other than four dimensions.
+    """
+    channels = port.shape[1] if len(port.shape) > 1 else 0
+    is_image = len(port.shape) == 4
+    return fmt == TensorFormat.NHWC and not is_image and not 0 < channels <= _MOST_PIXEL_CHANNELS
 
 
 def memory_shape(port: Port, soc: Soc) -> tuple[int, ...]:
@@ -42,6 +58,11 @@ def memory_shape(port: Port, soc: Soc) -> tuple[int, ...]:
 def size(port: Port, soc: Soc) -> int:
     """Bytes of an input's memory."""
     return port.dtype.size_of(math.prod(memory_shape(port, soc)))
+
+
+def room(port: Port, soc: Soc) -> int:
+    """The bytes that a board allocates for it: whole pages."""
+    return -(-size(port, soc) // _PAGE) * _PAGE
 
 
 def store(raw: Bytes, port: Port, soc: Soc, target: NDArray[Any]) -> None:

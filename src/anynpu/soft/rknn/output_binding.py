@@ -65,14 +65,16 @@ class OutputBinding:
             kernels.convert(values, view)
 
     def _write_blocks(self, values: NDArray[Any], view: NDArray[Any]) -> None:
-        n, c1, h, w, c2 = self.shape
+        n, _, h, w, c2 = self.shape
+        # Blocks without a channel, and the pixels that surfaces have to spare, stay as they are.
+        channels = values.shape[1]
+        written = view[:, : -(-channels // c2)]
         if (h, w) == values.shape[2:]:
-            nchw_to_nc1hwc2(values, c2, c1, out=view)
+            nchw_to_nc1hwc2(values, c2, written.shape[1], out=written)
             return
-        # Surfaces have pixels to spare, which stay as they are.
         pixels = values.shape[2] * values.shape[3]
-        flat = values.reshape(n, values.shape[1], 1, pixels)
-        view[:, :, :, :pixels] = nchw_to_nc1hwc2(flat, c2, c1)
+        flat = values.reshape(n, channels, 1, pixels)
+        written[:, :, :, :pixels] = nchw_to_nc1hwc2(flat, c2, written.shape[1])
 
     def _converted(self, source: NDArray[Any]) -> NDArray[Any]:
         """Values of another dtype than the device's."""

@@ -18,6 +18,9 @@ from .leniency import crash, let_pass
 from .lent_outputs import LENT
 from .output_values import restore
 
+_SMALL_ATOM = 8
+"""Bytes of a channel block on RK3566 and RK3568, where the runtime looks at no pointer first."""
+
 
 @on_context
 def rknn_outputs_get(ctx: Context, n_outputs: int, outputs: Any, extend: Any) -> None:
@@ -79,6 +82,8 @@ def _get(ctx: Context, place: int, wanted: Any, port: Port) -> None:
     dtype = DType.FLOAT32 if wanted.want_float else port.dtype
     needed = dtype.size_of(port.elements)
     if wanted.is_prealloc:
+        if not wanted.buf and ctx.soc.atom_bytes <= _SMALL_ATOM:
+            raise crash("no output buffer", f"the buffer for outputs[{place}] is NULL")
         if not wanted.buf or wanted.size < needed:
             let_pass(
                 "small output buffer",

@@ -37,20 +37,22 @@ Describe = Callable[[TensorAttr, Port, Soc], None]
 @on_any_context
 def rknn_query(ctx: DeviceContext, cmd: int, info: int | None, size: int) -> None:
     """Answer a query into the caller's structure, which may be longer than ours but not shorter."""
+    if cmd > max(Query):
+        raise Failure(ErrorCode.PARAM_INVALID, f"cmd = {cmd} is not in [0, {max(Query)}]!")
     rule = QUERIES.get(Query(cmd)) if cmd in set(Query) else None
-    if rule is None:
-        raise Failure(ErrorCode.FAIL, f"unsupported cmd({cmd})!")
-    if ctx.soc.family not in rule.families:
+    if rule is not None and ctx.soc.family not in rule.families:
         raise Failure(ErrorCode.PARAM_INVALID, f"command {cmd} is not supported on {ctx.soc.name}")
     if not info:
-        raise Failure(ErrorCode.PARAM_INVALID, "the info pointer is NULL")
+        raise Failure(ErrorCode.PARAM_INVALID, "info == nullptr!")
+    if rule is None:
+        raise Failure(ErrorCode.FAIL, f"unsupported cmd({cmd})!")
     query = Query(cmd)
-    if isinstance(ctx, Context):
-        _check_shapes(ctx, query)
     needed = _LEAST_SIZES.get(query, ctypes.sizeof(rule.structure))
     if size < needed:
         name = next(name for name, declared in STRUCTURES.items() if declared is rule.structure)
         raise Failure(ErrorCode.PARAM_INVALID, f"info_len({size}) < sizeof({name})({needed})!")
+    if isinstance(ctx, Context):
+        _check_shapes(ctx, query)
     answer = rule.structure.from_address(info)
     if size < ctypes.sizeof(answer):
         answer = rule.structure()

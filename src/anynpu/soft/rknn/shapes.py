@@ -20,14 +20,15 @@ def rknn_set_input_shapes(ctx: Context, n_inputs: int, attr: Any) -> None:
     The name says which input an entry is for.
     """
     refuse_in_callback(ctx)
+    ports = ctx.shapes.inputs
+    if not attr or n_inputs > len(ports):
+        check_array(attr, n_inputs, len(ports), "inputs")
     if not ctx.is_dynamic:
         raise Failure(
             ErrorCode.MODEL_INVALID,
             "rknn_set_input_shapes error, rknn model is static shape type, please export rknn "
             "with dynamic_shapes",
         )
-    ports = ctx.shapes.inputs
-    check_array(attr, n_inputs, len(ports), "inputs")
     if n_inputs != len(ports):
         raise Failure(ErrorCode.PARAM_INVALID, f"n_inputs({n_inputs}) is not {len(ports)}")
     given = attr[:n_inputs]
