@@ -18,22 +18,10 @@ REASONS: dict[str, str] = {
     "must not, or writes beyond memory. Ours refuses it.",
     "handles": "The vendor's library has no check of what a handle or a structure is, and works on "
     "whatever is there. Ours refuses it.",
-    "not converted": "The vendor's library logs that it can't convert, returns 0 all the same, and "
-    "leaves the old content. Ours converts, or refuses.",
-    "converted otherwise": "The vendor's library doesn't convert this, or rounds, quantises and "
-    "dequantises by its own formulas.",
-    "stays": "The vendor's library keeps the first kind of input that a context got: a later one "
-    "of another type leaves the old picture, with the code 0.",
     "before a run": "Nothing was computed yet: the vendor's library gives what memory holds, ours "
-    "refuses.",
-    "wait": "rknn_wait always fails in the vendor's library; ours succeeds unless it is strict.",
-    "places": "For the vendor's library the place in an array counts, for ours the index field.",
-    "names of inputs": "Of a shape's attribute the vendor's library looks at the name, ours at the "
-    "index.",
-    "cleared": "Ours clears pointers that are no longer valid and fields that mean nothing; the "
-    "vendor's library leaves what was there.",
-    "size told": "Ours writes how many bytes an output has; the vendor's library leaves the size "
-    "that was allocated.",
+    "zero, and logs why.",
+    "cleared": "Ours clears a name to its end; the vendor's library leaves what was there where "
+    "the model has several shapes.",
     "failed context": "What a failed rknn_init leaves in the context: the vendor's library a "
     "pointer, or what was there before; ours 0.",
     "older files": "librknnmrt 1.5.2 looks for what files had before toolkit 1.6, and ends the "
@@ -44,29 +32,14 @@ REASONS: dict[str, str] = {
     "one; ours reads it, as the reference has it.",
     "no weights": "The vendor's library loads a file whose weights were removed without a context "
     "that has them; ours refuses it.",
-    "fences": "Fences from outside and shared on-chip memory are refused here; the vendor's "
-    "library takes the flag.",
-    "information only": "A context for information alone: the vendor's library refuses rknn_run "
-    "by a code of its own; ours refuses inputs already.",
-    "weights outside": "Ours lets weights be set without the flag that announces it.",
+    "fences": "Shared on-chip memory without on-chip memory is refused here; the vendor's library "
+    "takes the flag.",
     "account": "total_dma_allocated_size: the vendor's library counts whole pages of all that it "
     "has allocated by then, ours weights and internal memory.",
     "weight account": "total_weight_size: the vendor's library leaves out, or adds, constants "
     "that ours counts otherwise.",
-    "native blocks": "RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR of an input that is no picture (channels "
-    "other than 1, 3, 4): the vendor's library describes channel blocks, ours NHWC.",
-    "own strides": "Rows and sizes with stride: the vendor's library has a row's own width where "
-    "nothing is padded, and whole blocks; ours rounds rows up.",
-    "whole words": "The vendor's library rounds the size of a small output up to what the NPU "
-    "writes at least.",
-    "plain rows": "Inputs of operators on the CPU: the vendor's library tells their width as the "
-    "stride, ours 0.",
-    "padded pixels": "An output whose pixels are padded to four: the vendor's library tells them "
-    "as one long row.",
-    "operators on the CPU": "An operator that the runtime computes on the CPU: the vendor's code "
-    "and ours round otherwise.",
-    "wraps": "Numbers beyond the range of an input that is no image wrap round in the vendor's "
-    "library; ours saturates.",
+    "own strides": "Sizes with stride of inputs that are no pictures: the vendor's library has "
+    "whole blocks, ours the tensor's size, as logs of later versions do.",
     "recurrent tasks": "The engine refuses a register of recurrent tasks; the soft NPU computes "
     "such nodes from their weights instead.",
     "foreign memory": "The vendor's library checks and maps nothing of memory by descriptor or "
@@ -74,15 +47,14 @@ REASONS: dict[str, str] = {
     "large memory": "The simulated kernel has addresses of 32 bits; the soft NPU hasn't.",
     "one memory": "One memory for an input and an output: the vendor's library logs that the "
     "layout is not for it.",
-    "static shapes": "1.5.2 refuses questions about shapes in force of a model that has one set "
-    "of them; later versions answer.",
     "shape in force": "After rknn_set_input_shapes 1.5.2 answers questions about a model with the "
     "shape in force, or the one before it; ours with the largest, as later versions.",
     "one shape call": "rknn_set_input_shape still works in 1.5.2; later versions have it no more.",
-    "later types": "1.5.2 refuses types and layouts that later versions convert.",
     "later products": "1.5.2 has two types of matrix products and smaller limits.",
     "later layouts": "1.5.2 takes any layout but 0 for the native one.",
     "later cores": "RKNN_NPU_CORE_ALL is of a later version.",
     "one core": "On a chip of one core the vendor's library takes rknn_set_batch_core_num, which "
     "the reference has for RK3588 and RK3576 alone.",
+    "tasks of outputs": "For real outputs of RK3566 the vendor's library runs tasks that write "
+    "four bytes a channel, which the engine doesn't know; the soft NPU converts by itself.",
 }

@@ -19,7 +19,7 @@ from anynpu.rknn.library import RknnLibrary
 from anynpu.soft.memory import STRICT_VARIABLE
 
 from ... import models
-from ...capi import SUCC, get_output, infer, init, opened, set_input, set_inputs
+from ...capi import SUCC, attribute, get_output, infer, init, opened, set_input, set_inputs
 
 SHAPE = (1, 3, 4, 5)
 
@@ -333,3 +333,17 @@ def test_destroying_a_context_that_another_thread_uses(npu: RknnLibrary) -> None
         assert npu.rknn_destroy(context.value) == SUCC
         thread.join(10)
         assert codes[-1] == Code.CTX_INVALID
+
+
+def test_real_values_of_whole_channel_blocks_are_rounded_otherwise(npu: RknnLibrary) -> None:
+    """Of 20 channels the first 16, as the vendor's runtime does it."""
+    shape = (1, 20, 4, 8)
+    values = np.random.default_rng(0).integers(-3, 127, shape).astype(np.int8)
+    with opened(npu, models.quantized(shape)) as context:
+        attr = attribute(npu, context, abi.Query.OUTPUT_ATTR)
+        pixels = np.ascontiguousarray(values.transpose(0, 2, 3, 1))
+        out = infer(npu, context, pixels, np.empty(shape, np.float32), fmt=abi.TensorFormat.NHWC)
+    scale, zero_point = np.float32(attr.scale), np.float32(attr.zp)
+    numbers = values.astype(np.float32)
+    np.testing.assert_array_equal(out[:, :16], numbers[:, :16] * scale - zero_point * scale)
+    np.testing.assert_array_equal(out[:, 16:], (numbers[:, 16:] - zero_point) * scale)

@@ -180,6 +180,15 @@ def native_output_shape(port: Port, soc: Soc) -> tuple[int, ...]:
     return (n, c1, h, w, c2) if pixels == h * w else (n, c1, 1, pixels, c2)
 
 
+def channels_in_whole_blocks(port: Port, soc: Soc) -> int:
+    """How many of an output's channels fill blocks, where surfaces have no pixels to spare."""
+    is_plain = is_feature(port) and native_output_shape(port, soc)[2:4] == port.shape[2:4]
+    if not is_plain or math.prod(port.shape[2:4]) == 1:
+        return 0
+    block = soc.channel_block(port.dtype)
+    return port.shape[1] // block * block
+
+
 def surface_pixels(pixels: int) -> int:
     """Pixels from one surface of a feature map to the next."""
     return _round_up(pixels, _SURFACE_PIXELS) if pixels > 1 else 1
