@@ -23,7 +23,7 @@ from ...rknn.device_tensor import (
 )
 from ...rknn.input_forms import InputForm, InputForms, input_forms
 from ...rknn.normalization import Normalization, read_normalizations
-from ...tensor import TensorInfo
+from ...tensor import Layout, TensorInfo
 from ..base import Request
 from .contexts import WorkerContexts
 from .network import RknnNetwork
@@ -53,7 +53,7 @@ class ZeroCopyNetwork(RknnNetwork):
         self._native_inputs = first.native_inputs()
         self.logical_outputs = first.logical_outputs()
         if options.output_layout == "native":
-            self.outputs = tuple(self.native_outputs)
+            self.outputs = tuple(map(_shown_native, self.native_outputs, self.logical_outputs))
 
     @cached_property
     def normalizations(self) -> tuple[Normalization | None, ...]:
@@ -104,6 +104,14 @@ class ZeroCopyNetwork(RknnNetwork):
     def close(self) -> None:
         self._tensors.clear()
         super().close()
+
+
+def _shown_native(native: TensorInfo, logical: TensorInfo) -> TensorInfo:
+    """Channel blocks with the image's height and width, where the NPU writes one padded row."""
+    if native.layout is not Layout.NC1HWC2:
+        return native
+    n, c1, _, _, c2 = native.shape
+    return replace(native, shape=(n, c1, *logical.shape[2:], c2))
 
 
 class _WorkerTensors:

@@ -65,7 +65,8 @@ class ZeroCopyRequest(Request):
         is_raw = options.output_dtype == "model"
         if options.output_layout == "native" and is_raw:
             raws, self._raw = self._raw, []
-            return raws
+            shapes = [info.shape for info in network.logical_outputs]
+            return [_shown(raw, shape) for raw, shape in zip(raws, shapes, strict=True)]
         infos = zip(network.native_outputs, network.logical_outputs, strict=True)
         return [
             self._result(raw, native, info, is_raw=is_raw or not info.is_real)
@@ -81,7 +82,8 @@ class ZeroCopyRequest(Request):
         values: NDArray[Any]
         layout = self._network.options.output_layout
         if layout == "native":
-            return raw.copy() if is_raw else dequantized(raw, native)
+            values = raw.copy() if is_raw else dequantized(raw, native)
+            return _shown(values, info.shape)
         if not is_raw:
             values = real_values(raw, native, info.shape)
         elif native.layout is Layout.NC1HWC2:
@@ -111,6 +113,11 @@ class ZeroCopyRequest(Request):
         target = staged[:, :, : info.shape[2]] if is_image and staged.ndim == 4 else staged
         normalization = network.normalizations[index] if form.is_native else None
         store(array, info, form, target, normalization)
+
+
+def _shown(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Channel blocks with the height and width of an image of (N, C, H, W); others as they are."""
+    return blocks_of(values, shape) if values.ndim == 5 else values
 
 
 def _point(transfer: Transfer, array: NDArray[Any]) -> None:
