@@ -205,7 +205,7 @@ MISTAKES = {
     ),
     "a model for another chip": Mistake(
         wrong_chip,
-        anynpu.DeviceError, "rknn_init", "is for RK3588", "this device is rk3566",
+        anynpu.DeviceError, "rknn_init", "is for RK3588", "current platform is RK3566",
         "convert the model for this chip",
     ),
     "weights of what is no session": Mistake(

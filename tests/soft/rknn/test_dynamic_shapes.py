@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -126,11 +127,12 @@ def test_shapes_are_to_be_set_first(npu: RknnLibrary, capfd: pytest.CaptureFixtu
         attr = attribute(npu, context, Query.INPUT_ATTR)
         mem = npu.rknn_create_mem(context, attr.size_with_stride)
         zeros = np.zeros((1, 3, *LARGEST), np.float32)
-        for call in (
+        calls: tuple[Callable[[], int], ...] = (
             lambda: set_input(npu, context, zeros),
             lambda: npu.rknn_set_io_mem(context, mem, ctypes.byref(attr)),
             lambda: npu.rknn_run(context, None),
-        ):
+        )
+        for call in calls:
             assert call() == Code.CTX_INVALID
             assert "a board would answer this with abort" in capfd.readouterr().err
         for command in (14, 15, 16, 17):

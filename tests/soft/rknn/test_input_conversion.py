@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anynpu.native import numpy_kernels
+from anynpu.native import kernels, numpy_kernels
 from anynpu.soft.engines import Normalization, Port
-from anynpu.soft.rknn import input_conversion, log
+from anynpu.soft.rknn import log
 from anynpu.soft.rknn.input_conversion import store_image, store_numbers
 from anynpu.tensor import DType, Quantization
 
@@ -42,7 +42,8 @@ def stored(values: np.ndarray, port: Port) -> np.ndarray:
     """What becomes of (H, W, C) numbers, in their order."""
     target = np.zeros(port.shape, np.int8)
     store_image(values[None], port, target)
-    return target[0].transpose(1, 2, 0)
+    result: np.ndarray = target[0].transpose(1, 2, 0)
+    return result
 
 
 @pytest.mark.parametrize("name", IMAGES)
@@ -54,7 +55,7 @@ def test_images_next_to_ties(name: str) -> None:
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_without_c_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_conversion.kernels, "take_pixels", numpy_kernels.take_pixels)
+    monkeypatch.setattr(kernels, "take_pixels", numpy_kernels.take_pixels)
     np.testing.assert_array_equal(
         stored(RECORDED[f"{name}_x"], port_of(name)), RECORDED[f"{name}_q"]
     )
@@ -147,7 +148,8 @@ def test_each_channel_has_its_own_mean(
 @pytest.mark.parametrize("channels", [1, 3, 16])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
 def test_float16_inputs_are_normalised_in_float32(channels: int, dtype: type) -> None:
-    values = np.random.default_rng(0).uniform(0, 255, (1, 30, 40, channels)).astype(dtype)
+    values: np.ndarray = np.random.default_rng(0).uniform(0, 255, (1, 30, 40, channels))
+    values = values.astype(dtype)
     mean, std = np.linspace(100, 130, channels), np.linspace(50, 60, channels)
     normalization = Normalization(tuple(mean.tolist()), tuple(std.tolist()))
     port = Port("x", (1, channels, 30, 40), DType.FLOAT16, None, normalization)

@@ -31,4 +31,5 @@ def restore(
 
 def to_unsigned(values: NDArray[Any]) -> NDArray[np.uint8]:
     """Quantised int8 as uint8: 128 more."""
-    return (values.view(np.uint8) ^ np.uint8(0x80)).astype(np.uint8, copy=False)
+    unsigned: NDArray[np.uint8] = values.view(np.uint8) ^ np.uint8(0x80)
+    return unsigned

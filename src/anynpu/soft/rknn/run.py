@@ -115,8 +115,9 @@ def _check_ready(ctx: Context) -> None:
 
 
 def _check_bindings(ctx: Context) -> None:
-    bindings = (*ctx.input_bindings.values(), *ctx.output_bindings.values())
-    gone = [binding.port.name for binding in bindings if binding.memory.closed]
+    inputs, outputs = ctx.input_bindings.values(), ctx.output_bindings.values()
+    gone = [bound.port.name for bound in inputs if bound.memory.closed]
+    gone += [bound.port.name for bound in outputs if bound.memory.closed]
     if gone:
         raise crash("destroyed binding", f"the memory of {gone} was destroyed")
 
@@ -147,8 +148,8 @@ def _compute(ctx: Context, deadline: float | None) -> None:
     except ModelError as error:
         raise Failure(ErrorCode.FAIL, f"failed to submit!, {error}") from error
     flushes = not ctx.flags & InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE
-    for index, binding in ctx.output_bindings.items():
-        binding.store(instance.outputs[index], invalidate=bool(flushes))
+    for index, bound in ctx.output_bindings.items():
+        bound.store(instance.outputs[index], invalidate=bool(flushes))
     if strict() and ctx.internal_memory is not None:
         ctx.internal_memory.scribble()
 
