@@ -202,7 +202,7 @@ def test_the_header_names_values(compiler: str, tmp_path: Path, c_compiler: str)
         "get_qnt_type_string(RKNN_TENSOR_QNT_NONE)": "NONE",
         "get_format_string(RKNN_TENSOR_NC1HWC2)": "NC1HWC2",
         "get_matmul_type_string(RKNN_INT8_MM_INT8_TO_INT32)": "INT8_MM_INT8_TO_INT32",
-        "get_format_string((rknn_tensor_format)77)": "UNKNOWN",
+        "get_format_string((rknn_tensor_format)77)": "UNKNOW",
     }
     file = tmp_path / ("names.cc" if "++" in compiler else "names.c")
     lines = [header.text(), "#include <stdio.h>", "int main(void) {"]
@@ -212,3 +212,24 @@ def test_the_header_names_values(compiler: str, tmp_path: Path, c_compiler: str)
     subprocess.run([*compiler.split(), *options, str(file)], check=True)
     result = subprocess.run([program], capture_output=True, text=True, check=True)
     assert result.stdout.split() == list(calls.values())
+
+
+@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++11"])
+def test_the_header_declares_plugins_of_operators(
+    compiler: str, tmp_path: Path, c_compiler: str
+) -> None:
+    """A program that opens a plugin, and a plugin that hides all but what it exports."""
+    file = tmp_path / ("plugin.cc" if "++" in compiler else "plugin.c")
+    prefix = 'extern "C" ' if "++" in compiler else ""
+    lines = [
+        header.text(),
+        f"{prefix}RKNN_CUSTOM_OP_EXPORT rknn_custom_op *get_rknn_custom_op(void) {{ return 0; }}",
+        "get_custom_op_func find(void) { return get_rknn_custom_op; }",
+    ]
+    file.write_text("\n".join(lines) + "\n")
+    library = tmp_path / "plugin.so"
+    options = ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-shared", "-fPIC"]
+    subprocess.run([*compiler.split(), *options, "-o", str(library), str(file)], check=True)
+    assert ctypes.CDLL(str(library)).get_rknn_custom_op() == 0
+    with pytest.raises(AttributeError):
+        ctypes.CDLL(str(library)).find()

@@ -58,7 +58,7 @@ static int destroy(rknn_custom_op_context *context) {
 
 static rknn_custom_op operator;
 
-rknn_custom_op *get_rknn_custom_op(void) {
+RKNN_CUSTOM_OP_EXPORT rknn_custom_op *get_rknn_custom_op(void) {
   memset(&operator, 0, sizeof operator);
   strcpy(operator.op_type, OP_TYPE);
   operator.version = 3;

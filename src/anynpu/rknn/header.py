@@ -18,6 +18,11 @@ declare, parameters = _writer.declare, _writer.parameters
 _GUARDS = ("_RKNN_API_H", "_RKNN_MATMUL_API_H", "_RKNN_CUSTOM_OP_H")
 """The vendor's headers have them too: clients carry copies, which then declare nothing twice."""
 
+_PLUGINS = """\
+#define RKNN_CUSTOM_OP_EXPORT __attribute__((visibility("default")))
+typedef rknn_custom_op *(*get_custom_op_func)(void);"""
+"""How a plugin exports `get_rknn_custom_op`, and the type of a pointer to that function."""
+
 
 def text() -> str:
     """The whole header."""
@@ -30,6 +35,7 @@ def text() -> str:
         "\n".join(_defines()),
         *(_writer.enumeration(name, members) for name, members in abi.ENUMERATIONS.items()),
         *(_writer.structure(name, structure) for name, structure in abi.STRUCTURES.items()),
+        _PLUGINS,
         "\n".join(_prototype(function) for function in abi.FUNCTIONS.values()),
         *header_strings.functions(),
         "#ifdef __cplusplus\n}\n#endif\n#endif",

@@ -10,6 +10,9 @@ from .abi import MatmulType, QuantizationType, TensorFormat, TensorType
 _SHORT = {"FLOAT32": "FP32", "FLOAT16": "FP16", "BFLOAT16": "BF16", "AFFINE_ASYMMETRIC": "AFFINE"}
 """As the logs of vendors' programs call them; they call others by the end of the symbol."""
 
+_UNKNOWN = "UNKNOW"
+"""So spelled in the vendor's headers; a program's output is compared with a board's."""
+
 
 def functions() -> Iterator[str]:
     """The C text of each function."""
@@ -26,7 +29,7 @@ def _function(name: str, type_name: str, members: type[enum.IntEnum]) -> str:
             f"static inline const char *{name}({type_name} value) {{",
             "  switch ((int)value) {",
             *cases,
-            '  default: return "UNKNOWN";',
+            f'  default: return "{_UNKNOWN}";',
             "  }",
             "}",
         )
