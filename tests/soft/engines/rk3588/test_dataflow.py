@@ -21,7 +21,12 @@ from anynpu.soft.engines.rk3588.tasks import (
     PoolingTask,
     Task,
 )
-from anynpu.soft.engines.rk3588.weights import WeightLayout, Weights
+from anynpu.soft.engines.rk3588.weights import (
+    OperandBlock,
+    StoredOperand,
+    WeightLayout,
+    Weights,
+)
 
 from . import random_tasks as some
 from .descriptions import (
@@ -32,6 +37,7 @@ from .descriptions import (
     convolution,
     dpu,
     features,
+    stage,
 )
 
 _MEMORY = 1 << 18
@@ -111,6 +117,19 @@ def test_windows_that_see_an_unknown_pixel_are_unknown() -> None:
     expected[0:2, 1:3, 0] = True
     np.testing.assert_array_equal(seen, expected)
     assert flow.readers() == "here"
+
+
+@pytest.mark.parametrize("byte", range(4))
+def test_an_operand_is_unknown_by_any_of_its_bytes(byte: int) -> None:
+    """Of a float without its lowest byte the others tell that it is no number, but not which."""
+    add = StoredOperand(Address(INTERNAL, OPERAND), OperandBlock(1, 2, True, 8), "add")
+    task = ElementwiseTask(
+        0, 0, features((2, 1, 1), Element.FLOAT16), dpu(True, bn=stage(add=add)), block_writer(1, 1)
+    )
+    flow = flow_of(TARGET)
+    flow.flags[OPERAND + 4 + byte] = 0
+    flow.run(task, "here")
+    assert flow.flags[TARGET : TARGET + 4].tolist() == [255, 255, 0, 0]
 
 
 def test_copies_of_unknown_bytes_are_unknown() -> None:

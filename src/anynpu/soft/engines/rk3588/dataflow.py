@@ -325,10 +325,9 @@ class DataFlow:
         view = operand_view(operand)
         if self._all_known(view):
             return None
-        flags = np.where(self._memory.view(view), np.uint8(_KNOWN), np.uint8(_UNKNOWN))
-        values = unpack_operands(flags, operand.block)[operand.part]
-        # Elements of which all bits are set.
-        known: Flags = np.isnan(values) if operand.block.is_float else values == -1
+        # An element is 0 where each of its bytes is, and never where one is 255.
+        bits = np.where(self._memory.view(view), np.uint8(0), np.uint8(255))
+        known: Flags = unpack_operands(bits, operand.block)[operand.part] == 0
         return known
 
 
