@@ -51,6 +51,11 @@ class DType(enum.Enum):
         """The element type of a NumPy dtype in native byte order, None where there is none."""
         return _by_numpy().get(dtype)
 
+    @property
+    def is_quantizable(self) -> bool:
+        """Whether it is an integer type of which quantised values are stored as elements."""
+        return self in _QUANTIZABLE
+
     def size_of(self, elements: int) -> int:
         """Bytes that `elements` elements take; two of 4 bits share a byte."""
         return (elements * self.bits + 7) // 8
@@ -62,6 +67,9 @@ def _by_numpy() -> dict[np.dtype[Any], DType]:
 
 
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64)
+_QUANTIZABLE = frozenset(
+    DType[name] for name in ["INT4", "UINT4", "INT8", "UINT8", "INT16", "UINT16"]
+)
 _HOSTED = {DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
 
 

@@ -14,7 +14,6 @@ from .handle import ContextHandle
 
 _S = TypeVar("_S", bound=ctypes.Structure)
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
-_NEVER_QUANTIZED = (DType.INT32, DType.UINT32, DType.INT64, DType.BOOL)
 
 
 @dataclass(frozen=True)
@@ -208,7 +207,7 @@ def _quantization(
     if method is not abi.QuantizationType.AFFINE_ASYMMETRIC:
         return None
     # librknnrt 1.5.2 says so of tensors of whole numbers and of truth values.
-    is_itself = dtype in _NEVER_QUANTIZED and (attr.scale, attr.zp) == (1, 0)
+    is_itself = not dtype.is_quantizable and (attr.scale, attr.zp) == (1, 0)
     return None if is_itself else Quantization(attr.scale, attr.zp)
 
 

@@ -85,7 +85,9 @@ def test_whole_numbers_keep_their_type(npu: RknnLibrary, kind: str) -> None:
             attr = attribute(npu, context, command)
             assert attr.type == abi.TensorType[kind]
             assert attr.fmt == abi.TensorFormat.UNDEFINED
-            assert attr.qnt_type == abi.QuantizationType.AFFINE_ASYMMETRIC
+            is_never_quantized = kind in ("INT32", "UINT32", "INT64", "BOOL")
+            method = "AFFINE_ASYMMETRIC" if is_never_quantized else "NONE"
+            assert attr.qnt_type == abi.QuantizationType[method]
             assert (attr.zp, attr.scale) == (0, 1)
 
 

@@ -223,7 +223,10 @@ def _fill(attr: TensorAttr, port: Port, shape: tuple[int, ...], fmt: TensorForma
     attr.size = attr.size_with_stride = port.dtype.size_of(elements)
     attr.fmt = fmt
     attr.type = TensorType[port.dtype.name]
-    attr.qnt_type = QuantizationType.AFFINE_ASYMMETRIC
+    # What is never quantised has a scale of 1, as librknnrt 1.5.2 says; of a type that may be,
+    # nothing else tells that the numbers are themselves.
+    is_itself = quantization is None and port.dtype.is_quantizable
+    attr.qnt_type = QuantizationType.NONE if is_itself else QuantizationType.AFFINE_ASYMMETRIC
     attr.fl = 0
     attr.zp = quantization.zero_point if quantization else 0
     attr.scale = quantization.scale if quantization else 1.0
