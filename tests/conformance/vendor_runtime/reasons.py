@@ -55,6 +55,4 @@ REASONS: dict[str, str] = {
     "later cores": "RKNN_NPU_CORE_ALL is of a later version.",
     "one core": "On a chip of one core the vendor's library takes rknn_set_batch_core_num, which "
     "the reference has for RK3588 and RK3576 alone.",
-    "tasks of outputs": "For real outputs of RK3566 the vendor's library runs tasks that write "
-    "four bytes a channel, which the engine doesn't know; the soft NPU converts by itself.",
 }

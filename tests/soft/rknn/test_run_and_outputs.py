@@ -335,15 +335,45 @@ def test_destroying_a_context_that_another_thread_uses(npu: RknnLibrary) -> None
         assert codes[-1] == Code.CTX_INVALID
 
 
-def test_real_values_of_whole_channel_blocks_are_rounded_otherwise(npu: RknnLibrary) -> None:
-    """Of 20 channels the first 16, as the vendor's runtime does it."""
-    shape = (1, 20, 4, 8)
+def real_values(
+    npu: RknnLibrary, chip: str, shape: tuple[int, int, int, int], scale: float
+) -> tuple[np.ndarray, np.ndarray, np.float32, np.float32]:
+    """An output as real values, its numbers as (N, C, pixels), scale and zero point."""
     values = np.random.default_rng(0).integers(-3, 127, shape).astype(np.int8)
-    with opened(npu, models.quantized(shape)) as context:
+    model = models.quantized(shape, scale=scale, metadata={"anynpu.soc": chip})
+    with opened(npu, model) as context:
         attr = attribute(npu, context, abi.Query.OUTPUT_ATTR)
         pixels = np.ascontiguousarray(values.transpose(0, 2, 3, 1))
         out = infer(npu, context, pixels, np.empty(shape, np.float32), fmt=abi.TensorFormat.NHWC)
-    scale, zero_point = np.float32(attr.scale), np.float32(attr.zp)
-    numbers = values.astype(np.float32)
-    np.testing.assert_array_equal(out[:, :16], numbers[:, :16] * scale - zero_point * scale)
-    np.testing.assert_array_equal(out[:, 16:], (numbers[:, 16:] - zero_point) * scale)
+    numbers = values.astype(np.float32).reshape(*shape[:2], -1)
+    return out.reshape(numbers.shape), numbers, np.float32(attr.scale), np.float32(attr.zp)
+
+
+@pytest.mark.parametrize(
+    ("chip", "shape", "channels", "pixels"),
+    [
+        ("rk3588", (1, 20, 4, 8), 16, 32),
+        ("rk3588", (1, 32, 13, 13), 32, 168),
+        ("rk3588", (1, 32, 1, 1), 32, 0),
+        ("rk3566", (1, 20, 10, 14), 16, 136),
+        ("rk3566", (1, 16, 1, 1), 16, 0),
+    ],
+)
+def test_real_values_of_whole_blocks_are_rounded_otherwise(
+    npu: RknnLibrary, chip: str, shape: tuple[int, int, int, int], channels: int, pixels: int
+) -> None:
+    """As the vendor's runtime does it: of whole channel blocks and whole groups of 64 bytes."""
+    out, numbers, scale, zero_point = real_values(npu, chip, shape, 0.0353)
+    expected = (numbers - zero_point) * scale
+    expected[:, :channels, :pixels] = (numbers * scale - zero_point * scale)[:, :channels, :pixels]
+    np.testing.assert_array_equal(out, expected)
+    if pixels:
+        assert (expected != (numbers - zero_point) * scale).any()
+
+
+def test_rk3566_multiplies_by_a_scale_in_float16(npu: RknnLibrary) -> None:
+    """Its NPU writes the real values of feature maps of whole groups."""
+    out, numbers, scale, zero_point = real_values(npu, "rk3566", (1, 20, 8, 8), 0.0353)
+    held = np.float32(np.float16(scale))
+    assert held != scale
+    np.testing.assert_array_equal(out, (numbers - zero_point) * held)

@@ -23,6 +23,8 @@ from ..engines import Port
 PACKED_CHANNELS = (1, 3, 4)
 """Channel counts whose native input layout is NHWC; others are NC1HWC2."""
 
+_GROUP_BYTES = 64
+"""The runtime converts so many bytes of a channel block at a time."""
 _SURFACE_PIXELS = 4
 """Surfaces, one channel block of all pixels, begin at multiples of this many pixels."""
 
@@ -180,13 +182,11 @@ def native_output_shape(port: Port, soc: Soc) -> tuple[int, ...]:
     return (n, c1, h, w, c2) if pixels == h * w else (n, c1, 1, pixels, c2)
 
 
-def channels_in_whole_blocks(port: Port, soc: Soc) -> int:
-    """How many of an output's channels fill blocks, where surfaces have no pixels to spare."""
-    is_plain = is_feature(port) and native_output_shape(port, soc)[2:4] == port.shape[2:4]
-    if not is_plain or math.prod(port.shape[2:4]) == 1:
-        return 0
-    block = soc.channel_block(port.dtype)
-    return port.shape[1] // block * block
+def whole_blocks(port: Port, soc: Soc) -> tuple[int, int]:
+    """How many channels of a feature map fill blocks, and how many pixels groups of 64 bytes."""
+    block, group = soc.channel_block(port.dtype), _GROUP_BYTES // soc.atom_bytes
+    pixels = math.prod(port.shape[2:4])
+    return port.shape[1] // block * block, pixels // group * group
 
 
 def surface_pixels(pixels: int) -> int:

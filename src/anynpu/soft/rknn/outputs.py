@@ -5,24 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...layouts import dequantize_affine
 from ...native import kernels
 from ...rknn.abi import ErrorCode
-from ...soc import Soc
 from ...tensor import DType
 from ..cabi.memory import writable
 from ..engines import Port
-from .attributes import channels_in_whole_blocks
 from .contexts import Context, is_alive, on_context, on_context_as
 from .failure import Failure
 from .leniency import crash, let_pass
 from .lent_outputs import LENT
-from .output_values import restore
-
-_SMALL_ATOM = 8
-"""Bytes of a channel block on RK3566 and RK3568, where the runtime looks at no pointer first."""
+from .output_values import converts_on_npu, to_real
 
 
 @on_context
@@ -85,7 +78,7 @@ def _get(ctx: Context, place: int, wanted: Any, port: Port) -> None:
     dtype = DType.FLOAT32 if wanted.want_float else port.dtype
     needed = dtype.size_of(port.elements)
     if wanted.is_prealloc:
-        if not wanted.buf and wanted.size >= needed and ctx.soc.atom_bytes <= _SMALL_ATOM:
+        if not wanted.buf and wanted.size >= needed and converts_on_npu(ctx.soc):
             raise crash("no output buffer", f"the buffer for outputs[{place}] is NULL")
         if not wanted.buf or wanted.size < needed:
             let_pass(
@@ -99,20 +92,8 @@ def _get(ctx: Context, place: int, wanted: Any, port: Port) -> None:
         target = np.empty(port.elements, dtype.numpy)
         wanted.buf = LENT.lend(ctx.lender, target)
         wanted.size = needed
-    _convert(ctx.arrays.outputs[place], port, ctx.soc, bool(wanted.want_float), target)
-
-
-def _convert(
-    source: NDArray[Any], port: Port, soc: Soc, as_float: bool, target: NDArray[Any]
-) -> None:
-    """Real values are what the runtime makes of them: of whole channel blocks otherwise."""
-    target = target.reshape(port.shape)
-    quantization = port.quantization
-    if as_float and quantization is not None:
-        whole = channels_in_whole_blocks(port, soc)
-        if whole:
-            restore(source[:, :whole], quantization, target[:, :whole])
-            source, target = source[:, whole:], target[:, whole:]
-        dequantize_affine(source, quantization.scale, quantization.zero_point, out=target)
+    source, target = ctx.arrays.outputs[place], target.reshape(port.shape)
+    if wanted.want_float and port.quantization is not None:
+        to_real(source, port, port.quantization, ctx.soc, target)
     else:
         kernels.convert(source, target)
