@@ -64,7 +64,7 @@ sanitize: $(VENV)/installed-sanitize
 
 sanitize-briefly: $(VENV)/installed-sanitize
 	$(WATCH) address $(PYTEST) tests/native/test_steps.py tests/native/test_pump.py \
-		tests/soft/engines/rk3588/test_extents.py tests/fuzz
+		tests/soft/engines/rknpu/test_extents.py tests/fuzz
 	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds 30
 
 $(BIN)/python:

@@ -8,8 +8,8 @@ from functools import cache
 
 import onnx
 
-from anynpu.soft.engines.onnx_boundary import fix_shapes
-from anynpu.soft.engines.onnx_layers import lower
+from anynpu.soft.engines.onnx.boundary import fix_shapes
+from anynpu.soft.engines.onnx.layers import lower
 from anynpu.soft.engines.program import LoweredModel
 
 from . import networks

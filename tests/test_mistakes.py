@@ -96,7 +96,7 @@ def without_packages(place: Place) -> object:
         for module in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
             place.environment.delitem(sys.modules, module)
         place.environment.setitem(sys.modules, name, None)
-    for module in [m for m in sys.modules if m.startswith("anynpu.soft.engines.onnx")]:
+    for module in [m for m in sys.modules if m.startswith("anynpu.soft.engines.onnx.program")]:
         place.environment.delitem(sys.modules, module)
     return Model(b"\x08\x08" + bytes(100))
 

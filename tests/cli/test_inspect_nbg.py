@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from anynpu.cli import main
-from anynpu.soft.formats import nbg, nbg_writer
+from anynpu.soft.formats import nbg
+from anynpu.soft.formats.nbg import writer
 
 from ..conftest import SHARED
 
@@ -17,7 +18,7 @@ from ..conftest import SHARED
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "net.nb"
     path.write_bytes(
-        nbg_writer.write_soft(
+        writer.write_soft(
             b"the model", name="net[1]", target=0xEE, cores=1,
             inputs=(nbg.Tensor("x[0]", (5, 4, 3, 1), 2, 2, scale=0.5, zero_point=7),),
             outputs=(nbg.Tensor("y", (10, 1), 5, 1, fixed_point_pos=12),

@@ -29,7 +29,7 @@ from anynpu.errors import ModelError
 from anynpu.soft.engines import ModelSource, Port, Program, load
 from anynpu.soft.engines.compiled.layers import computing_nodes
 from anynpu.soft.engines.compiled.program import CompiledProgram
-from anynpu.soft.engines.rk3588.rounding import SILICON, SIMULATOR, Rounding
+from anynpu.soft.engines.rknpu.rounding import SILICON, SIMULATOR, Rounding
 from anynpu.soft.formats.rknn.model import Device
 from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.soft.values import store_real

@@ -15,7 +15,7 @@ from anynpu.soft.engines import ModelSource
 from anynpu.soft.engines.compiled.buffers import TensorBuffer, element_dtype
 from anynpu.soft.engines.compiled.layers import computing_nodes
 from anynpu.soft.engines.compiled.program import CompiledProgram
-from anynpu.soft.engines.rk3588.rounding import SILICON, SIMULATOR, Rounding
+from anynpu.soft.engines.rknpu.rounding import SILICON, SIMULATOR, Rounding
 from anynpu.soft.formats.rknn.model import Tensor
 
 from .rknn_files import run_program

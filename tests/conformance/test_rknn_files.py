@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from anynpu.soft.engines.rk3588.rounding import SILICON, SIMULATOR, Rounding
+from anynpu.soft.engines.rknpu.rounding import SILICON, SIMULATOR, Rounding
 
 from .rknn_files import SAMPLES, Report, examine, node_table, sample_files
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.soft.engines.rk3588.descriptions import (
+from tests.soft.engines.rknpu.descriptions import (
     Scene,
     channels,
     convolution,

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anynpu.errors import ModelError
-from anynpu.soft.engines import Instance, ModelSource, Program, load, vip
+from anynpu.soft.engines import Instance, ModelSource, Program, load
 from anynpu.soft.engines.compiled import program as compiled_program
-from anynpu.soft.engines.rk3588 import PreparedGraph
-from anynpu.soft.engines.rk3588.tasks import Task
-from anynpu.soft.engines.rk3588.work import check_room
+from anynpu.soft.engines.nbg import vip
+from anynpu.soft.engines.rknpu import PreparedGraph
+from anynpu.soft.engines.rknpu.tasks import Task
+from anynpu.soft.engines.rknpu.work import check_room
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.rknn.model import CompiledModel
 from anynpu.soft.formats.rknn.reader import read_model

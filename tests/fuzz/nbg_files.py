@@ -9,7 +9,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from anynpu.soft.build import BuildOptions, build_file
-from anynpu.soft.formats import nbg, nbg_writer
+from anynpu.soft.formats import nbg
+from anynpu.soft.formats.nbg import writer
 
 from . import onnx_files
 
@@ -40,7 +41,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
     if draw(st.integers(0, 4)) == 0:
         read = nbg.read(data)
         _, inner = draw(onnx_files.damaged())
-        return name, nbg_writer.write_soft(
+        return name, writer.write_soft(
             inner, name=read.name, target=read.target, cores=read.cores, inputs=read.inputs,
             outputs=read.outputs, layers=[layer.name for layer in read.layers],
         )  # fmt: skip

@@ -15,9 +15,9 @@ import anynpu
 from anynpu.rknn.abi import InitFlag, TensorFormat
 from anynpu.rknn.context import Context
 from anynpu.soft.build import BuildOptions, build, build_file
+from anynpu.soft.build.metadata import Metadata
 from anynpu.soft.engines import Normalization
 from anynpu.soft.formats import rknn as rknn_format
-from anynpu.soft.metadata import Metadata
 
 from .. import models
 

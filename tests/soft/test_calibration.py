@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 import anynpu
-from anynpu.soft.calibration import CalibrationFolder
+from anynpu.soft.build.calibration import CalibrationFolder
 
 from .. import models
 

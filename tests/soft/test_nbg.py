@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anynpu
-from anynpu.soft.formats import nbg, nbg_writer
+from anynpu.soft.formats import nbg
+from anynpu.soft.formats.nbg import writer
 
 from ..conftest import SHARED
 
@@ -37,7 +38,7 @@ def soft(**changes: object) -> bytes:
         "layers": ("first", "second"),
         "memory_pool_size": 4096,
     }
-    return nbg_writer.write_soft(b"the model", **(contents | changes))  # type: ignore[arg-type]
+    return writer.write_soft(b"the model", **(contents | changes))  # type: ignore[arg-type]
 
 
 SOFT = soft()

@@ -13,7 +13,7 @@ from onnx import ModelProto, TensorProto, helper
 import anynpu
 from anynpu.soft.build import BuildOptions, build_file
 from anynpu.soft.engines import ModelSource, load
-from anynpu.soft.engines.onnx_external import external_tensors
+from anynpu.soft.engines.onnx.external import external_tensors
 
 VALUES = np.arange(16, dtype=np.float32)
 

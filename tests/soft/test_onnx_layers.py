@@ -12,7 +12,7 @@ import pytest
 from onnx import NodeProto, TensorProto, helper
 
 from anynpu.soft.build import BuildOptions, build
-from anynpu.soft.engines.onnx_layers import lower
+from anynpu.soft.engines.onnx.layers import lower
 from anynpu.soft.engines.program import LoweredModel
 from anynpu.tensor import DType
 

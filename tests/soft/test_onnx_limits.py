@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 import anynpu
 from anynpu.soft.engines import ModelSource, load
-from anynpu.soft.engines.onnx_shapes import infer_types, shape_of
+from anynpu.soft.engines.onnx.shapes import infer_types, shape_of
 
 Shape = Sequence[int | str | None] | None
 

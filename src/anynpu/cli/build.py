@@ -118,7 +118,7 @@ def _channels(texts: Sequence[str], option: str, model: str) -> dict[str, list[f
 def _only_input(model: str, option: str) -> str:
     import onnx
 
-    from ..soft.engines.onnx_boundary import fed_inputs
+    from ..soft.engines.onnx.boundary import fed_inputs
 
     names = [info.name for info in fed_inputs(onnx.load(model, load_external_data=False).graph)]
     if len(names) != 1:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def inspect_nbg(path: str, data: bytes, *, layers: bool, as_json: bool) -> None:
     """Print a file's description, as tables or as JSON; raises `ModelError` for a damaged one."""
     from ..soft.formats.nbg import read
-    from ..soft.formats.nbg_description import describe
+    from ..soft.formats.nbg.description import describe
 
     described = describe(read(data), layers=layers)
     if as_json:

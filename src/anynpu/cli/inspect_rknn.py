@@ -25,7 +25,7 @@ def inspect_rknn(path: str, data: bytes, *, layers: bool, as_json: bool) -> None
 
 def _add_runners(described: Mapping[str, Any], data: bytes) -> None:
     """Say of each layer what computes it on the soft NPU, or why nothing does; what boards lack."""
-    from ..soft.engines.compiled.runners import runners
+    from ..soft.engines.compiled.placement import runners
 
     for graph, found in zip(described["graphs"], runners(data), strict=True):
         graph["problem"] = found.problem

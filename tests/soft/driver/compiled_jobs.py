@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anynpu.soft.engines.compiled.program import CompiledProgram
-from anynpu.soft.engines.rk3588 import prepare
+from anynpu.soft.engines.rknpu import prepare
 from anynpu.soft.formats.rknn.model import CompiledModel, Graph, Task
 
 from .kernel import Device, Memory

@@ -17,7 +17,7 @@ from anynpu.soft.driver.engine import Engine
 from anynpu.soft.driver.memory import MemoryObject
 from anynpu.soft.driver.messages import Submit
 from anynpu.soft.engines.compiled.program import CompiledProgram
-from anynpu.soft.engines.rk3588.memory import SLACK
+from anynpu.soft.engines.rknpu.memory import SLACK
 
 from .compiled_jobs import Loaded, computed, npu_tasks, start_memory
 from .kernel import Memory

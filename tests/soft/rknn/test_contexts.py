@@ -14,7 +14,7 @@ from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.abi import InitFlag as Flag
 from anynpu.rknn.abi import Query
 from anynpu.rknn.library import RknnLibrary
-from anynpu.soft.engines.onnx_weights import remove_weights
+from anynpu.soft.engines.onnx.weights import remove_weights
 from anynpu.soft.memory import STRICT_VARIABLE
 
 from ... import models

@@ -15,7 +15,7 @@ from anynpu.rknn.abi import Query
 from anynpu.rknn.library import RknnLibrary
 from anynpu.soc import find
 from anynpu.soft.clock import call_microseconds, estimate
-from anynpu.soft.engines.onnx_layers import lower
+from anynpu.soft.engines.onnx.layers import lower
 
 from ... import models
 from ...capi import SUCC, infer, opened, query

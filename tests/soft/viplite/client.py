@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anynpu import soc
-from anynpu.soft.build_nbg import soft_file
+from anynpu.soft.build.nbg_file import soft_file
 from anynpu.tensor import Quantization
 from anynpu.viplite import abi
 from anynpu.viplite.abi import BufferProperty, CreateNetworkType, Status

@@ -24,8 +24,8 @@ from anynpu.viplite.abi import Status
 from anynpu.viplite.library import VipliteLibrary, load
 
 from ... import models
-from ...soft.test_nbg import SOFT
 from ...test_endurance import MEGABYTE, growth
+from ..test_nbg import SOFT
 from .client import (
     OK,
     bind_all,

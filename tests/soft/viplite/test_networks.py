@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anynpu.soft.formats import nbg, nbg_writer
+from anynpu.soft.formats import nbg
+from anynpu.soft.formats.nbg import writer
 from anynpu.tensor import Quantization
 from anynpu.viplite import abi
 from anynpu.viplite.abi import (
@@ -263,7 +264,7 @@ def test_a_network_without_what_computes_it(
     vip: VipliteLibrary, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tensor = nbg.Tensor("x", (4,), 2, 0)
-    file = nbg_writer.write_soft(
+    file = writer.write_soft(
         b"no ONNX file", name="net", target=0x1000003B, cores=1,
         inputs=(tensor,), outputs=(tensor,), layers=(),
     )  # fmt: skip

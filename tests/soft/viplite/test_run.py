@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 from anynpu.layouts import dequantize_affine
 from anynpu.soft.device import CorePool
-from anynpu.soft.engines.twin import TwinInstance
+from anynpu.soft.engines.nbg.twin import TwinInstance
 from anynpu.soft.viplite.driver import DRIVER
 from anynpu.soft.viplite.networks import NETWORKS
 from anynpu.tensor import Quantization

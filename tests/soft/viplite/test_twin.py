@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from anynpu.layouts import dequantize_affine, quantize_affine
-from anynpu.soft.formats import nbg, nbg_writer
+from anynpu.soft.formats import nbg
+from anynpu.soft.formats.nbg import writer
 from anynpu.viplite.abi import SOFT_TWIN, CreateNetworkType, Status
 from anynpu.viplite.library import VipliteLibrary
 
@@ -32,7 +33,7 @@ def compiled(**changes: Any) -> bytes:
         "name": "net", "target": 0x1000003B, "cores": 1,
         "inputs": (U8,), "outputs": (I16,), "layers": ("conv",),
     }  # fmt: skip
-    file = bytearray(nbg_writer.write_soft(b"", **(contents | changes)))
+    file = bytearray(writer.write_soft(b"", **(contents | changes)))
     position = nbg.SECTIONS_OFFSET + 8 * nbg.SOFT_SECTION
     file[position + 4 : position + 8] = bytes(4)
     assert nbg.read(bytes(file)).onnx is None
@@ -231,7 +232,7 @@ STEPS = {"convtanh": 7.5, "c3x3_relu6": 5.5}
 
 def test_real_files_give_the_toolkit_s_results() -> None:
     """By the program: results are within three steps of the toolkit's quantised ones."""
-    from anynpu.soft.engines import vip as engine
+    from anynpu.soft.engines.nbg import vip as engine
 
     files = sample_files()
     if not files:

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from ...errors import ModelError
 from ...soc import Soc
-from ..engines.rk3588.decode import decode_task
-from ..engines.rk3588.decode.context import Context
-from ..engines.rk3588.generations import GENERATIONS
-from ..engines.rk3588.generations import Generation as Chip
-from ..engines.rk3588.graph import Executor, located, plan_within
-from ..engines.rk3588.machine import TaskState, run_commands
-from ..engines.rk3588.memory import Memory, span
-from ..engines.rk3588.registers.dpu import DpuDestination
-from ..engines.rk3588.registers.ppu import PpuDestination
-from ..engines.rk3588.rounding import SILICON
-from ..engines.rk3588.tasks import Task
-from ..engines.rk3588.view import TaskRegisters
-from ..engines.rk3588.work import count_tasks
+from ..engines.rknpu.command_stream import TaskState, run_commands
+from ..engines.rknpu.decode import decode_task
+from ..engines.rknpu.decode.context import Context
+from ..engines.rknpu.generations import GENERATIONS
+from ..engines.rknpu.generations import Generation as Chip
+from ..engines.rknpu.graph import Executor, located, plan_within
+from ..engines.rknpu.memory import Memory, span
+from ..engines.rknpu.registers.dpu import DpuDestination
+from ..engines.rknpu.registers.ppu import PpuDestination
+from ..engines.rknpu.rounding import SILICON
+from ..engines.rknpu.task_registers import TaskRegisters
+from ..engines.rknpu.tasks import Task
+from ..engines.rknpu.work import count_tasks
 from ..engines.work import Budget
 from ..formats.rknn.model import Generation
 from .job import TaskList, task_lists

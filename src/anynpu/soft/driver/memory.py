@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ModelError
-from ..engines.rk3588.addresses import AddressSpace
-from ..engines.rk3588.elements import Address
-from ..engines.rk3588.machine import TaskState
-from ..engines.rk3588.memory import MemoryMap, Strided
+from ..engines.rknpu.addresses import AddressSpace
+from ..engines.rknpu.command_stream import TaskState
+from ..engines.rknpu.elements import Address
+from ..engines.rknpu.memory import MemoryMap, Strided
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from ...errors import ModelError
 from ...soc import Soc
-from ..engines.rk3588.memory import SLACK
+from ..engines.rknpu.memory import SLACK
 from ..mapping import map_descriptor
 from .engine import Engine
 from .memory import MemoryObject

@@ -14,7 +14,7 @@ from typing import Any
 from onnx import NodeProto
 
 from ...errors import ModelError
-from .onnx_work import NONE, work
+from .onnx.work import NONE, work
 
 _PER_ELEMENT = 200
 """What looking at an element costs, in products of a dense convolution by the NPU's kernels."""

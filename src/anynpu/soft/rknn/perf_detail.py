@@ -8,38 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from ...tensor import DType
 from ..engines import Port
 from .contexts import Context
+from .perf_row import NOTHING, Row, shape_text
 from .timing import clock
 
 _RULE = "-" * 222
 _SHORT_RULE = "-" * 99
-_NOTHING = "\\"
 _TITLE = "Network Layer Information Table"
 _WIDTHS = {"DataType": 9, "Target": 7, "InputShape": 41, "OutputShape": 23}
 _WIDTHS |= {"Cycles(DDR/NPU/Total)": 25, "Time(us)": 13, "MacUsage(%)": 21}
 _WIDTHS |= {"WorkLoad(0/1/2)": 21, "RW(KB)": 13, "FullName": 16}
 _RANKING_WIDTHS = {"CallNumber": 13, "CPUTime(us)": 13, "GPUTime(us)": 13, "NPUTime(us)": 13}
 _RANKING_WIDTHS |= {"TotalTime(us)": 15, "TimeRatio(%)": 14}
-
-
-@dataclass(frozen=True)
-class Row:
-    """A layer of the table; `cycles` and `mac_usage` say nothing where the clock doesn't know."""
-
-    op_type: str
-    name: str
-    dtype: str
-    target: str
-    inputs: str
-    output: str
-    microseconds: int
-    kilobytes: float
-    cycles: str = "0/0/0"
-    mac_usage: str = _NOTHING
 
 
 def table(ctx: Context) -> str:
@@ -54,11 +36,6 @@ def table(ctx: Context) -> str:
     return "\n".join((*_layers(rows, ctx), *_ranking(rows))) + "\n"
 
 
-def shape_text(shapes: Iterable[Sequence[int]]) -> str:
-    """Shapes as the table has them: (1,3,640,640),(16,3,3,3)."""
-    return ",".join(f"({','.join(map(str, shape))})" for shape in shapes) or _NOTHING
-
-
 def _edge(op_type: str, port: Port, *, is_input: bool) -> Row:
     shape = shape_text([port.shape])
     return Row(
@@ -66,8 +43,8 @@ def _edge(op_type: str, port: Port, *, is_input: bool) -> Row:
         port.name,
         port.dtype.name,
         "CPU",
-        _NOTHING if is_input else shape,
-        shape if is_input else _NOTHING,
+        NOTHING if is_input else shape,
+        shape if is_input else NOTHING,
         0,
         port.dtype.size_of(port.elements) / 1024,
     )
@@ -132,10 +109,3 @@ def _workload(ctx: Context) -> str:
     cores = ctx.last_cores or frozenset({0})
     share = 100 / len(cores)
     return "/".join(f"{share if core in cores else 0:.1f}%" for core in range(3))
-
-
-def device_type(name: str) -> str:
-    """The device's dtype for a type as ONNX Runtime names it: it computes float16 in float."""
-    plain = {"float": DType.FLOAT16, "double": DType.FLOAT16, "uint8": DType.INT8}
-    found = plain.get(name)
-    return found.name if found else name.upper()

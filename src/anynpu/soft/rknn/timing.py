@@ -17,12 +17,12 @@ from ...rknn.abi import ErrorCode
 from ..clock import call_microseconds, estimate
 from ..device import DeadlineError
 from .failure import Failure
+from .perf_row import Row, device_type, shape_text
 
 if TYPE_CHECKING:
     from ...soc import Soc
     from ..engines.program import Layer
     from .contexts import Context
-    from .perf_detail import Row
 
 ENVIRONMENT_VARIABLE = "ANYNPU_SOFT_CLOCK"
 
@@ -70,8 +70,6 @@ class HostClock(Clock):
         return round((time.perf_counter() - start) * 1e6)
 
     def layers(self, ctx: Context) -> list[Row]:
-        from .perf_detail import Row, device_type, shape_text
-
         return [
             Row(
                 layer.op_type,
@@ -110,8 +108,6 @@ class ModelClock(Clock):
         return round(microseconds)
 
     def layers(self, ctx: Context) -> list[Row]:
-        from .perf_detail import Row, shape_text
-
         layers = ctx.program.lowered(ctx.variant).layers
         custom = {node.op_type for node in ctx.program.custom_nodes(ctx.variant)}
         times = estimate(layers, ctx.soc, len(ctx.last_cores))

@@ -18,7 +18,7 @@ from ...viplite.abi import Status
 from ...viplite.formats import decode, size_of
 from ..cabi.memory import readable
 from ..engines import Port
-from ..engines.twin import described
+from ..engines.nbg.twin import described
 from ..memory import DeviceMemory
 from .buffers import Buffer
 from .creation import open_file

@@ -12,8 +12,7 @@ from ...errors import ModelError
 from ...soc import VipSoc
 from ...viplite.abi import CreateNetworkType, DupNetworkType, Status
 from ..cabi.memory import readable
-from ..formats import nbg as nbg_format
-from ..formats.nbg import Nbg
+from ..formats.nbg import Nbg, read
 from .driver import chosen_chip, needs_driver
 from .failure import Failure, invalid, require
 from .log import LOG
@@ -93,7 +92,7 @@ def open_file(path: Path) -> NetworkFile:
 
 def _parse(content: bytes, path: Path | None) -> NetworkFile:
     try:
-        nbg = nbg_format.read(content)
+        nbg = read(content)
     except ModelError as error:
         raise Failure(Status.INVALID_NETWORK, str(error)) from error
     chip = _chip_for(nbg)

@@ -11,13 +11,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ...viplite.abi import GROUP_VALUES, GroupProperty, Status
 from ..job import Job
+from .answers import put
 from .driver import Table, needs_driver
 from .failure import CONVENTIONS, Failure, invalid, require
 from .hardware import check_device
 from .networks import Network, borrow
 from .properties import profile
 from .run import check_ready, compute
-from .values import put
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 
 from ...viplite.abi import HardwareProperty, PowerFrequency, PowerProperty
+from .answers import put
 from .driver import DRIVER, answering_chip, needs_driver
 from .failure import invalid, require
 from .networks import NETWORKS
-from .values import put
 
 DEVICES = 1
 _WORD = ctypes.sizeof(ctypes.c_uint32)

@@ -13,7 +13,8 @@ from ...errors import ModelError
 from ...soc import VipSoc
 from ...viplite.abi import Status
 from ..cabi import doors
-from ..engines import Instance, Program, Variant, vip
+from ..engines import Instance, Program, Variant
+from ..engines.nbg import vip
 from ..formats.nbg import Nbg
 from ..job import Job
 from .buffers import Buffer

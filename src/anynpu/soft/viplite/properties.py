@@ -15,12 +15,12 @@ from ...viplite.abi import (
     NetworkProperty,
     Status,
 )
+from .answers import name_of, put
 from .buffers import BUFFERS
 from .failure import Failure, invalid, require
 from .hardware import check_device
 from .log import LOG
 from .networks import Network, on_network
-from .values import name_of, put
 
 CYCLES_PER_MICROSECOND = 1000
 """The soft NPU counts as if its clock had 1 GHz: what the chips' have is not on record."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from ...viplite.abi import BUFFER_VALUES, BufferProperty
 from ..formats.nbg import Tensor
+from .answers import name_of, put
 from .buffers import BUFFERS, Buffer
 from .failure import invalid
 from .networks import Network, on_network
-from .values import name_of, put
 
 
 @on_network

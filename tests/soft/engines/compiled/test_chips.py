@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from anynpu.errors import ModelError
 from anynpu.soft.engines import ModelSource, Port, Program, load
-from anynpu.soft.engines.rk3588 import PreparedGraph, prepare
-from anynpu.soft.engines.rk3588.reference.convolution import convert_input
-from anynpu.soft.engines.rk3588.tasks import ConvolutionTask
+from anynpu.soft.engines.rknpu import PreparedGraph, prepare
+from anynpu.soft.engines.rknpu.reference.convolution import convert_input
+from anynpu.soft.engines.rknpu.tasks import ConvolutionTask
 from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.soft.values import store_real
 

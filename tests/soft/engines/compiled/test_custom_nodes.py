@@ -10,7 +10,7 @@ import pytest
 
 import anynpu
 from anynpu.rknn import custom_op
-from anynpu.soft.engines.compiled.runners import runners
+from anynpu.soft.engines.compiled.placement import runners
 
 from .test_networks import archive_of
 

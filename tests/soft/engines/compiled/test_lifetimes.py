@@ -13,7 +13,7 @@ import pytest
 from anynpu.soft.engines.compiled.buffers import TensorBuffer
 from anynpu.soft.engines.compiled.layers import computing_nodes
 from anynpu.soft.engines.compiled.program import CompiledProgram
-from anynpu.soft.engines.rk3588 import prepare
+from anynpu.soft.engines.rknpu import prepare
 
 from .test_networks import FILES, archive_of
 

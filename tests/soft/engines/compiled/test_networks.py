@@ -18,7 +18,7 @@ from anynpu.soft.engines.compiled.program import (
     GraphProgram,
 )
 from anynpu.soft.engines.compiled.unroll import unroll
-from anynpu.soft.engines.rk3588 import prepare
+from anynpu.soft.engines.rknpu import prepare
 from anynpu.soft.values import store_real
 
 FOLDER = Path(__file__).parents[3] / "data" / "compiled"

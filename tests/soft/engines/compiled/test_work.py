@@ -10,15 +10,15 @@ from onnx import helper
 import anynpu
 from anynpu.soft.engines import ModelSource, load
 from anynpu.soft.engines.node_work import node_work
-from anynpu.soft.engines.rk3588 import prepare
-from anynpu.soft.engines.rk3588.elements import Address, Element
-from anynpu.soft.engines.rk3588.memory import INTERNAL
-from anynpu.soft.engines.rk3588.tasks import Convolution, Features
-from anynpu.soft.engines.rk3588.weights import WeightLayout, Weights
-from anynpu.soft.engines.rk3588.work import check_room, work_of
+from anynpu.soft.engines.rknpu import prepare
+from anynpu.soft.engines.rknpu.elements import Address, Element
+from anynpu.soft.engines.rknpu.memory import INTERNAL
+from anynpu.soft.engines.rknpu.tasks import Convolution, Features
+from anynpu.soft.engines.rknpu.weights import WeightLayout, Weights
+from anynpu.soft.engines.rknpu.work import check_room, work_of
 from anynpu.soft.engines.work import DEFAULT, Budget, most_work
 from anynpu.soft.formats.rknn.reader import read_model
-from tests.soft.engines.rk3588.descriptions import convolution_task
+from tests.soft.engines.rknpu.descriptions import convolution_task
 
 from .test_networks import FOLDER, archive_of
 

@@ -30,11 +30,11 @@ from .averages import Average, prepare_average
 from .bilinear import OP_TYPE as RESIZE
 from .bilinear import Bilinear, prepare_bilinear
 from .buffers import TensorBuffer, element_dtype
+from .conv_transpose_pad import OP_TYPE as SPREAD
+from .conv_transpose_pad import Spread, prepare_spread
 from .layers import is_scratch
 from .real_values import RealValues, as_real, real_dtype
 from .sessions import Compute, OneNode, compute_with_onnxruntime
-from .spreads import OP_TYPE as SPREAD
-from .spreads import Spread, prepare_spread
 
 # The compiler's own names of operators that ONNX has.
 _RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}

@@ -9,8 +9,8 @@ import numpy as np
 
 from ....errors import ModelError
 from ...formats.rknn.model import ElementType, Graph, Node, Tensor
-from ..rk3588 import PreparedGraph
-from ..rk3588.dataflow import DataFlow, Input
+from ..rknpu import PreparedGraph
+from ..rknpu.dataflow import DataFlow, Input
 from .buffers import TensorBuffer, element_dtype, held_bytes
 from .custom_nodes import is_foreign
 from .layers import computing_nodes, is_scratch

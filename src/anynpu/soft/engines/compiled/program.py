@@ -27,9 +27,9 @@ from ..program import (
     Refusal,
     Variant,
 )
-from ..rk3588 import Executor, PreparedGraph, count_tasks, prepare
-from ..rk3588.generations import GENERATIONS
-from ..rk3588.rounding import SILICON, Rounding
+from ..rknpu import Executor, PreparedGraph, count_tasks, prepare
+from ..rknpu.generations import GENERATIONS
+from ..rknpu.rounding import SILICON, Rounding
 from ..work import Budget
 from .board_operators import refusals
 from .buffers import TensorBuffer

@@ -56,7 +56,7 @@ def compute_with_onnxruntime(node: Node, one: OneNode, budget: Budget) -> Comput
     """
     import onnxruntime
 
-    from ..onnx_sessions import open_session
+    from ..onnx.sessions import open_session
 
     place = f"CPU node {node.index} {node.name!r} of type {node.op_type}"
     budget.take(PER_CPU_NODE, place)
@@ -131,7 +131,7 @@ def _model(one: OneNode, opset: int) -> ModelProto:
 
 
 def _running(node: Node, session: Any) -> Compute:
-    from ..onnx_sessions import has_run
+    from ..onnx.sessions import has_run
 
     names = [entry.name for entry in session.get_inputs()]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ....errors import ModelError
 from ...formats.rknn.model import Graph, Relocation, Task
-from ..rk3588.registers.fields import sign_extend
+from ..rknpu.registers.fields import sign_extend
 
 _COMMANDS = ""
 """The name by which relocations call the commands themselves."""

@@ -1,9 +1,0 @@
-"""What a user runs: int8 tasks through C kernels, byte for byte what the reference gives.
-
-A task that this can't take, or whose exactness can't be proved, has no plan: the reference runs it.
-"""
-
-from .plan import plan_task
-from .steps import Plan, Scratch, Step, chained, thread_count
-
-__all__ = ["Plan", "Scratch", "Step", "chained", "plan_task", "thread_count"]

@@ -1,0 +1,1 @@
+"""RV1103, RV1106 and their sisters."""

@@ -1,0 +1,318 @@
+"""From a compiled file's graph to what runs: decode once, share between contexts."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import ModelError
+from ...formats.rknn.model import CompiledModel, Graph
+from ...formats.rknn.model import Generation as FileGeneration
+from ...formats.rknn.model import Task as CommandTask
+from ..work import Budget
+from .addresses import AbsoluteAddresses, AddressSpace, RelocatedAddresses
+from .command_stream import TaskState, run_commands
+from .decode import decode_task
+from .decode.context import Context
+from .elements import Address
+from .generations import GENERATIONS, Generation
+from .kernels import Plan, Scratch, Step, chained, plan_task, thread_count
+from .memory import INTERNAL, Memory, MemoryMap, span
+from .reference import run_task
+from .registers.dpu import DpuDestination
+from .registers.ppu import PpuDestination
+from .rounding import SILICON, Rounding
+from .task_registers import TaskRegisters
+from .tasks import Task
+from .work import check_room, count_tasks, work_of
+
+_OUTPUT = "OutputOperator"
+_CNA = 1 << 0
+_MICRO_COMMANDS = 2
+"""The section from which RV1106's addresses count."""
+
+
+class PreparedGraph:
+    """One graph's tasks, resolved; immutable, shared between contexts and threads.
+
+    `memory_bytes` is what internal memory needs: the file's size, and what the hardware touches
+    behind it. `tasks` are by the node's index, `plans` by the task's;
+    `sections` are the file's, of which tasks write those in `written`.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[int, tuple[Task, ...]],
+        memory_bytes: int,
+        sections: Mapping[int, NDArray[np.uint8]],
+        written: frozenset[int],
+        plans: Mapping[int, Plan],
+        rounding: Rounding = SILICON,
+    ) -> None:
+        self.tasks = tasks
+        self._rounding = rounding
+        self._plans = plans
+        self.memory_bytes = memory_bytes
+        self.sections = sections
+        self.written = written
+
+    def has_tasks(self, node: int) -> bool:
+        """Whether a node has something to compute on the NPU."""
+        return node in self.tasks
+
+    def runs_on(self, node: int) -> str:
+        """What computes a node's tasks: "fast", "reference", "mixed", or "" for none."""
+        plans = [task.index in self._plans for task in self.tasks.get(node, ())]
+        if not plans:
+            return ""
+        if any(plans) and not all(plans):
+            return "mixed"
+        return "fast" if all(plans) else "reference"
+
+    def executor(self, memory: NDArray[np.uint8]) -> Executor:
+        """What runs nodes in `memory`, an array of at least `memory_bytes` bytes."""
+        if memory.dtype != np.uint8 or memory.ndim != 1 or memory.size < self.memory_bytes:
+            raise ValueError(
+                f"internal memory is a vector of {self.memory_bytes} uint8 or more, not "
+                f"{memory.dtype} {memory.shape}"
+            )
+        own = Memory(memory, self.sections, self.written)
+        return Executor(self.tasks, self._plans, own, self._rounding)
+
+
+class Executor:
+    """Runs the nodes of a graph in one context's memory. One thread at a time, but for `cancel`."""
+
+    def __init__(
+        self,
+        tasks: Mapping[int, tuple[Task, ...]],
+        plans: Mapping[int, Plan],
+        memory: Memory,
+        rounding: Rounding,
+    ) -> None:
+        self._rounding = rounding
+        self._scratch = Scratch(
+            max((plan.own_bytes for plan in plans.values()), default=0),
+            max((plan.shared_bytes for plan in plans.values()), default=0),
+            thread_count(),
+        )
+        # The steps have addresses of what lies in both; C doesn't keep it alive.
+        self._memory = memory
+        self._cancelled = ctypes.c_int32()
+        self._steps = {
+            node: tuple(step for task in items for step in self._bind(task, plans))
+            for node, items in tasks.items()
+        }
+
+    def _bind(self, task: Task, plans: Mapping[int, Plan]) -> Sequence[Step]:
+        plan = plans.get(task.index)
+        if plan is None:
+            return (partial(run_task, self._memory, task, self._rounding),)
+        return plan.bind(self._memory, self._scratch)
+
+    def calls(self, nodes: Iterable[int]) -> list[Callable[[], None]]:
+        """What computes nodes, in order; kernels of nodes that follow one another are one call."""
+        steps = [step for node in nodes for step in self._steps.get(node, ())]
+        return chained(steps, self._scratch, self._cancelled)
+
+    def run_node(self, node: int) -> None:
+        """Compute one node; those before it have run."""
+        for call in self.calls((node,)):
+            call()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether kernels are left out."""
+        return bool(self._cancelled.value)
+
+    def cancel(self) -> None:
+        """Leave out the kernels that haven't begun, until `allow`."""
+        self._cancelled.value = 1
+
+    def allow(self) -> None:
+        """Take back what `cancel` said."""
+        self._cancelled.value = 0
+
+
+def prepare(
+    model: CompiledModel,
+    graph: Graph,
+    cores: int = 1,
+    use_fast: bool = True,
+    skipped: frozenset[int] = frozenset(),
+    rounding: Rounding = SILICON,
+    budget: Budget | None = None,
+    pictures_are_quantised: bool = True,
+) -> PreparedGraph:
+    """Decode one graph's task list for 1, 2 or 3 cores.
+
+    Tasks whose indices are in `skipped` write registers that count, and compute nothing.
+    Without `use_fast` the reference runs every task; the bytes are the same. It also does with
+    another `rounding` than that of boards, which is all that kernels know.
+    With `pictures_are_quantised` an input that registers convert from the bytes of a camera holds
+    what that gives, as the model's quantisation says.
+    A node's tasks on several cores run one core after another. The work of all is taken from
+    `budget`, which has counted the list already. Raises `ModelError`, which names node, task,
+    register and value, for what isn't known, and for more work than a run may take.
+    """
+    generation = GENERATIONS.get(model.generation)
+    if generation is None:
+        raise ModelError(f"files for {model.target} ({model.generation.value}) can't be executed")
+    sections = {
+        number: np.frombuffer(data, np.uint8)
+        for number, data in enumerate(model.sections)
+        if number != INTERNAL
+    }
+    commands = np.frombuffer(graph.commands, "<u8")
+    known, inert, zeros = generation.known, generation.own_inert, generation.own_zeros
+    queues = tuple(_queues(graph, cores))
+    if budget is None:
+        budget = Budget(model.batch)
+        for queue in queues:
+            count_tasks(queue, budget)
+    states = [
+        state
+        for queue in queues
+        for state in located(
+            run_commands(commands, queue, graph.relocations, known, inert, zeros),
+            generation,
+            partial(_place, graph=graph),
+        )
+        if state.index not in skipped
+    ]
+    addresses = _address_space(model, graph)
+    memory = MemoryMap(model.memory.internal, sections, _written(states, addresses))
+    context = Context(generation, memory, pictures_are_quantised=pictures_are_quantised)
+    tasks: dict[int, list[Task]] = {}
+    plans: dict[int, Plan] = {}
+    for state in states:
+        task = _decode(state, graph, context, addresses)
+        if task:
+            tasks.setdefault(state.node, []).append(task)
+            plan = plan_within(budget, task, _place(state, graph), use_fast and rounding is SILICON)
+            if plan:
+                plans[task.index] = plan
+    return PreparedGraph(
+        {node: tuple(items) for node, items in tasks.items()},
+        memory.needed_bytes,
+        memory.sections,
+        memory.written,
+        plans,
+        rounding,
+    )
+
+
+def located(
+    states: Iterable[TaskState], generation: Generation, place: Callable[[TaskState], str]
+) -> Iterator[TaskState]:
+    """One core's tasks with their addresses in RK3588's notation.
+
+    Raises `ModelError`, which begins with the `place` of the task.
+    """
+    before = None
+    for state in states:
+        try:
+            yield generation.located(state, before)
+        except ModelError as error:
+            raise ModelError(f"{place(state)}: {error}") from None
+        if state.enable_mask & _CNA:
+            before = state
+
+
+def _address_space(model: CompiledModel, graph: Graph) -> AddressSpace:
+    if model.generation is FileGeneration.MICRO:
+        sizes = [len(section) for section in model.sections]
+        numbers = range(_MICRO_COMMANDS, len(sizes))
+        return AbsoluteAddresses([*((number, sizes[number]) for number in numbers), (INTERNAL, 0)])
+    return RelocatedAddresses(
+        {
+            tensor.name: Address(tensor.section, tensor.offset)
+            for tensor in graph.tensors
+            if tensor.section or tensor.kind.is_internal
+        }
+    )
+
+
+def _written(states: Iterable[TaskState], addresses: AddressSpace) -> frozenset[int]:
+    """The data sections that some task writes."""
+    sections = set()
+    for state in states:
+        for register in (DpuDestination, PpuDestination):
+            if not state.loads_tables:
+                with suppress(LookupError):
+                    sections.add(addresses.find(register.number, state).section)
+    return frozenset(sections - {INTERNAL})
+
+
+def _queues(graph: Graph, cores: int) -> Iterator[tuple[CommandTask, ...]]:
+    """Each core's tasks."""
+    tasks = graph.tasks_for(cores)
+    first = (0, 1, 3)[cores - 1]
+    place = 0
+    for core in range(cores):
+        count = sum(node.task_counts[first + core] for node in graph.nodes if node.task_counts)
+        count = count if cores > 1 else len(tasks)
+        yield tasks[place : place + count]
+        place += count
+
+
+def _decode(
+    state: TaskState, graph: Graph, context: Context, addresses: AddressSpace
+) -> Task | None:
+    if state.loads_tables:
+        # Besides the tables, such a task copies one atom that nothing reads.
+        return None
+    if state.node >= len(graph.nodes):
+        raise ModelError(f"task {state.index} belongs to node {state.node}, which isn't there")
+    node = graph.nodes[state.node]
+    if node.op_type == _OUTPUT:
+        # Converts an output to rows in scratch memory; it is read as it is instead.
+        return None
+    try:
+        words = context.generation.translate(state, partial(_constant, state, context, addresses))
+        registers = TaskRegisters(state, words, addresses, context.generation.field_bits)
+        return decode_task(registers, context)
+    except ModelError as error:
+        raise ModelError(f"{_place(state, graph)}: {error}") from None
+
+
+def _place(state: TaskState, graph: Graph) -> str:
+    """Which task it is, for messages."""
+    return f"node {graph.nodes[state.node].name!r}, task {state.index}"
+
+
+def plan_within(budget: Budget, task: Task, place: str, use_fast: bool) -> Plan | None:
+    """A plan, where kernels know the task; its work is taken from the budget.
+
+    Raises `ModelError`, which names the `place`, for more work than is left of the budget, and for
+    a task that the reference has no room for.
+    """
+    # First what it costs at least: planning too much would take long as well.
+    least = work_of(task, is_planned=True)
+    budget.take(least, place)
+    plan = plan_task(task) if use_fast else None
+    if plan is None:
+        budget.take(work_of(task, is_planned=False) - least, place)
+    try:
+        check_room(task, plan is not None)
+    except ModelError as error:
+        raise ModelError(f"{place}: {error}") from None
+    return plan
+
+
+def _constant(
+    state: TaskState, context: Context, addresses: AddressSpace, register: int, count: int
+) -> bytes:
+    """`count` bytes that an address register points to."""
+    try:
+        address = addresses.find(register, state)
+    except LookupError as error:
+        raise ModelError(f"register {register:#06x}: {error}") from None
+    if not context.memory.is_constant(address.section):
+        raise ModelError(f"register {register:#06x} points to what tasks write")
+    return context.memory.constant(span(address, count)).tobytes()

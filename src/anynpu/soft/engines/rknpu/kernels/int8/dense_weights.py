@@ -1,0 +1,95 @@
+"""int8 kernels of dense convolutions in the order in which native/npu.c multiplies them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...tasks import Convolution, Features, Image
+from ...weights import Weights, arrange_kernels
+
+COLUMNS = 16
+"""Kernels whose sums are computed together: COLUMNS in native/npu.c."""
+
+_LARGEST_OFFSET = 32767 - 128
+_CHUNK = 1 << 17
+
+_arranged: WeakKeyDictionary[Weights, dict[int, NDArray[np.int8]]] = WeakKeyDictionary()
+"""Tasks of a node share their weights; what is arranged takes as many bytes as in the file."""
+
+
+@dataclass(frozen=True)
+class DenseWeights:
+    """Weights of one convolution.
+
+    `values` are (groups of COLUMNS kernels, depth / 2, COLUMNS, 2); a kernel's `depth` places are
+    (height, width, stored channels), and a zero more where that is odd. `offsets`, (groups *
+    COLUMNS,), are to be added to all weights of a kernel; what is added to places without a weight
+    meets a zero. `magnitudes` are the sums of each kernel's absolute values, (kernels,).
+    """
+
+    values: NDArray[np.int8]
+    offsets: NDArray[np.int16]
+    magnitudes: NDArray[np.float64]
+
+    @property
+    def depth(self) -> int:
+        return 2 * int(self.values.shape[1])
+
+    @property
+    def groups(self) -> int:
+        return len(self.values)
+
+
+def dense_weights(convolution: Convolution) -> DenseWeights | None:
+    """The weights, None where they don't fit into 16 bits with their offsets."""
+    stored, source = convolution.weights, convolution.source
+    assert stored.data is not None, "only constant weights have plans"
+    data = np.ascontiguousarray(stored.data).view(np.int8)
+    kernels = arrange_kernels(data, stored.layout)[:, : source.channels]
+    offsets = np.zeros(-(-len(kernels) // COLUMNS) * COLUMNS, np.int32)
+    if convolution.weight_offset is not None:
+        given = np.asarray(convolution.weight_offset).reshape(-1)
+        if np.abs(given).max() > _LARGEST_OFFSET:
+            return None
+        offsets[: len(kernels)] = given
+    return DenseWeights(
+        _pairs(stored, kernels, stored_channels(source)),
+        offsets.astype(np.int16),
+        _magnitudes(kernels, offsets),
+    )
+
+
+def stored_channels(source: Features | Image) -> int:
+    """Lanes that a pixel has in memory."""
+    return source.channels if isinstance(source, Image) else source.surfaces * source.lanes
+
+
+def _magnitudes(kernels: NDArray[np.int8], offsets: NDArray[np.int32]) -> NDArray[np.float64]:
+    flat = kernels.reshape(len(kernels), -1)
+    # Some kernels at a time: all of them as integers of 32 bits would be four times the file.
+    some = max(1, _CHUNK // flat.shape[1])
+    sums = [
+        np.abs(flat[first : first + some] + offsets[first : min(first + some, len(flat)), None])
+        .sum(1, dtype=np.int64)
+        .astype(np.float64)
+        for first in range(0, len(flat), some)
+    ]
+    return np.concatenate(sums)
+
+
+def _pairs(weights: Weights, kernels: NDArray[np.int8], channels: int) -> NDArray[np.int8]:
+    known = _arranged.setdefault(weights, {})
+    if channels not in known:
+        count, used, height, width = kernels.shape
+        padded = np.zeros((-(-count // COLUMNS) * COLUMNS, height, width, channels), np.int8)
+        padded[:count, ..., :used] = kernels.transpose(0, 2, 3, 1)
+        rows = padded.reshape(len(padded), -1)
+        if rows.shape[1] % 2:
+            rows = np.pad(rows, ((0, 0), (0, 1)))
+        pairs = rows.reshape(-1, COLUMNS, rows.shape[1] // 2, 2).transpose(0, 2, 1, 3)
+        known[channels] = np.ascontiguousarray(pairs)
+    return known[channels]

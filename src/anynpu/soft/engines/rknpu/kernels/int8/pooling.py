@@ -1,0 +1,51 @@
+"""Maximum and minimum pooling of int8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...elements import Element
+from ...layout import written
+from ...memory import Memory
+from ...tasks import PoolingMethod, PoolingTask
+from ..aliasing import overlap
+from ..steps import KernelStep, Plan, Scratch
+from . import kernels
+from .arguments import features_of, writer_of
+
+_SIGNS = {PoolingMethod.MAX: 1, PoolingMethod.MIN: -1}
+_LEAST = {PoolingMethod.MAX: -128.0, PoolingMethod.MIN: -127.0}
+"""What padding has to be at most, with its sign, so that it never is a window's result."""
+
+
+def plan_pooling(task: PoolingTask) -> Plan | None:
+    """A plan for int8 that doesn't write into its own input."""
+    source = task.source
+    if source.element is not Element.INT8 or task.method not in _SIGNS:
+        return None
+    if task.padding_value * _SIGNS[task.method] > _LEAST[task.method]:
+        return None
+    target = written(task)
+    return None if overlap(source, target) or source.odd else _Pooling(task)
+
+
+class _Pooling(Plan):
+    def __init__(self, task: PoolingTask) -> None:
+        self._task = task
+
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
+        task, source = self._task, self._task.source
+        arguments = kernels.Pool(
+            writer_of(written(task), source.channels, memory),
+            features_of(source, memory),
+            kernels.Window(
+                *task.kernel, *task.stride, 1, 1, *task.padding, task.height, task.width, 0
+            ),
+            _SIGNS[task.method],
+        )
+        work = float(source.channels) * task.height * task.width * task.kernel[0] * task.kernel[1]
+        return [
+            KernelStep(
+                kernels.kernel("pool"), arguments, source.surfaces, work, keeps=(self, memory)
+            )
+        ]

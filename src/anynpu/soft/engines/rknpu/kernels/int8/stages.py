@@ -1,0 +1,275 @@
+"""The DPU's stages as the kernels' structures, and which short way leads through them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ......native.memory import address_of
+from ...elements import Element
+from ...memory import Memory
+from ...rounding import INT32, Ties
+from ...tasks import Dpu, Elementwise, Features, LookupTable, Operation, Output, Stage
+from ...weights import StoredOperand
+from ..value_ranges import Magnitude, Reach, exact_reach, offset_fits
+from . import kernels
+from .arguments import features_of
+from .fused_tables import Results, tabulate
+from .kernels import Follow
+
+_OPERATIONS = {
+    Operation.ADD: 1,
+    Operation.SUBTRACT: 2,
+    Operation.MAX: 3,
+    Operation.MIN: 4,
+    Operation.MULTIPLY: 5,
+}
+_SHORT_WAYS = frozenset(
+    {
+        Follow.NOTHING,
+        Follow.SPLIT | Follow.LEAK,
+        Follow.LEAK,
+        Follow.SECOND,
+        Follow.ADDITION,
+        Follow.INDEX,
+        Follow.INDEX | Follow.SECOND,
+    }
+)
+_LANES = (8, 16)
+_NO_LIMITS = (-math.inf, math.inf)
+_FITS = 2.0**30
+_IDENTITY = Output(Element.INT32, 1, 0, 0, 1.0)
+
+
+def stage_arguments(
+    dpu: Dpu, shape: tuple[int, int, int], lanes: int, largest: Magnitude
+) -> DpuArguments | None:
+    """The stages for (C, H, W) inputs of a magnitude, a number or (C,).
+
+    None where the kernels don't know them, or they may not stay exact.
+    """
+    if not is_supported(dpu, shape, lanes):
+        return None
+    reach = exact_reach(dpu, largest)
+    return None if reach is None else DpuArguments(dpu, shape[0], lanes, reach, largest)
+
+
+class DpuArguments:
+    """The stages' parameters as arrays of doubles, shared by all contexts.
+
+    `largest` is the magnitude of what enters the stages, `reach` says what becomes of it.
+    """
+
+    def __init__(
+        self, dpu: Dpu, channels: int, lanes: int, reach: Reach, largest: Magnitude
+    ) -> None:
+        self._reach, self._largest = reach, largest
+        self._arrays: list[NDArray[Any]] = []
+        self._padded = -(-channels // lanes) * lanes
+        self._operand: Features | None = None
+        self._results: Results | None = None
+        self._template = self._build(dpu)
+
+    def bind(self, memory: Memory) -> kernels.Dpu:
+        """The structure for one context's memory; this object outlives it."""
+        result = kernels.Dpu.from_buffer_copy(self._template)
+        if operand := self._operand:
+            result.operand = features_of(operand, memory)
+            if (operand.height, operand.width) == (1, 1):
+                # One pixel for all.
+                result.operand.line = result.operand.pixel = 0
+                result.operand.width = 1 << 62
+        return result
+
+    def _build(self, dpu: Dpu) -> kernels.Dpu:
+        result = kernels.Dpu()
+        reach = self._reach
+        for name, stage, saturates in (
+            ("bs", dpu.bs, reach.bs_saturates),
+            ("bn", dpu.bn, reach.bn_saturates),
+        ):
+            if stage:
+                setattr(result, name, self._stage(stage, saturates))
+                setattr(result, f"has_{name}", 1)
+        result.lowest, result.highest = _NO_LIMITS
+        if dpu.elementwise:
+            self._elementwise(result, dpu.elementwise)
+        output = dpu.output
+        result.scale, result.offset = output.scale * 2.0**-output.shift, output.offset
+        result.output_away = output.ties is Ties.AWAY
+        self._simplify(result, dpu)
+        return result
+
+    def _simplify(self, result: kernels.Dpu, dpu: Dpu) -> None:
+        """Take a short way where most stages leave nothing to do."""
+        bs, bn = dpu.bs, dpu.bn
+        if not bs or bs.multiply_first or bs.multiply_negatives:
+            return
+        fits = self._reach.largest < _FITS and dpu.output.ties is Ties.EVEN
+        if bn and _is_at_most_a_relu(bn) and not bs.relu:
+            # BS can do it.
+            bs, bn = replace(bs, relu=bn.relu, limit=bn.limit, lowest=bn.lowest), None
+            result.bs.lowest, result.bs.highest = _limits(bs, self._reach.bs_saturates)
+            result.has_bn = 0
+        if bs.relu:
+            is_simple = bs.shift_positive == bs.shift_negative and bs.lowest == 0
+            result.is_positive = fits and is_simple and not (bn or dpu.elementwise)
+            return
+        follow = self._follow(result, dpu, bs, bn)
+        if follow in _SHORT_WAYS and (follow & Follow.LEAK or self._stays_within_int32):
+            result.follow = follow
+            result.is_linear = self._tabulate(result, dpu) if follow & Follow.INDEX else fits
+
+    @property
+    def _stays_within_int32(self) -> bool:
+        """Whether neither BS nor BN has to keep results there, as the way with a leak does."""
+        return not (self._reach.bs_saturates or self._reach.bn_saturates)
+
+    def _follow(self, result: kernels.Dpu, dpu: Dpu, bs: Stage, bn: Stage | None) -> Follow | None:
+        """What comes after a bias and a factor, None where a short way can't lead through it."""
+        follow = Follow.NOTHING
+        if bs.shift_positive != bs.shift_negative:
+            follow |= Follow.SPLIT
+        if bn:
+            if not (_is_leaky(bn) or _is_linear(bn)):
+                return None
+            follow |= Follow.LEAK if _is_leaky(bn) else Follow.SECOND
+        if stage := dpu.elementwise:
+            if stage.table and not result.operation:
+                follow |= Follow.INDEX
+            elif result.operation == _OPERATIONS[Operation.ADD] and not stage.table:
+                follow |= Follow.ADDITION
+            elif result.operation or result.has_limits or stage.table:
+                return None
+        return follow
+
+    def _tabulate(self, result: kernels.Dpu, dpu: Dpu) -> bool:
+        """Give the results of all places of the table, if they are few."""
+        before = exact_reach(replace(dpu, elementwise=None, output=_IDENTITY), self._largest)
+        stage = dpu.elementwise
+        if before is None or before.largest >= _FITS or stage is None or stage.table is None:
+            return False
+        found = tabulate(stage, stage.table, dpu.output)
+        if found is None:
+            return False
+        self._results = found
+        result.results = address_of(found.results)
+        result.first_result, result.count_results = found.first, found.results.size
+        return True
+
+    def _stage(self, stage: Stage, saturates: bool) -> kernels.Stage:
+        add: Any = 0 if stage.add is None else stage.add
+        return kernels.Stage(
+            self._channels(-add if stage.subtracts else add),
+            self._channels(1 if stage.multiply is None else stage.multiply),
+            2.0**-stage.shift_positive,
+            2.0**-stage.shift_negative,
+            *_limits(stage, saturates),
+            stage.multiply_first,
+            stage.multiply_negatives,
+        )
+
+    def _channels(self, values: Any) -> int:
+        array = np.zeros(self._padded)
+        flat = np.asarray(values, np.float64).reshape(-1)
+        array[: flat.size if flat.size > 1 else None] = flat
+        self._arrays.append(array)
+        return address_of(array)
+
+    def _elementwise(self, result: kernels.Dpu, stage: Elementwise) -> None:
+        if stage.table:
+            result.table = self._table(stage.table)
+            result.has_table = 1
+        lowest, highest = _limits(stage, self._reach.elementwise_saturates)
+        if isinstance(stage.operand, Features) and stage.operation:
+            result.operation = _OPERATIONS[stage.operation]
+            self._operand = stage.operand
+            how = stage.conversion
+            result.operand_offset = how.offset if how else 0
+            result.operand_scale = how.scale * 2.0**-how.shift if how else 1
+            result.operand_away = how is not None and how.ties is Ties.AWAY
+            result.product = 2.0**-stage.product_shift
+        elif stage.operation is Operation.MAX:
+            # The ReLU and its limit come after it.
+            operand = stage.operand
+            lowest = max(lowest, 0.0 if isinstance(operand, Features) else float(operand or 0))
+            highest = max(highest, lowest)
+        result.lowest, result.highest = lowest, highest
+        result.has_limits = (lowest, highest) != _NO_LIMITS
+
+    def _table(self, table: LookupTable) -> kernels.Table:
+        self._arrays += [table.negative, table.positive]
+        return kernels.Table(
+            address_of(table.negative),
+            address_of(table.positive),
+            table.negative_start,
+            table.positive_start,
+            table.positive_end,
+            *(2.0**-step for step in table.steps),
+            *(slope * 2.0**-shift for slope, shift in zip(table.slopes, table.shifts, strict=True)),
+        )
+
+
+def _limits(stage: Stage | Elementwise, saturates: bool) -> tuple[float, float]:
+    """What a stage's results are kept within."""
+    lowest, highest = INT32 if saturates else _NO_LIMITS
+    if not stage.relu:
+        return lowest, highest
+    return stage.lowest, highest if stage.limit is None else stage.limit
+
+
+def _is_at_most_a_relu(stage: Stage) -> bool:
+    shifts = stage.shift_positive or stage.shift_negative
+    return stage.add is None and stage.multiply is None and not shifts
+
+
+def _is_leaky(stage: Stage) -> bool:
+    """Whether a second stage only multiplies negatives."""
+    shifts = stage.shift_positive or stage.shift_negative
+    return stage.multiply_negatives and stage.add is None and not shifts and not stage.relu
+
+
+def _is_linear(stage: Stage) -> bool:
+    """Whether a second stage only multiplies and adds, with one shift."""
+    return not (
+        stage.multiply_negatives
+        or stage.relu
+        or not stage.multiply_first
+        or stage.shift_positive != stage.shift_negative
+    )
+
+
+def is_supported(dpu: Dpu, shape: tuple[int, int, int], lanes: int) -> bool:
+    """Whether the kernels know all of the stages for (C, H, W)."""
+    if dpu.is_float or dpu.reduction or dpu.output.element is not Element.INT8:
+        return False
+    if lanes not in _LANES or not offset_fits(dpu.output.offset):
+        return False
+    operands = [
+        value for stage in (dpu.bs, dpu.bn) if stage for value in (stage.add, stage.multiply)
+    ]
+    if any(isinstance(value, StoredOperand) for value in operands):
+        return False
+    return dpu.elementwise is None or _is_supported_elementwise(dpu.elementwise, shape, lanes)
+
+
+def _is_supported_elementwise(stage: Elementwise, shape: tuple[int, int, int], lanes: int) -> bool:
+    operand = stage.operand
+    if isinstance(operand, Features) and operand.shape not in (shape, (shape[0], 1, 1)):
+        # One a pixel or a column, which the int8 kernels don't know.
+        return False
+    if stage.operation is None:
+        return True
+    if not isinstance(operand, Features):
+        # Without a limit: a limit below the operand would come last.
+        return stage.operation is Operation.MAX and stage.limit is None
+    return (
+        stage.operation in _OPERATIONS
+        and operand.element is Element.INT8
+        and operand.lanes == lanes
+        and operand.shape != (1, 1, 1)
+    )

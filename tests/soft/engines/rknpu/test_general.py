@@ -1,0 +1,208 @@
+"""Kernels for any element against the reference, on tasks at random: the same bytes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from anynpu.errors import LibraryError
+from anynpu.native.compiler import SOURCES, compile_shared
+from anynpu.soft.engines.rknpu.elements import Address, Element
+from anynpu.soft.engines.rknpu.kernels.general import kernels
+from anynpu.soft.engines.rknpu.memory import INTERNAL
+from anynpu.soft.engines.rknpu.tasks import (
+    ConvolutionTask,
+    DenseWriter,
+    Elementwise,
+    ElementwiseTask,
+    Features,
+    Operation,
+    PoolingMethod,
+    PoolingTask,
+    Task,
+)
+
+from . import random_tasks as some
+from .descriptions import (
+    TARGET,
+    Scene,
+    block_writer,
+    convolution,
+    dense_weights,
+    dpu,
+    features,
+    is_planned,
+    output,
+)
+
+seeds = st.integers(0, 1 << 16)
+
+
+@pytest.fixture(scope="module", params=["vectors", "narrow"], autouse=True)
+def build(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[None]:
+    """The library as it is, and as processors without wide vectors run it."""
+    if request.param == "vectors":
+        yield
+        return
+    target: Path = tmp_path_factory.mktemp("native") / "npu_general.so"
+    try:
+        compile_shared(SOURCES / "npu_general.c", target, ("-ffp-contract=off", "-DANYNPU_NARROW"))
+    except LibraryError as error:
+        pytest.skip(str(error))
+    loaded = ctypes.CDLL(str(target))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "library", lambda: loaded)
+        yield
+
+
+def compare(task: Task, element: Element, content: str, seed: int) -> None:
+    """`Scene.run` compares; the task has to have a plan."""
+    scene = Scene()
+    some.fill(scene, element, content, seed)
+    scene.run(task)
+    assert is_planned(task)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), content=some.contents, seed=seeds)
+def test_convolutions_of_floats(data: st.DataObject, content: str, seed: int) -> None:
+    what = data.draw(some.convolutions(True, content, seed))
+    shape = what.channels, what.height, what.width
+    stages = data.draw(some.dpus(True, shape))
+    atom = data.draw(st.sampled_from([8, 16]))
+    task = ConvolutionTask(0, 0, what, stages, data.draw(some.writers(shape, atom)))
+    compare(task, what.source.element, content, seed)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), seed=seeds)
+def test_convolutions_of_integers(data: st.DataObject, seed: int) -> None:
+    """Tasks whose exactness isn't proved are the reference's; most others have a plan."""
+    what = data.draw(some.convolutions(False, "noise", seed))
+    shape = what.channels, what.height, what.width
+    stages = data.draw(some.dpus(False, shape))
+    scene = Scene(seed)
+    atom = what.source.atom if isinstance(what.source, Features) else 16
+    writer = data.draw(some.writers(shape, atom))
+    scene.run(ConvolutionTask(0, 0, what, stages, writer))
+    assert is_planned(ConvolutionTask(0, 0, what, dpu(output=stages.output), writer))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), content=some.contents, seed=seeds)
+def test_features_of_floats(data: st.DataObject, content: str, seed: int) -> None:
+    shape = data.draw(some.shapes)
+    element = data.draw(some.FLOATS)
+    atom = data.draw(st.sampled_from([8, 16]))
+    source = data.draw(some.features_of(shape, element, atom=atom))
+    stages = data.draw(some.dpus(True, shape, source=source))
+    task = ElementwiseTask(0, 0, source, stages, data.draw(some.writers(shape, atom)))
+    compare(task, element, content, seed)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), seed=seeds)
+def test_features_of_integers(data: st.DataObject, seed: int) -> None:
+    shape = data.draw(some.shapes)
+    source = data.draw(some.features_of(shape, data.draw(some.INTEGERS)))
+    stages = data.draw(some.dpus(False, shape, source=source))
+    writer = data.draw(some.writers(shape, 16))
+    scene = Scene(seed)
+    scene.run(ElementwiseTask(0, 0, source, stages, writer))
+    plain = dpu(output=output(stages.output.element))
+    assert is_planned(ElementwiseTask(0, 0, source, plain, writer))
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), content=some.contents, seed=seeds)
+def test_results_in_the_place_of_what_was_read(
+    data: st.DataObject, content: str, seed: int
+) -> None:
+    """In place, one atom further on, and where the rows lie differently."""
+    shape = data.draw(st.integers(1, 40)), 4, 6
+    source = features(shape, Element.FLOAT16, TARGET + data.draw(st.sampled_from([0, 16, -96])))
+    source = replace(source, line=96 + data.draw(st.sampled_from([0, 16])))
+    to = data.draw(some.FLOATS)
+    stages = data.draw(some.dpus(True, shape, to, source))
+    compare(
+        ElementwiseTask(0, 0, source, stages, block_writer(4, 6)), Element.FLOAT16, content, seed
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), content=some.contents, seed=seeds)
+def test_reductions_over_channels(data: st.DataObject, content: str, seed: int) -> None:
+    shape = data.draw(some.shapes)
+    element = data.draw(some.FLOATS)
+    source = data.draw(some.features_of(shape, element))
+    stages = data.draw(some.dpus(True, shape, Element.FLOAT16))
+    stages = replace(stages, reduction=data.draw(st.sampled_from(["min", "max"])))
+    writer = DenseWriter(Address(INTERNAL, TARGET), 1 + seed % 4)
+    compare(ElementwiseTask(0, 0, source, stages, writer), element, content, seed)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), content=some.contents, seed=seeds)
+def test_pooling(data: st.DataObject, content: str, seed: int) -> None:
+    element = data.draw(st.sampled_from([Element.FLOAT16, Element.INT8]))
+    methods = PoolingMethod if element.is_float else [PoolingMethod.AVERAGE]
+    shape = data.draw(some.shapes)
+    atom = data.draw(st.sampled_from([8, 16]))
+    source: Features = data.draw(some.features_of(shape, element, atom=atom))
+    if element is Element.INT8:
+        source = replace(source, odd=None)
+    size = [data.draw(st.integers(1, 8)) for _ in range(8)]
+    values = [-3.0, 0.0] + ([-np.inf, 0.1] if element.is_float else [])
+    reciprocals = [float(np.floor(65536 / count)) / 65536 for count in size[:2]]
+    task = PoolingTask(
+        0, 0, source, data.draw(st.sampled_from(methods)), (size[0], size[1]),
+        (size[2], size[3]), (size[4] - 1, size[5] - 1), data.draw(st.sampled_from(values)),
+        (reciprocals[0], reciprocals[1]), size[6], size[7],
+        block_writer(size[6], size[7], atom=atom, line=size[7] * atom),
+    )  # fmt: skip
+    compare(task, element, content, seed)
+
+
+def test_large_tasks_are_shared_between_threads() -> None:
+    """Rows, kernels and channels of one task, on as many threads as there are."""
+    shape = (48, 30, 20)
+    source = features(shape, Element.FLOAT16)
+    rng = np.random.default_rng(1)
+    for kernels_, size, stride in ((16, 3, 1), (200, 1, 9)):
+        w = rng.standard_normal((kernels_, 48, size, size)).astype(np.float16)
+        height, width = (28, 18) if size == 3 else (4, 3)
+        what = convolution(
+            source, dense_weights(w, Element.FLOAT16), height, width, stride=(stride, stride)
+        )
+        task = ConvolutionTask(0, 0, what, dpu(is_float=True), block_writer(height, width))
+        compare(task, Element.FLOAT16, "normal", 2)
+    compare(
+        ElementwiseTask(0, 0, source, dpu(is_float=True), block_writer(30, 20)),
+        Element.FLOAT16, "normal", 3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("channels", [8, 40])
+def test_an_operand_for_all_channels_in_the_place_of_the_first_results(channels: int) -> None:
+    """It is read for the last ones too, after the first have been written."""
+    shape = channels, 4, 6
+    operand = features((1, 4, 6), Element.FLOAT16, TARGET)
+    added = Elementwise(None, Operation.ADD, operand, None, 0, False, None)
+    source = features(shape, Element.FLOAT16)
+    stages = dpu(is_float=True, elementwise=added)
+    task = ElementwiseTask(0, 0, source, stages, block_writer(4, 6))
+    compare(task, Element.FLOAT16, "normal", 1)
+    # The same behind a convolution.
+    weights = dense_weights(np.ones((channels, channels, 1, 1), np.float16), Element.FLOAT16)
+    compare(
+        ConvolutionTask(0, 0, convolution(source, weights, 4, 6), stages, block_writer(4, 6)),
+        Element.FLOAT16, "normal", 2,
+    )  # fmt: skip
