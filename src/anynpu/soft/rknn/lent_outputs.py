@@ -7,11 +7,12 @@ comes to too much.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import Any
 
 from numpy.typing import NDArray
+
+from ... import process
 
 _MOST_LEFT_BYTES = 32 * 2**20
 
@@ -21,10 +22,14 @@ class Lender:
 
 
 class LentOutputs:
-    """Buffers by their addresses. Any thread may use it."""
+    """Buffers by their addresses. Any thread may use it.
+
+    The garbage collector may end a forgotten context in the middle of each method, on the same
+    thread: the lock may be taken again, and what is gone through is a copy.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = process.lock()
         self._buffers: dict[int, tuple[Lender, NDArray[Any]]] = {}
         self._left: deque[list[int]] = deque()
 
@@ -46,7 +51,8 @@ class LentOutputs:
     def outlive(self, lender: Lender) -> None:
         """Keep what a context lent that goes now, but not everything of those that went before."""
         with self._lock:
-            left = [address for address, (owner, _) in self._buffers.items() if owner is lender]
+            lent = self._buffers.copy()
+            left = [address for address, (owner, _) in lent.items() if owner is lender]
             if left:
                 self._left.append(left)
             while len(self._left) > 1 and self._left_bytes() > _MOST_LEFT_BYTES:
@@ -54,7 +60,7 @@ class LentOutputs:
                     self._buffers.pop(address, None)
 
     def _left_bytes(self) -> int:
-        left = (self._buffers.get(address) for each in self._left for address in each)
+        left = (self._buffers.get(address) for each in list(self._left) for address in each)
         return sum(entry[1].nbytes for entry in left if entry is not None)
 
 
