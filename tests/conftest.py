@@ -57,43 +57,34 @@ def npu(request: pytest.FixtureRequest, soft_folder: Path) -> RknnLibrary:
     return load("soft" if request.param == "table" else soft_folder / "librknnrt.so")
 
 
-@pytest.fixture(scope="session")
-def shared_model() -> Callable[[str], Path]:
-    """A function from a file's name to its path in the shared models; skips where they aren't."""
+def _finder(folder: str, suffix: str = "") -> Callable[[str], Path]:
+    """A function from a name to the path of a shared file; it skips where the file isn't."""
 
     def find(name: str) -> Path:
-        path = SHARED / "models" / name
+        path = SHARED / folder / f"{name}{suffix}"
         if not path.is_file():
             pytest.skip(f"{path} is not there")
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def shared_model() -> Callable[[str], Path]:
+    """A function from a file's name to its path in the shared models; skips where they aren't."""
+    return _finder("models")
 
 
 @pytest.fixture(scope="session")
 def compiled_sample() -> Callable[[str], Path]:
     """A function from a compiled sample's name (rk3588/add_i8) to its path; skips without it."""
-
-    def find(name: str) -> Path:
-        path = SHARED / "samples" / "rknn" / f"{name}.rknn"
-        if not path.is_file():
-            pytest.skip(f"{path} is not there")
-        return path
-
-    return find
+    return _finder("samples/rknn", ".rknn")
 
 
 @pytest.fixture(scope="session")
 def report_sample() -> Callable[[str], Path]:
     """A function from the name of a file that a report led to (min2_i8.rv1106) to its path."""
-
-    def find(name: str) -> Path:
-        path = SHARED / "samples" / "reports" / f"{name}.rknn"
-        if not path.is_file():
-            pytest.skip(f"{path} is not there")
-        return path
-
-    return find
+    return _finder("samples/reports", ".rknn")
 
 
 @pytest.fixture(scope="session")

@@ -89,6 +89,11 @@ class Soc:
         """
         return replace(self, name=other.name) == other
 
+    @property
+    def has_small_blocks(self) -> bool:
+        """Whether channel blocks have 8 bytes: on RK3566 and RK3568, whose runtime differs."""
+        return self.atom_bytes <= 8
+
     def channel_block(self, dtype: DType) -> int:
         """C2 of the NC1HWC2 layout for an element type."""
         return self.atom_bytes * 8 // dtype.bits

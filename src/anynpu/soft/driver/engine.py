@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...errors import ModelError
 from ...soc import Soc
 from ..engines.rknpu.command_stream import TaskState, run_commands
-from ..engines.rknpu.decode import decode_task
 from ..engines.rknpu.decode.context import Context
 from ..engines.rknpu.generations import GENERATIONS
 from ..engines.rknpu.generations import Generation as Chip
-from ..engines.rknpu.graph import Executor, located, plan_within
-from ..engines.rknpu.memory import Memory, span
-from ..engines.rknpu.registers.dpu import DpuDestination
-from ..engines.rknpu.registers.ppu import PpuDestination
+from ..engines.rknpu.graph import (
+    Executor,
+    decode_state,
+    located,
+    plan_within,
+    written_sections,
+)
+from ..engines.rknpu.memory import Memory
 from ..engines.rknpu.rounding import SILICON
-from ..engines.rknpu.task_registers import TaskRegisters
-from ..engines.rknpu.tasks import Task
 from ..engines.rknpu.work import count_tasks
 from ..engines.work import Budget
 from ..formats.rknn.model import Generation
@@ -94,10 +91,12 @@ class _Prepared:
         ]
         addresses = ObjectAddresses(objects, chip.moved_addresses)
         self._constants = Constants()
-        written = _written(states, addresses)
+        written = written_sections(states, addresses)
         context = Context(chip, ObjectMap(objects, written, self._constants))
         tasks = tuple(
-            task for state in states if (task := _decode(state, context, addresses)) is not None
+            task
+            for state in states
+            if (task := decode_state(state, context, addresses, _place)) is not None
         )
         self.objects = {handle: objects[handle] for handle in addresses.used}
         sections = {handle: found.data for handle, found in self.objects.items()}
@@ -124,40 +123,5 @@ def _identity(lists: Sequence[TaskList]) -> bytes:
     return repr(tasks).encode() + b"".join(found.commands.tobytes() for found in lists)
 
 
-def _written(states: Sequence[TaskState], addresses: ObjectAddresses) -> frozenset[int]:
-    written = set()
-    for state in states:
-        for register in (DpuDestination, PpuDestination):
-            if not state.loads_tables:
-                with suppress(LookupError):
-                    written.add(addresses.find(register.number, state).section)
-    return frozenset(written)
-
-
-def _decode(state: TaskState, context: Context, addresses: ObjectAddresses) -> Task | None:
-    if state.loads_tables:
-        # Besides the tables, such a task copies one atom that nothing reads.
-        return None
-    try:
-        words = context.generation.translate(state, partial(_constant, state, context, addresses))
-        registers = TaskRegisters(state, words, addresses, context.generation.field_bits)
-        return decode_task(registers, context)
-    except ModelError as error:
-        raise ModelError(f"{_place(state)}: {error}") from None
-
-
 def _place(state: TaskState) -> str:
     return f"task {state.index} of operation {state.node}"
-
-
-def _constant(
-    state: TaskState, context: Context, addresses: ObjectAddresses, register: int, count: int
-) -> bytes:
-    try:
-        address = addresses.find(register, state)
-    except LookupError as error:
-        raise ModelError(f"register {register:#06x}: {error}") from None
-    if not context.memory.is_constant(address.section):
-        raise ModelError(f"register {register:#06x} points to what tasks write")
-    found: NDArray[np.uint8] = context.memory.constant(span(address, count))
-    return found.tobytes()

@@ -157,7 +157,7 @@ def nhwc_output(attr: TensorAttr, port: Port, soc: Soc) -> None:
 def nhwc_output_channels(port: Port, soc: Soc) -> int:
     """Channels of a pixel in the NHWC form of a four-dimensional output."""
     channels = port.shape[1]
-    if soc.atom_bytes > 8 or not is_feature(port):
+    if not soc.has_small_blocks or not is_feature(port):
         return channels
     return _round_up(channels, soc.channel_block(port.dtype))
 

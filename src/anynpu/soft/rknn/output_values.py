@@ -14,13 +14,7 @@ from ...tensor import Quantization
 from ..engines import Port
 from .attributes import is_feature, whole_blocks
 
-_SMALL_ATOM = 8
 _HALF = np.finfo(np.float16)
-
-
-def converts_on_npu(soc: Soc) -> bool:
-    """Whether the runtime has the NPU write real values: on RK3566 and RK3568."""
-    return soc.atom_bytes <= _SMALL_ATOM
 
 
 def to_real(
@@ -29,17 +23,17 @@ def to_real(
     """The real values of an output, in its own shape, as librknnrt 1.5.2 gives them.
 
     It computes (q - zero point) * scale but for whole channel blocks and whole groups of 64
-    bytes of a feature map: there q * scale - zero point * scale. The NPU, which converts feature
-    maps of whole groups, multiplies by the scale in float16; no scale was seen that float16
-    doesn't hold.
+    bytes of a feature map: there q * scale - zero point * scale. On RK3566 and RK3568 it has the
+    NPU convert feature maps of whole groups, which multiplies by the scale in float16; no scale
+    was seen that float16 doesn't hold.
     """
     scale, zero_point = quantization.scale, quantization.zero_point
-    if not is_feature(port):
+    if len(port.shape) != 4 or not is_feature(port):
         dequantize_affine(source, scale, zero_point, out=out)
         return
     n, c, h, w = port.shape
     channels, pixels = whole_blocks(port, soc)
-    if converts_on_npu(soc) and pixels == h * w:
+    if soc.has_small_blocks and pixels == h * w:
         is_normal = _HALF.smallest_normal <= scale <= _HALF.max
         held = float(np.float16(scale)) if is_normal else scale
         dequantize_affine(source, held, zero_point, out=out)

@@ -186,7 +186,8 @@ def prepare(
         if state.index not in skipped
     ]
     addresses = _address_space(model, graph)
-    memory = MemoryMap(model.memory.internal, sections, _written(states, addresses))
+    writes = written_sections(states, addresses) - {INTERNAL}
+    memory = MemoryMap(model.memory.internal, sections, writes)
     context = Context(generation, memory, pictures_are_quantised=pictures_are_quantised)
     tasks: dict[int, list[Task]] = {}
     plans: dict[int, Plan] = {}
@@ -238,15 +239,15 @@ def _address_space(model: CompiledModel, graph: Graph) -> AddressSpace:
     )
 
 
-def _written(states: Iterable[TaskState], addresses: AddressSpace) -> frozenset[int]:
-    """The data sections that some task writes."""
+def written_sections(states: Iterable[TaskState], addresses: AddressSpace) -> frozenset[int]:
+    """The sections that some task writes."""
     sections = set()
     for state in states:
         for register in (DpuDestination, PpuDestination):
             if not state.loads_tables:
                 with suppress(LookupError):
                     sections.add(addresses.find(register.number, state).section)
-    return frozenset(sections - {INTERNAL})
+    return frozenset(sections)
 
 
 def _queues(graph: Graph, cores: int) -> Iterator[tuple[CommandTask, ...]]:
@@ -264,21 +265,34 @@ def _queues(graph: Graph, cores: int) -> Iterator[tuple[CommandTask, ...]]:
 def _decode(
     state: TaskState, graph: Graph, context: Context, addresses: AddressSpace
 ) -> Task | None:
+    if not state.loads_tables:
+        if state.node >= len(graph.nodes):
+            raise ModelError(f"task {state.index} belongs to node {state.node}, which isn't there")
+        if graph.nodes[state.node].op_type == _OUTPUT:
+            # Converts an output to rows in scratch memory; it is read as it is instead.
+            return None
+    return decode_state(state, context, addresses, partial(_place, graph=graph))
+
+
+def decode_state(
+    state: TaskState,
+    context: Context,
+    addresses: AddressSpace,
+    place: Callable[[TaskState], str],
+) -> Task | None:
+    """What a task's registers describe, None where it only loads tables.
+
+    Raises `ModelError`, which begins with the `place` of the task.
+    """
     if state.loads_tables:
         # Besides the tables, such a task copies one atom that nothing reads.
-        return None
-    if state.node >= len(graph.nodes):
-        raise ModelError(f"task {state.index} belongs to node {state.node}, which isn't there")
-    node = graph.nodes[state.node]
-    if node.op_type == _OUTPUT:
-        # Converts an output to rows in scratch memory; it is read as it is instead.
         return None
     try:
         words = context.generation.translate(state, partial(_constant, state, context, addresses))
         registers = TaskRegisters(state, words, addresses, context.generation.field_bits)
         return decode_task(registers, context)
     except ModelError as error:
-        raise ModelError(f"{_place(state, graph)}: {error}") from None
+        raise ModelError(f"{place(state)}: {error}") from None
 
 
 def _place(state: TaskState, graph: Graph) -> str:
