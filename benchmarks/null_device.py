@@ -43,9 +43,9 @@ class NullDevice:
             self.model, provider_options={"library": self.library, **options}
         )
 
-    def saturate(self, tasks: int) -> None:
-        """Run tasks on all cores with C threads and nothing besides; a session has to be open."""
-        ctypes.CDLL(str(self.library)).null_device_saturate(ctypes.c_long(tasks))
+    def saturate(self, requests: int) -> None:
+        """Run requests on all cores with C threads and nothing else; a session has to be open."""
+        ctypes.CDLL(str(self.library)).null_device_saturate(ctypes.c_long(requests))
 
     def open_peer(self, **options: Any) -> Any:
         """A session of EZ RKNN Async on it."""

@@ -29,14 +29,14 @@ def run(rounds: int) -> Iterator[Comparison]:
         yield _memory(device)
 
 
-def _pacing(device: NullDevice, tasks: int) -> Comparison:
+def _pacing(device: NullDevice, requests: int) -> Comparison:
     with device.open(enable_pacing=True) as paced, device.open() as unpaced:
         pairs = [
-            (_processor_ms(paced, tasks // 10), _processor_ms(unpaced, tasks // 10))
+            (_processor_ms(paced, requests // 10), _processor_ms(unpaced, requests // 10))
             for _ in range(10)
         ]
     return Comparison(
-        "processor's time for a task, paced / not paced",
+        "processor's time for a request, paced / not paced",
         statistics.median(ours for ours, _ in pairs),
         statistics.median(other for _, other in pairs),
         statistics.median(ours / other for ours, other in pairs),
@@ -44,12 +44,12 @@ def _pacing(device: NullDevice, tasks: int) -> Comparison:
     )
 
 
-def _processor_ms(session: anynpu.InferenceSession, tasks: int) -> float:
+def _processor_ms(session: anynpu.InferenceSession, requests: int) -> float:
     values = {"x": np.ones(SHAPE, np.uint8)}
     start = time.process_time()
-    for _ in session.map(values for _ in range(tasks)):
+    for _ in session.map(values for _ in range(requests)):
         pass
-    return (time.process_time() - start) * 1000 / tasks
+    return (time.process_time() - start) * 1000 / requests
 
 
 def _memory(device: NullDevice) -> Comparison:

@@ -216,9 +216,9 @@ EXPORT int32_t anynpu_convert(uint32_t number, const struct affine *how, const v
     return 0;
 }
 
-/* ------------------------------------------------- a job's arrays and a worker's memory, converted
+/* --------------------------------------------- a request's arrays and a worker's memory, converted
  *
- * Steps of a program: the job brings the arrays' addresses and how each is converted, the worker
+ * Steps of a program: the request brings the arrays' addresses and their conversions, the worker
  * the addresses of its memory, one for each array.
  */
 
@@ -523,9 +523,9 @@ EXPORT int32_t anynpu_to_channels_last(const struct image *how, const uint8_t *s
     return 0;
 }
 
-/* ------------------------------------------------- a job's inputs, made what its runtime takes
+/* --------------------------------------------- a request's inputs, made what its runtime takes
  *
- * A step of a program: the job brings what becomes of each of its arrays.
+ * A step of a program: the request brings what becomes of each of its arrays.
  */
 
 enum arrangement_kind { AS_IT_IS, INTERLEAVED, LIMITED };

@@ -1,13 +1,13 @@
-/* Workers that run jobs with no Python between them.
+/* Workers that run requests with no Python between them.
  *
  * A worker has a thread and, for each program, a list of steps: function pointers with integer
- * arguments, each a constant or one of the job's slots. A job names a program; any worker it
- * allows runs the program's steps on the job's slots, and stops at the first that doesn't return 0.
- * A job that finds no idle worker waits in one queue, in order. The pump knows no vendor: the steps
- * are calls of a vendor's library or kernels of ours.
+ * arguments, each a constant or one of the request's slots. A request names a program; any worker
+ * it allows runs the program's steps on the request's slots, and stops at the first that doesn't
+ * return 0. A request that finds no idle worker waits in one queue, in order. The pump knows no
+ * vendor: the steps are calls of a vendor's library or kernels of ours.
  *
- * Every function may be called from any thread, and none calls back. The submitter owns a job's
- * memory and keeps it, and what its slots point to, until the job is done.
+ * Every function may be called from any thread, and none calls back. The submitter owns a request's
+ * memory and keeps it, and what its slots point to, until the request is done.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -42,7 +42,7 @@ struct step {
     struct argument arguments[MAX_ARGUMENTS];
 };
 
-struct job {
+struct request {
     /* The submitter's. */
     uint64_t slots[MAX_SLOTS];
     uint64_t workers;    /* bit n: worker n may run it */
@@ -55,17 +55,17 @@ struct job {
     int32_t result; /* of the step that failed, else 0 */
     uint32_t step;  /* the step that failed, else the number of steps */
     uint32_t worker;
-    uint64_t order; /* how many ordered jobs were accepted before */
+    uint64_t order; /* how many ordered requests were accepted before */
     int64_t submitted, started;
     int64_t ends[MAX_STEPS];
-    struct job *next;
+    struct request *next;
 };
 
 /* As anynpu/native/pump.py declares them. */
 _Static_assert(sizeof(struct argument) == 16, "argument");
 _Static_assert(sizeof(struct step) == 16 + MAX_ARGUMENTS * sizeof(struct argument), "step");
-_Static_assert(offsetof(struct job, state) == MAX_SLOTS * 8 + 24, "the submitter's fields");
-_Static_assert(offsetof(struct job, next) == MAX_SLOTS * 8 + 64 + MAX_STEPS * 8, "the pump's");
+_Static_assert(offsetof(struct request, state) == MAX_SLOTS * 8 + 24, "the submitter's fields");
+_Static_assert(offsetof(struct request, next) == MAX_SLOTS * 8 + 64 + MAX_STEPS * 8, "the pump's");
 
 struct program {
     uint32_t count;      /* of a worker's steps */
@@ -76,24 +76,24 @@ struct worker {
     struct pump *pump;
     pthread_t thread;
     pthread_cond_t wake;
-    struct job *job; /* handed over to the thread */
-    int is_busy;     /* runs a job, on its own thread or on a submitter's */
-    uint32_t program; /* the last that it ran to its end */
+    struct request *request; /* handed over to the thread */
+    int is_busy;             /* runs a request, on its own thread or on a submitter's */
+    uint32_t program;        /* the last that it ran to its end */
 };
 
 struct pump {
     pthread_mutex_t lock;
-    pthread_cond_t space;     /* a job may be accepted */
-    pthread_cond_t done;      /* a job is done */
-    pthread_cond_t completed; /* a job is there for anynpu_pump_next */
+    pthread_cond_t space;     /* a request may be accepted */
+    pthread_cond_t done;      /* a request is done */
+    pthread_cond_t completed; /* a request is there for anynpu_pump_next */
     uint32_t count, started, program_count;
     struct program **programs;
-    uint32_t capacity, waiting;         /* the queue's */
-    uint32_t reported;                  /* jobs to report that nobody confirmed yet */
-    uint32_t most_unseen, unseen;       /* those of them that are done */
-    struct job *first, *last;           /* the queue */
-    struct job *first_done, *last_done; /* the completions */
-    uint64_t *schedule;                 /* bit masks of workers, by ticket */
+    uint32_t capacity, waiting;             /* the queue's */
+    uint32_t reported;                      /* requests to report that nobody confirmed yet */
+    uint32_t most_unseen, unseen;           /* those of them that are done */
+    struct request *first, *last;           /* the queue */
+    struct request *first_done, *last_done; /* the completions */
+    uint64_t *schedule;                     /* bit masks of workers, by ticket */
     uint32_t schedule_length;
     uint64_t tickets, order;
     int is_paced, is_closed;
@@ -121,7 +121,7 @@ static int wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t 
     return pthread_cond_timedwait(condition, lock, &time) != ETIMEDOUT;
 }
 
-/* ------------------------------------------------------------------------------ running a job */
+/* -------------------------------------------------------------------------- running a request */
 
 typedef uintptr_t word;
 
@@ -150,104 +150,105 @@ static int32_t call(uint64_t address, uint32_t count, const word *a) {
     }
 }
 
-static int32_t run_step(const struct step *step, const struct job *job) {
+static int32_t run_step(const struct step *step, const struct request *request) {
     word arguments[MAX_ARGUMENTS];
     for (uint32_t i = 0; i < step->count; i++) {
         const struct argument *argument = &step->arguments[i];
         arguments[i] =
-            (word)(argument->is_slot ? job->slots[argument->value] : argument->value);
+            (word)(argument->is_slot ? request->slots[argument->value] : argument->value);
     }
     return call(step->function, step->count, arguments);
 }
 
 /* The worker is the caller's alone; the lock is not held. */
-static void run_job(struct worker *worker, const struct program *program, struct job *job) {
-    const struct step *steps = program->steps + program->count * job->worker;
-    int enters = worker->program != job->program;
+static void run_request(struct worker *worker, const struct program *program,
+                        struct request *request) {
+    const struct step *steps = program->steps + program->count * request->worker;
+    int enters = worker->program != request->program;
     worker->program = NO_PROGRAM;
-    job->result = 0;
-    job->started = now();
-    for (job->step = 0; job->step < program->count; job->step++) {
-        if (!steps[job->step].is_entry || enters)
-            job->result = run_step(&steps[job->step], job);
-        job->ends[job->step] = now();
-        if (job->result)
+    request->result = 0;
+    request->started = now();
+    for (request->step = 0; request->step < program->count; request->step++) {
+        if (!steps[request->step].is_entry || enters)
+            request->result = run_step(&steps[request->step], request);
+        request->ends[request->step] = now();
+        if (request->result)
             return;
     }
-    worker->program = job->program;
+    worker->program = request->program;
 }
 
 /* ------------------------------------------------------------- with the lock: queue and workers */
 
-static int allows(const struct job *job, const struct worker *worker) {
-    return job->workers >> (worker - worker->pump->workers) & 1;
+static int allows(const struct request *request, const struct worker *worker) {
+    return request->workers >> (worker - worker->pump->workers) & 1;
 }
 
-static struct worker *idle_worker(struct pump *pump, const struct job *job) {
+static struct worker *idle_worker(struct pump *pump, const struct request *request) {
     for (uint32_t i = 0; i < pump->count; i++)
-        if (!pump->workers[i].is_busy && allows(job, &pump->workers[i]))
+        if (!pump->workers[i].is_busy && allows(request, &pump->workers[i]))
             return &pump->workers[i];
     return NULL;
 }
 
-/* Take a job out of the queue, which stands behind `before` (NULL: the first). */
-static struct job *unlink_behind(struct pump *pump, struct job *before) {
-    struct job **link = before ? &before->next : &pump->first;
-    struct job *job = *link;
-    *link = job->next;
-    if (pump->last == job)
+/* Take the request after `before` out of the queue (NULL: the first). */
+static struct request *unlink_after(struct pump *pump, struct request *before) {
+    struct request **link = before ? &before->next : &pump->first;
+    struct request *request = *link;
+    *link = request->next;
+    if (pump->last == request)
         pump->last = before;
-    job->next = NULL;
+    request->next = NULL;
     pump->waiting--;
     pthread_cond_broadcast(&pump->space);
-    return job;
+    return request;
 }
 
-static struct job *take_for(struct pump *pump, const struct worker *worker) {
-    struct job *before = NULL;
-    for (struct job *job = pump->first; job; before = job, job = job->next)
-        if (allows(job, worker))
-            return unlink_behind(pump, before);
+static struct request *take_for(struct pump *pump, const struct worker *worker) {
+    struct request *before = NULL;
+    for (struct request *request = pump->first; request; before = request, request = request->next)
+        if (allows(request, worker))
+            return unlink_after(pump, before);
     return NULL;
 }
 
-static void report(struct pump *pump, struct job *job, enum state state) {
-    job->state = state;
-    if (job->is_reported) {
+static void report(struct pump *pump, struct request *request, enum state state) {
+    request->state = state;
+    if (request->is_reported) {
         pump->unseen++;
-        job->next = NULL;
-        *(pump->last_done ? &pump->last_done->next : &pump->first_done) = job;
-        pump->last_done = job;
+        request->next = NULL;
+        *(pump->last_done ? &pump->last_done->next : &pump->first_done) = request;
+        pump->last_done = request;
         pthread_cond_broadcast(&pump->completed);
     }
     pthread_cond_broadcast(&pump->done);
 }
 
-static void begin(struct worker *worker, struct job *job) {
+static void begin(struct worker *worker, struct request *request) {
     worker->is_busy = 1;
-    job->state = RUNNING;
-    job->worker = (uint32_t)(worker - worker->pump->workers);
+    request->state = RUNNING;
+    request->worker = (uint32_t)(worker - worker->pump->workers);
 }
 
-static void hand_over(struct worker *worker, struct job *job) {
-    begin(worker, job);
-    worker->job = job;
+static void hand_over(struct worker *worker, struct request *request) {
+    begin(worker, request);
+    worker->request = request;
     pthread_cond_signal(&worker->wake);
 }
 
-/* Run a job that was begun, on this thread. */
-static void run_begun(struct worker *worker, struct job *job) {
+/* Run a request that was begun, on this thread. */
+static void run_begun(struct worker *worker, struct request *request) {
     struct pump *pump = worker->pump;
-    const struct program *program = pump->programs[job->program];
+    const struct program *program = pump->programs[request->program];
     pthread_mutex_unlock(&pump->lock);
-    run_job(worker, program, job);
+    run_request(worker, program, request);
     pthread_mutex_lock(&pump->lock);
-    uint32_t last = job->step < program->count ? job->step : program->count - 1;
-    int64_t duration = job->ends[last] - job->started, mean = pump->mean_duration;
+    uint32_t last = request->step < program->count ? request->step : program->count - 1;
+    int64_t duration = request->ends[last] - request->started, mean = pump->mean_duration;
     pump->mean_duration = mean ? (mean * 19 + duration) / 20 : duration;
     worker->is_busy = 0;
     pthread_cond_broadcast(&pump->space);
-    report(pump, job, DONE);
+    report(pump, request, DONE);
 }
 
 static void *work(void *argument) {
@@ -256,58 +257,58 @@ static void *work(void *argument) {
     pthread_mutex_lock(&pump->lock);
     for (;;) {
         /* Nothing in the queue is for an idle worker. */
-        while (!worker->job && !(pump->is_closed && !worker->is_busy))
+        while (!worker->request && !(pump->is_closed && !worker->is_busy))
             pthread_cond_wait(&worker->wake, &pump->lock);
-        struct job *job = worker->job;
-        if (!job)
+        struct request *request = worker->request;
+        if (!request)
             break;
-        worker->job = NULL;
-        while (job) {
-            run_begun(worker, job);
-            job = take_for(pump, worker);
-            if (job)
-                begin(worker, job);
+        worker->request = NULL;
+        while (request) {
+            run_begun(worker, request);
+            request = take_for(pump, worker);
+            if (request)
+                begin(worker, request);
         }
     }
     pthread_mutex_unlock(&pump->lock);
     return NULL;
 }
 
-/* Give a worker that a submitter used its next job, or wake it to see that the pump is closed. */
+/* Give a worker that a submitter used its next request, or wake it to see the pump closed. */
 static void release(struct worker *worker) {
-    struct job *job = take_for(worker->pump, worker);
-    if (job)
-        hand_over(worker, job);
+    struct request *request = take_for(worker->pump, worker);
+    if (request)
+        hand_over(worker, request);
     else if (worker->pump->is_closed)
         pthread_cond_signal(&worker->wake);
 }
 
 /* ---------------------------------------------------------------------------------- admission */
 
-static uint64_t next_workers(const struct pump *pump, const struct job *job) {
+static uint64_t next_workers(const struct pump *pump, const struct request *request) {
     if (!pump->schedule_length)
-        return job->workers;
+        return request->workers;
     return pump->schedule[pump->tickets % pump->schedule_length];
 }
 
-static int has_space(struct pump *pump, struct job *job) {
-    if (job->is_urgent)
+static int has_space(struct pump *pump, struct request *request) {
+    if (request->is_urgent)
         return 1;
-    if (job->is_reported && pump->unseen >= pump->most_unseen)
+    if (request->is_reported && pump->unseen >= pump->most_unseen)
         return 0;
-    return pump->waiting < pump->capacity || idle_worker(pump, job);
+    return pump->waiting < pump->capacity || idle_worker(pump, request);
 }
 
-/* Wait until a job may enter, and let it in. */
-static enum answer admit(struct pump *pump, struct job *job, int64_t timeout) {
+/* Wait until a request may enter, and let it in. */
+static enum answer admit(struct pump *pump, struct request *request, int64_t timeout) {
     int64_t deadline = deadline_after(timeout);
     for (;;) {
         if (pump->is_closed)
             return CLOSED;
-        job->workers = next_workers(pump, job);
+        request->workers = next_workers(pump, request);
         int64_t until = deadline;
-        if (has_space(pump, job)) {
-            if (!pump->is_paced || job->is_urgent || now() >= pump->next_admission)
+        if (has_space(pump, request)) {
+            if (!pump->is_paced || request->is_urgent || now() >= pump->next_admission)
                 break;
             until = pump->next_admission < deadline ? pump->next_admission : deadline;
         }
@@ -315,42 +316,42 @@ static enum answer admit(struct pump *pump, struct job *job, int64_t timeout) {
             return FULL;
     }
     pump->tickets++;
-    if (job->is_ordered)
-        job->order = pump->order++;
-    if (job->is_reported)
+    if (request->is_ordered)
+        request->order = pump->order++;
+    if (request->is_reported)
         pump->reported++;
-    job->submitted = now();
-    job->next = NULL;
+    request->submitted = now();
+    request->next = NULL;
     if (pump->is_paced) {
-        if (pump->next_admission < job->submitted)
-            pump->next_admission = job->submitted;
+        if (pump->next_admission < request->submitted)
+            pump->next_admission = request->submitted;
         pump->next_admission += pump->mean_duration / pump->count;
     }
     return ACCEPTED;
 }
 
-static void enqueue(struct pump *pump, struct job *job) {
-    job->state = WAITING;
-    *(pump->last ? &pump->last->next : &pump->first) = job;
-    pump->last = job;
+static void enqueue(struct pump *pump, struct request *request) {
+    request->state = WAITING;
+    *(pump->last ? &pump->last->next : &pump->first) = request;
+    pump->last = request;
     pump->waiting++;
 }
 
-static void start_or_enqueue(struct pump *pump, struct job *job) {
-    struct worker *worker = idle_worker(pump, job);
+static void start_or_enqueue(struct pump *pump, struct request *request) {
+    struct worker *worker = idle_worker(pump, request);
     if (worker)
-        hand_over(worker, job);
+        hand_over(worker, request);
     else
-        enqueue(pump, job);
+        enqueue(pump, request);
 }
 
-static int is_finished(const struct job *job) {
-    return job->state == DONE || job->state == CANCELLED;
+static int is_finished(const struct request *request) {
+    return request->state == DONE || request->state == CANCELLED;
 }
 
 /* -------------------------------------------------------------------------- exported functions */
 
-/* Start `count` workers. `capacity` jobs may wait; `most_unseen` may be done and unconfirmed.
+/* Start `count` workers. `capacity` requests may wait; `most_unseen` may be done and unconfirmed.
  * NULL without memory or threads. */
 EXPORT struct pump *anynpu_pump_new(uint32_t count, uint32_t capacity, uint32_t most_unseen) {
     if (!count || count > MAX_WORKERS)
@@ -428,77 +429,77 @@ EXPORT int32_t anynpu_pump_set_schedule(struct pump *pump, const uint64_t *masks
     return 0;
 }
 
-/* Accept jobs no faster than the workers can do them, by the mean of the last ones' times. */
+/* Accept requests no faster than the workers can do them, by the mean of the last ones' times. */
 EXPORT void anynpu_pump_set_pacing(struct pump *pump, int32_t is_paced) {
     pthread_mutex_lock(&pump->lock);
     pump->is_paced = is_paced;
     pthread_mutex_unlock(&pump->lock);
 }
 
-/* Let a job run as soon as a worker is free; `timeout` in nanoseconds, negative: without end. */
-EXPORT int32_t anynpu_pump_submit(struct pump *pump, struct job *job, int64_t timeout) {
+/* Let a request run as soon as a worker is free; `timeout` in nanoseconds, negative: no limit. */
+EXPORT int32_t anynpu_pump_submit(struct pump *pump, struct request *request, int64_t timeout) {
     pthread_mutex_lock(&pump->lock);
-    enum answer answer = admit(pump, job, timeout);
+    enum answer answer = admit(pump, request, timeout);
     if (answer == ACCEPTED)
-        start_or_enqueue(pump, job);
+        start_or_enqueue(pump, request);
     pthread_mutex_unlock(&pump->lock);
     return answer;
 }
 
-/* The same, and where a worker is idle the job runs on this thread: FINISHED, not ACCEPTED. */
-EXPORT int32_t anynpu_pump_run(struct pump *pump, struct job *job, int64_t timeout) {
+/* The same, and where a worker is idle the request runs on this thread: FINISHED, not ACCEPTED. */
+EXPORT int32_t anynpu_pump_run(struct pump *pump, struct request *request, int64_t timeout) {
     pthread_mutex_lock(&pump->lock);
-    enum answer answer = admit(pump, job, timeout);
+    enum answer answer = admit(pump, request, timeout);
     if (answer == ACCEPTED) {
-        struct worker *worker = idle_worker(pump, job);
+        struct worker *worker = idle_worker(pump, request);
         if (worker) {
-            begin(worker, job);
-            run_begun(worker, job);
+            begin(worker, request);
+            run_begun(worker, request);
             release(worker);
             answer = FINISHED;
         } else {
-            enqueue(pump, job);
+            enqueue(pump, request);
         }
     }
     pthread_mutex_unlock(&pump->lock);
     return answer;
 }
 
-/* Wait until one of `count` jobs is finished; returns its place, or -1 after the timeout. */
-EXPORT int32_t anynpu_pump_wait(struct pump *pump, struct job *const *jobs, uint32_t count,
+/* Wait until one of `count` requests is finished; returns its place, or -1 after the timeout. */
+EXPORT int32_t anynpu_pump_wait(struct pump *pump, struct request *const *requests, uint32_t count,
                                 int64_t timeout) {
     int64_t deadline = deadline_after(timeout);
     int32_t place = -1;
     pthread_mutex_lock(&pump->lock);
     do {
         for (uint32_t i = 0; i < count && place < 0; i++)
-            if (is_finished(jobs[i]))
+            if (is_finished(requests[i]))
                 place = (int32_t)i;
     } while (place < 0 && wait_until(&pump->done, &pump->lock, deadline));
     pthread_mutex_unlock(&pump->lock);
     return place;
 }
 
-/* The reported job that was done first, NULL after the timeout, or once the pump is closed and
+/* The reported request that was done first, NULL after the timeout, or once the pump is closed and
  * all are given. */
-EXPORT struct job *anynpu_pump_next(struct pump *pump, int64_t timeout) {
+EXPORT struct request *anynpu_pump_next(struct pump *pump, int64_t timeout) {
     int64_t deadline = deadline_after(timeout);
     pthread_mutex_lock(&pump->lock);
     while (!pump->first_done && !(pump->is_closed && !pump->reported) &&
            wait_until(&pump->completed, &pump->lock, deadline))
         ;
-    struct job *job = pump->first_done;
-    if (job) {
-        pump->first_done = job->next;
+    struct request *request = pump->first_done;
+    if (request) {
+        pump->first_done = request->next;
         if (!pump->first_done)
             pump->last_done = NULL;
-        job->next = NULL;
+        request->next = NULL;
     }
     pthread_mutex_unlock(&pump->lock);
-    return job;
+    return request;
 }
 
-/* Confirm that `count` reported jobs were dealt with. */
+/* Confirm that `count` reported requests were dealt with. */
 EXPORT void anynpu_pump_confirm(struct pump *pump, uint32_t count) {
     pthread_mutex_lock(&pump->lock);
     pump->unseen -= count;
@@ -508,14 +509,14 @@ EXPORT void anynpu_pump_confirm(struct pump *pump, uint32_t count) {
     pthread_mutex_unlock(&pump->lock);
 }
 
-/* Take a job back that still waits; 1 if it did. A reported one is reported as cancelled. */
-EXPORT int32_t anynpu_pump_cancel(struct pump *pump, struct job *job) {
+/* Take a request back that still waits; 1 if it did. A reported one is reported as cancelled. */
+EXPORT int32_t anynpu_pump_cancel(struct pump *pump, struct request *request) {
     int32_t found = 0;
     pthread_mutex_lock(&pump->lock);
-    struct job *before = NULL;
-    for (struct job *each = pump->first; each && !found; before = each, each = each->next)
-        if (each == job) {
-            report(pump, unlink_behind(pump, before), CANCELLED);
+    struct request *before = NULL;
+    for (struct request *each = pump->first; each && !found; before = each, each = each->next)
+        if (each == request) {
+            report(pump, unlink_after(pump, before), CANCELLED);
             found = 1;
             break;
         }
@@ -523,7 +524,7 @@ EXPORT int32_t anynpu_pump_cancel(struct pump *pump, struct job *job) {
     return found;
 }
 
-/* Accept nothing more. Jobs that wait are still run, or cancelled where `cancels` says so.
+/* Accept nothing more. Requests that wait are still run, or cancelled where `cancels` says so.
  * In a process forked from the owner's there are no threads: it and the two below do nothing. */
 EXPORT void anynpu_pump_close(struct pump *pump, int32_t cancels) {
     if (pump->owner != getpid())
@@ -531,7 +532,7 @@ EXPORT void anynpu_pump_close(struct pump *pump, int32_t cancels) {
     pthread_mutex_lock(&pump->lock);
     pump->is_closed = 1;
     while (cancels && pump->first)
-        report(pump, unlink_behind(pump, NULL), CANCELLED);
+        report(pump, unlink_after(pump, NULL), CANCELLED);
     pthread_cond_broadcast(&pump->space);
     pthread_cond_broadcast(&pump->completed);
     for (uint32_t i = 0; i < pump->count; i++)

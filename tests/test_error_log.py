@@ -43,7 +43,7 @@ def test_through_the_shared_library(soft_folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("failing_runs")
-def test_a_job_s_lines() -> None:
+def test_a_request_s_lines() -> None:
     with anynpu.InferenceSession(models.add_one((1, 2))) as session:
         values = np.zeros((1, 2), np.float32)
         session.run(None, [values])

@@ -75,13 +75,13 @@ EXPORT int null_device_peak(void) {
     return peak;
 }
 
-static long tasks_left;
+static long requests_left;
 
-static void *run_tasks(void *unused) {
+static void *run_requests(void *unused) {
     (void)unused;
     for (;;) {
         pthread_mutex_lock(&lock);
-        long left = tasks_left--;
+        long left = requests_left--;
         pthread_mutex_unlock(&lock);
         if (left <= 0)
             return NULL;
@@ -89,12 +89,12 @@ static void *run_tasks(void *unused) {
     }
 }
 
-/* Run tasks with a thread for each core and nothing besides: what this machine's timers allow. */
-EXPORT int null_device_saturate(long tasks) {
+/* Run requests with a thread for each core and nothing besides: what this machine's timers allow. */
+EXPORT int null_device_saturate(long requests) {
     pthread_t threads[MAX_CORES];
     int started = 0;
-    tasks_left = tasks;
-    while (started < core_count && !pthread_create(&threads[started], NULL, run_tasks, NULL))
+    requests_left = requests;
+    while (started < core_count && !pthread_create(&threads[started], NULL, run_requests, NULL))
         started++;
     for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);

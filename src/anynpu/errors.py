@@ -84,7 +84,7 @@ class ClosedError(StateError):
 
 
 class QueueFullError(StateError, TimeoutError):
-    """A task found no place in a session's queue in time."""
+    """A request found no place in a session's queue in time."""
 
 
 class ArgumentTypeError(AnynpuError, TypeError):

@@ -108,12 +108,12 @@ def option(default: Any, convert: Converter, *aliases: str) -> Any:
 class Options:
     """What every backend's session takes.
 
-    `max_queue_size` tasks may wait for a worker; another has to wait up to `submit_timeout_ms` for
-    a place. `threads_per_core` workers share a core, each with a context of its own.
+    `max_queue_size` requests may wait for a worker; another has to wait up to `submit_timeout_ms`
+    for a place. `threads_per_core` workers share a core, each with a context of its own.
     `sequential_callbacks` delivers the results of `run_async` in the order of the calls, not as
     they are done. `schedule` lists cores. `dispatch` is ``"idle"``: an idle worker takes the next
-    task, or ``"round_robin"``: task n runs on core ``schedule[n % len(schedule)]``, the default
-    with a schedule. `enable_pacing` accepts tasks no faster than they are done.
+    request, or ``"round_robin"``: request n runs on core ``schedule[n % len(schedule)]``, the
+    default with a schedule. `enable_pacing` accepts requests no faster than they are done.
     """
 
     max_queue_size: int = option(3, positive)
@@ -126,7 +126,7 @@ class Options:
 
     @property
     def is_round_robin(self) -> bool:
-        """Whether tasks are tied to the schedule's cores in turn."""
+        """Whether requests are tied to the schedule's cores in turn."""
         return self.schedule is not None and self.dispatch != "idle"
 
     def as_dict(self) -> dict[str, Any]:

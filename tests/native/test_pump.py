@@ -14,9 +14,9 @@ from anynpu.native.pump import (
     MAX_STEPS,
     MAX_WORKERS,
     Answer,
-    Job,
     NativePump,
     Pump,
+    RequestRecord,
     Slot,
     State,
     Step,
@@ -83,17 +83,17 @@ def make(request: pytest.FixtureRequest, device: Device) -> Iterator[Make]:
     for pump in pumps:
         pump.close(cancel=True)
         pump.join()
-    _jobs.clear()
+    _records.clear()
 
 
-_jobs: list[Job] = []
+_records: list[RequestRecord] = []
 """All of a test's: a pump uses them until it is joined, whoever still wants them."""
 
 
-def job(*slots: int, workers: int = ANY, **fields: int) -> Job:
-    made = Job(workers=workers, **fields)
+def record(*slots: int, workers: int = ANY, **fields: int) -> RequestRecord:
+    made = RequestRecord(workers=workers, **fields)
     made.slots[: len(slots)] = slots
-    _jobs.append(made)
+    _records.append(made)
     return made
 
 
@@ -101,8 +101,8 @@ def add_same(pump: Pump, *steps: Step) -> int:
     return pump.add_program([steps] * pump.workers)
 
 
-def finish(pump: Pump, *jobs: Job) -> None:
-    for each in jobs:
+def finish(pump: Pump, *records: RequestRecord) -> None:
+    for each in records:
         assert pump.wait([each], SECONDS) == 0
 
 
@@ -116,7 +116,7 @@ def test_the_native_pump_is_there() -> None:
 def test_steps_get_constants_and_slots(make: Make, device: Device) -> None:
     pump = make()
     assert add_same(pump, device.note(7, Slot(1)), device.note(Slot(0), 2**40)) == 0
-    first = job(5, 6)
+    first = record(5, 6)
     assert pump.submit(first, 0) is Answer.ACCEPTED
     finish(pump, first)
     assert device.arguments == [(7, 6), (5, 2**40)]
@@ -124,11 +124,11 @@ def test_steps_get_constants_and_slots(make: Make, device: Device) -> None:
     assert 0 < first.submitted <= first.started <= first.ends[0] <= first.ends[1]
 
 
-def test_the_first_failure_ends_a_job(make: Make, device: Device) -> None:
+def test_the_first_failure_ends_a_request(make: Make, device: Device) -> None:
     pump = make()
     add_same(pump, device.note(1, 1), device.note(2, 2))
     device.result = -5
-    failed = job()
+    failed = record()
     pump.submit(failed, 0)
     finish(pump, failed)
     assert (failed.result, failed.step) == (-5, 0)
@@ -144,7 +144,7 @@ def test_entry_steps_run_when_the_program_changes_or_failed(make: Make, device: 
 
     def entered(program: int) -> bool:
         device.calls.clear()
-        each = job(program=program)
+        each = record(program=program)
         pump.submit(each, 0)
         finish(pump, each)
         return (0, program) in device.arguments
@@ -163,10 +163,10 @@ def test_entry_steps_run_when_the_program_changes_or_failed(make: Make, device: 
     assert not entered(0)
 
 
-def test_an_idle_worker_runs_a_job_on_the_caller_s_thread(make: Make, device: Device) -> None:
+def test_an_idle_worker_runs_a_request_on_the_caller_s_thread(make: Make, device: Device) -> None:
     pump = make()
     add_same(pump, device.note(0, 0))
-    mine = job()
+    mine = record()
     assert pump.run(mine, 0) is Answer.FINISHED
     assert mine.state == State.DONE
     assert device.calls[0][2] == threading.get_ident()
@@ -176,7 +176,7 @@ def test_a_busy_worker_makes_a_run_wait(make: Make, device: Device) -> None:
     pump = make()
     add_same(pump, device.hold(0, 0))
     add_same(pump, device.note(1, 1))
-    holding, waiting = job(), job(program=1)
+    holding, waiting = record(), record(program=1)
     pump.submit(holding, 0)
     assert pump.run(waiting, 0) is Answer.ACCEPTED
     assert waiting.state == State.WAITING
@@ -185,50 +185,50 @@ def test_a_busy_worker_makes_a_run_wait(make: Make, device: Device) -> None:
     finish(pump, waiting)
 
 
-def test_jobs_wait_in_order(make: Make, device: Device) -> None:
+def test_requests_wait_in_order(make: Make, device: Device) -> None:
     pump = make(capacity=20)
     add_same(pump, device.hold(0, 0))
     add_same(pump, device.note(Slot(0), 0))
-    jobs = [job(), *(job(i, program=1) for i in range(1, 20))]
-    for each in jobs:
+    records = [record(), *(record(i, program=1) for i in range(1, 20))]
+    for each in records:
         assert pump.submit(each, 0) is Answer.ACCEPTED
     device.gate.set()
-    finish(pump, *jobs)
+    finish(pump, *records)
     assert device.arguments == [(i, 0) for i in range(20)]
 
 
 def test_a_full_queue(make: Make, device: Device) -> None:
     pump = make(capacity=2)
     add_same(pump, device.hold(Slot(0), 0))
-    jobs = [job(i) for i in range(3)]
-    for each in jobs:
+    records = [record(i) for i in range(3)]
+    for each in records:
         assert pump.submit(each, 0) is Answer.ACCEPTED
-    assert pump.submit(job(), 0) is Answer.FULL
-    assert pump.submit(job(), 0.05) is Answer.FULL
-    assert pump.run(job(), 0.05) is Answer.FULL
-    urgent, patient = job(3, is_urgent=1), job(4)
+    assert pump.submit(record(), 0) is Answer.FULL
+    assert pump.submit(record(), 0.05) is Answer.FULL
+    assert pump.run(record(), 0.05) is Answer.FULL
+    urgent, patient = record(3, is_urgent=1), record(4)
     assert pump.submit(urgent, 0) is Answer.ACCEPTED
     thread = threading.Thread(target=pump.submit, args=(patient, None))
     thread.start()
     device.gate.set()
     thread.join(SECONDS)
-    finish(pump, *jobs, urgent, patient)
+    finish(pump, *records, urgent, patient)
     assert [first for first, _ in device.arguments] == [0, 1, 2, 3, 4]
 
 
-def test_any_idle_worker_takes_a_job_it_may_run(make: Make, device: Device) -> None:
+def test_any_idle_worker_takes_a_request_it_may_run(make: Make, device: Device) -> None:
     pump = make(workers=3)
     add_same(pump, device.hold(0, 0))
     add_same(pump, device.note(Slot(0), 0))
-    holding = job(workers=0b010)
+    holding = record(workers=0b010)
     pump.submit(holding, 0)
-    others = [job(i, program=1) for i in range(6)]
+    others = [record(i, program=1) for i in range(6)]
     for each in others:
         pump.submit(each, SECONDS)
     finish(pump, *others)
     assert holding.worker == 1
     assert all(each.worker in (0, 2) for each in others)
-    tied = job(program=1, workers=0b010)
+    tied = record(program=1, workers=0b010)
     pump.submit(tied, 0)
     assert pump.wait([tied], 0.05) == -1
     device.gate.set()
@@ -236,40 +236,42 @@ def test_any_idle_worker_takes_a_job_it_may_run(make: Make, device: Device) -> N
     assert tied.worker == 1
 
 
-def test_a_schedule_ties_jobs_to_workers_and_blocks_nobody_else(make: Make, device: Device) -> None:
+def test_a_schedule_ties_requests_to_workers_and_blocks_nobody_else(
+    make: Make, device: Device
+) -> None:
     pump = make(workers=2)
     add_same(pump, device.hold(0, 0))
     add_same(pump, device.note(0, 0))
     pump.set_schedule([0b01, 0b10, 0b01])
-    first = job()
+    first = record()
     pump.submit(first, 0)
-    jobs = [job(program=1) for _ in range(5)]
-    for each in jobs:
+    records = [record(program=1) for _ in range(5)]
+    for each in records:
         pump.submit(each, SECONDS)
-    finish(pump, jobs[0], jobs[3])  # numbers 1 and 4, behind others that wait for worker 0
-    assert pump.wait([jobs[1]], 0) == -1
+    finish(pump, records[0], records[3])  # numbers 1 and 4, behind others that wait for worker 0
+    assert pump.wait([records[1]], 0) == -1
     device.gate.set()
-    finish(pump, *jobs)
-    assert [first.worker, *(each.worker for each in jobs)] == [0, 1, 0, 0, 1, 0]
+    finish(pump, *records)
+    assert [first.worker, *(each.worker for each in records)] == [0, 1, 0, 0, 1, 0]
 
 
 def test_each_worker_has_steps_of_its_own(make: Make, device: Device) -> None:
     pump = make(workers=3)
     pump.add_program([[device.note(worker, 0), device.note(worker, 1)] for worker in range(3)])
     for worker in range(3):
-        each = job(workers=1 << worker)
+        each = record(workers=1 << worker)
         pump.submit(each, 0)
         finish(pump, each)
     assert device.arguments == [(w, i) for w in range(3) for i in range(2)]
 
 
-def test_reported_jobs_come_in_the_order_they_are_done(make: Make, device: Device) -> None:
+def test_reported_requests_come_in_the_order_they_are_done(make: Make, device: Device) -> None:
     pump = make(workers=2)
     add_same(pump, device.hold(0, 0))
     add_same(pump, device.note(0, 0))
-    slow = job(workers=1, is_reported=1, is_ordered=1)
-    quick = [job(program=1, workers=2, is_reported=1, is_ordered=1) for _ in range(3)]
-    silent = job(program=1, workers=2)
+    slow = record(workers=1, is_reported=1, is_ordered=1)
+    quick = [record(program=1, workers=2, is_reported=1, is_ordered=1) for _ in range(3)]
+    silent = record(program=1, workers=2)
     for each in (slow, *quick, silent):
         pump.submit(each, SECONDS)
     finish(pump, *quick, silent)
@@ -280,26 +282,26 @@ def test_reported_jobs_come_in_the_order_they_are_done(make: Make, device: Devic
     assert [each.order for each in (slow, *quick)] == [0, 1, 2, 3]
 
 
-def test_reported_jobs_that_nobody_confirms_hold_others_up(make: Make, device: Device) -> None:
+def test_reported_requests_that_nobody_confirms_hold_others_up(make: Make, device: Device) -> None:
     pump = make(most_unseen=2)
     add_same(pump, device.note(0, 0))
-    jobs = [job(is_reported=1) for _ in range(3)]
-    for each in jobs[:2]:
+    records = [record(is_reported=1) for _ in range(3)]
+    for each in records[:2]:
         assert pump.submit(each, 0) is Answer.ACCEPTED
         finish(pump, each)
-    assert pump.submit(jobs[2], 0) is Answer.FULL
-    assert pump.submit(job(), 0) is Answer.ACCEPTED
+    assert pump.submit(records[2], 0) is Answer.FULL
+    assert pump.submit(record(), 0) is Answer.ACCEPTED
     pump.next(SECONDS)
-    assert pump.submit(jobs[2], 0) is Answer.FULL
+    assert pump.submit(records[2], 0) is Answer.FULL
     pump.confirm(1)
-    assert pump.submit(jobs[2], 0) is Answer.ACCEPTED
+    assert pump.submit(records[2], 0) is Answer.ACCEPTED
 
 
 def test_waiting_for_any_of_several(make: Make, device: Device) -> None:
     pump = make(workers=2)
     add_same(pump, device.hold(0, 0))
     add_same(pump, device.note(0, 0))
-    slow, quick = job(workers=1), job(program=1, workers=2)
+    slow, quick = record(workers=1), record(program=1, workers=2)
     pump.submit(slow, 0)
     pump.submit(quick, 0)
     assert pump.wait([slow, quick], SECONDS) == 1
@@ -309,41 +311,41 @@ def test_waiting_for_any_of_several(make: Make, device: Device) -> None:
 def test_cancelling(make: Make, device: Device) -> None:
     pump = make()
     add_same(pump, device.hold(Slot(0), 0))
-    jobs = [job(i, is_reported=i == 2) for i in range(4)]
-    for each in jobs:
+    records = [record(i, is_reported=i == 2) for i in range(4)]
+    for each in records:
         pump.submit(each, 0)
-    assert not pump.cancel(jobs[0])
-    assert pump.cancel(jobs[2])
-    assert not pump.cancel(jobs[2])
-    assert pump.next(SECONDS) == ctypes.addressof(jobs[2])
-    assert pump.cancel(jobs[3])
+    assert not pump.cancel(records[0])
+    assert pump.cancel(records[2])
+    assert not pump.cancel(records[2])
+    assert pump.next(SECONDS) == ctypes.addressof(records[2])
+    assert pump.cancel(records[3])
     device.gate.set()
-    finish(pump, *jobs)
-    assert [each.state for each in jobs] == [
+    finish(pump, *records)
+    assert [each.state for each in records] == [
         State.DONE,
         State.DONE,
         State.CANCELLED,
         State.CANCELLED,
     ]
     assert [first for first, _ in device.arguments] == [0, 1]
-    assert not pump.cancel(jobs[1])
+    assert not pump.cancel(records[1])
 
 
 @pytest.mark.parametrize("cancel", [True, False])
-def test_closing_with_jobs_that_wait(make: Make, device: Device, cancel: bool) -> None:
+def test_closing_with_requests_that_wait(make: Make, device: Device, cancel: bool) -> None:
     pump = make(workers=2)
     add_same(pump, device.hold(0, 0))
-    jobs = [job(workers=1, is_reported=1) for _ in range(4)]
-    for each in jobs:
+    records = [record(workers=1, is_reported=1) for _ in range(4)]
+    for each in records:
         pump.submit(each, 0)
     pump.close(cancel=cancel)
-    assert pump.submit(job(), None) is pump.run(job(), None) is Answer.CLOSED
+    assert pump.submit(record(), None) is pump.run(record(), None) is Answer.CLOSED
     device.gate.set()
     pump.join()
     expected = State.CANCELLED if cancel else State.DONE
-    assert [each.state for each in jobs] == [State.DONE, expected, expected, expected]
+    assert [each.state for each in records] == [State.DONE, expected, expected, expected]
     seen = [pump.next(SECONDS) for _ in range(4)]
-    assert sorted(seen) == sorted(map(ctypes.addressof, jobs))
+    assert sorted(seen) == sorted(map(ctypes.addressof, records))
     assert pump.next(0) == 0
     pump.confirm(4)
     assert pump.next(None) == 0  # the end
@@ -352,59 +354,59 @@ def test_closing_with_jobs_that_wait(make: Make, device: Device, cancel: bool) -
 def test_closing_lets_go_of_who_waits_for_space(make: Make, device: Device) -> None:
     pump = make(capacity=1)
     add_same(pump, device.hold(0, 0))
-    jobs = [job(), job()]
-    for each in jobs:
+    records = [record(), record()]
+    for each in records:
         pump.submit(each, 0)
     answers: list[Answer] = []
-    thread = threading.Thread(target=lambda: answers.append(pump.submit(job(), None)))
+    thread = threading.Thread(target=lambda: answers.append(pump.submit(record(), None)))
     thread.start()
     time.sleep(0.05)
     pump.close(cancel=False)
     thread.join(SECONDS)
     assert answers == [Answer.CLOSED]
     device.gate.set()
-    finish(pump, *jobs)
+    finish(pump, *records)
 
 
-def test_pacing_admits_as_fast_as_jobs_are_done(make: Make, device: Device) -> None:
-    """Two workers at 20 ms take a job every 10 ms."""
+def test_pacing_admits_as_fast_as_requests_are_done(make: Make, device: Device) -> None:
+    """Two workers at 20 ms take a request every 10 ms."""
     pump = make(workers=2, capacity=50)
     libc = ctypes.CDLL(None)
     add_same(pump, Step("sleep", address(libc.usleep), (20_000,)))
-    first = job()
+    first = record()
     pump.run(first, 0)
     pump.set_pacing(True)
-    jobs = [job() for _ in range(10)]
-    for each in jobs:
+    records = [record() for _ in range(10)]
+    for each in records:
         assert pump.submit(each, SECONDS) is Answer.ACCEPTED
-    finish(pump, *jobs)
-    span = (jobs[-1].submitted - jobs[0].submitted) / 1e9
+    finish(pump, *records)
+    span = (records[-1].submitted - records[0].submitted) / 1e9
     assert span > 9 * 0.010 * 0.9
-    assert pump.submit(job(), 0) in (Answer.FULL, Answer.ACCEPTED)
-    assert pump.submit(job(is_urgent=1), 0) is Answer.ACCEPTED
+    assert pump.submit(record(), 0) in (Answer.FULL, Answer.ACCEPTED)
+    assert pump.submit(record(is_urgent=1), 0) is Answer.ACCEPTED
 
 
 def test_programs_may_be_added_while_others_run(make: Make, device: Device) -> None:
     pump = make(workers=2, capacity=1000)
     add_same(pump, device.note(0, 0))
-    jobs: list[Job] = []
+    records: list[RequestRecord] = []
     for number in range(1, 200):
         assert add_same(pump, device.note(number, 0)) == number
         for program in (0, number):
-            jobs.append(job(program=program))
-            pump.submit(jobs[-1], SECONDS)
-    finish(pump, *jobs)
-    assert len(device.calls) == len(jobs)
+            records.append(record(program=program))
+            pump.submit(records[-1], SECONDS)
+    finish(pump, *records)
+    assert len(device.calls) == len(records)
 
 
 def test_many_threads(make: Make, device: Device) -> None:
-    """Every job runs once, whichever way it is passed in, and whoever waits."""
+    """Every request runs once, whichever way it is passed in, and whoever waits."""
     pump = make(workers=3, capacity=2)
     add_same(pump, device.note(Slot(0), Slot(1)))
 
     def use(thread: int) -> None:
         for number in range(200):
-            each = job(thread, number)
+            each = record(thread, number)
             enter = pump.run if number % 2 else pump.submit
             assert enter(each, SECONDS) in (Answer.ACCEPTED, Answer.FINISHED)
             if number % 7 == 0:

@@ -17,7 +17,7 @@ import anynpu.soft.driver
 import anynpu.soft.engines
 from anynpu.native.compiler import SOURCES
 from anynpu.native.matmul import Weights
-from anynpu.native.pump import Job
+from anynpu.native.pump import RequestRecord
 from anynpu.rknn import abi as rknn
 from anynpu.structures import Structure, Union
 from anynpu.viplite import abi as viplite
@@ -32,6 +32,7 @@ _SOURCES_OF = {
     "anynpu.soft.driver.messages": "driver/engine.c",
 }
 _C_NAMES = {
+    ("pump.c", "requestrecord"): "request",
     ("steps.c", "entry"): "step",
     ("driver/engine.c", "submit"): "rknpu_submit",
     ("driver/engine.c", "sublist"): "rknpu_sub_list",
@@ -73,7 +74,16 @@ NATIVE = [structure for package in PACKAGES for structure in declared(package)]
 
 def test_all_structures_are_found() -> None:
     names = {structure.__name__.lstrip("_") for structure in NATIVE}
-    assert {"Job", "Product", "Entry", "Transfer", "Dense", "Copy", "Reduction", "Submit"} <= names
+    assert {
+        "RequestRecord",
+        "Product",
+        "Entry",
+        "Transfer",
+        "Dense",
+        "Copy",
+        "Reduction",
+        "Submit",
+    } <= names
     assert len(NATIVE) >= 30
 
 
@@ -124,6 +134,6 @@ def test_c_is_told_how_many_threads_multiply() -> None:
     assert many.threads == len(os.sched_getaffinity(0))
 
 
-def test_a_job_takes_no_unknown_field() -> None:
+def test_a_request_takes_no_unknown_field() -> None:
     with pytest.raises(AttributeError, match="is_reportd"):
-        Job(is_reportd=1)
+        RequestRecord(is_reportd=1)

@@ -1,7 +1,7 @@
 """Interrupts at random moments of each way of running: ``python -m tests.session.interrupts``.
 
-Each time one signal, whose handler raises, comes while a task runs. The exception has to arrive in
-the caller, once, and a quiet run afterwards has to be right. Prints a line for each way.
+Each time one signal, whose handler raises, comes while a request runs. The exception has to arrive
+in the caller, once, and a quiet run afterwards has to be right. Prints a line for each way.
 """
 
 from __future__ import annotations

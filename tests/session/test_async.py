@@ -1,4 +1,4 @@
-"""Tasks that run while their caller goes on: callbacks, futures, asyncio, limits, the end."""
+"""Requests that run while their caller goes on: callbacks, futures, asyncio, limits, the end."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_callback_gets_results_and_user_data(on_cores: Open) -> None:
 
 
 def test_callbacks_come_in_the_order_of_the_calls(on_cores: Open) -> None:
-    """Whatever the cores' speed, and whichever core a task ran on."""
+    """Whatever the cores' speed, and whichever core a request ran on."""
     session, calls = on_cores(4, 1, 0.2), Calls()
     for number in range(100):
         session.run_async(None, feed(number), calls, number)
@@ -75,7 +75,7 @@ def test_callbacks_come_in_the_order_of_the_calls(on_cores: Open) -> None:
     assert [value(results) for results, _, _ in calls.all] == calls.tags
 
 
-def test_callbacks_as_tasks_are_done(on_cores: Open) -> None:
+def test_callbacks_as_requests_are_done(on_cores: Open) -> None:
     session = on_cores(200, 1, schedule=[0, 1], dispatch="idle", sequential_callbacks=False)
     calls = Calls()
     for number in range(3):
@@ -85,11 +85,11 @@ def test_callbacks_as_tasks_are_done(on_cores: Open) -> None:
     assert sorted(calls.tags) == [0, 1, 2]
 
 
-def test_a_failing_task_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_request_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYNPU_SOFT_FAULTS", "rknn_run@2=FAIL")
     anynpu_faults_reset()
     calls = Calls()
-    # One worker, so that the second call is the second task's.
+    # One worker, so that the second call is the second request's.
     options = {"tp_mode": "0"}
     with InferenceSession(models.add_one((1, 2)), provider_options=options) as session:
         for number in range(3):
@@ -260,7 +260,7 @@ def test_cancelling_a_future(on_cores: Open, device: NullDevice) -> None:
 
 
 def test_futures_and_callbacks_of_many_threads(on_cores: Open) -> None:
-    """Nothing is mixed up: every task gets its own results, once."""
+    """Nothing is mixed up: every request gets its own results, once."""
     session = on_cores(0, 0.3, 0.1)
     wrong: list[str] = []
 
@@ -324,7 +324,7 @@ def test_the_event_loop_goes_on_while_the_queue_is_full(on_cores: Open, device: 
     assert sorted(asyncio.run(main())) == list(range(6))
 
 
-def test_a_cancelled_task_leaves_the_queue(on_cores: Open, device: NullDevice) -> None:
+def test_a_cancelled_request_leaves_the_queue(on_cores: Open, device: NullDevice) -> None:
     session = on_cores(0)
 
     async def main() -> tuple[list[float], bool]:

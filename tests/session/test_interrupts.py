@@ -68,7 +68,7 @@ def interrupting() -> Iterator[None]:
 def test_an_interrupt_doesn_t_wait_for_the_device(
     on_cores: Open, device: NullDevice, way: str
 ) -> None:
-    """The task is given up; its memory stays until the device is done with it."""
+    """The request is given up; its memory stays until the device is done with it."""
     session = on_cores(0)
     feed = np.ones((1, 1, 1, 1), np.float32)
     uses: dict[str, Callable[[], object]] = {
@@ -117,12 +117,12 @@ def test_an_interrupt_at_a_function_s_entry(function: str, way: str) -> None:
     assert interrupted == 10 or (function, way) == ("finish", "run")
 
 
-def test_a_session_forgets_the_tasks_that_were_given_up(on_cores: Open) -> None:
+def test_a_session_forgets_the_requests_that_were_given_up(on_cores: Open) -> None:
     session = on_cores(0)
     feed = np.ones((1, 1, 1, 1), np.float32)
     for _ in range(500):
-        tasks = [session._scheduler.start([feed]) for _ in range(3)]
-        del tasks
+        handles = [session._scheduler.start([feed]) for _ in range(3)]
+        del handles
     assert len(session._scheduler._entered) < 200
 
 

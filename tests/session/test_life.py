@@ -52,7 +52,7 @@ future = session.submit(None, np.zeros(shape, np.float32))
 
 @pytest.mark.parametrize("end", ["", "sys.exit(0)", "del session", "session.close()"])
 @pytest.mark.parametrize("device", ["null", "soft"])
-def test_leaving_python_with_a_hundred_tasks(null_device: Path, device: str, end: str) -> None:
+def test_leaving_python_with_a_hundred_requests(null_device: Path, device: str, end: str) -> None:
     """All are finished, in order, and nothing is printed but by the callbacks."""
     options = {"library": str(null_device), "layout": "nhwc"} if device == "null" else {}
     model = RKNN_MODEL if device == "null" else models.add_one()
@@ -71,7 +71,7 @@ def test_leaving_python_by_an_exception(null_device: Path) -> None:
     assert (result.returncode, result.stderr) == (3, "")
 
 
-def test_ctrl_c_while_a_task_runs(null_device: Path) -> None:
+def test_ctrl_c_while_a_request_runs(null_device: Path) -> None:
     """The signal's exception is raised once C lets go of the arrays; the session goes on."""
     text = f"""
 import os, signal, threading

@@ -65,7 +65,7 @@ def test_a_float_model_s_channel_blocks() -> None:
     np.testing.assert_allclose(anynpu.nc1hwc2_to_nchw(blocks, 3), expected, atol=2e-3)
 
 
-def test_jobs_of_several_dtypes_take_turns_on_every_worker() -> None:
+def test_requests_of_several_dtypes_take_turns_on_every_worker() -> None:
     model = models.quantized(IMAGE)
     with opened(model, output_layout="native", dispatch="round_robin") as session:
         for round_number in range(6):

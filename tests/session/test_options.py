@@ -194,7 +194,7 @@ def test_chips_of_one_core_ignore_masks() -> None:
 
 
 def test_a_schedule_is_a_round_robin(on_cores: Open) -> None:
-    """Tasks 0, 2 and 3 go to the slow core, as the schedule says, whoever is idle."""
+    """Requests 0, 2 and 3 go to the slow core, as the schedule says, whoever is idle."""
     session = on_cores(60, 1, schedule=[0, 1, 0], max_queue_size=10)
     batch = [np.full((1, 1, 1, 1), n, np.float32) for n in range(6)]
     with session.profile() as profile:
@@ -203,7 +203,7 @@ def test_a_schedule_is_a_round_robin(on_cores: Open) -> None:
     assert run.p50 > 30_000  # four of six
 
 
-def test_an_idle_core_of_the_schedule_may_take_the_next_task(on_cores: Open) -> None:
+def test_an_idle_core_of_the_schedule_may_take_the_next_request(on_cores: Open) -> None:
     session = on_cores(300, 1, schedule=[0, 1], dispatch="idle")
     futures = [session.submit(None, np.full((1, 1, 1, 1), n, np.float32)) for n in range(10)]
     for future in futures[1:]:
@@ -287,7 +287,7 @@ def test_pacing(on_cores: Open) -> None:
     session.run(None, values)
     start = time.monotonic()
     futures = [session.submit(None, values) for _ in range(20)]
-    # Two cores at ten milliseconds take a task every five.
+    # Two cores at ten milliseconds take a request every five.
     assert time.monotonic() - start > 19 * 0.005 * 0.9
     for future in futures:
         future.result(20)

@@ -1,4 +1,4 @@
-"""Many tasks in a row: pipelines, maps, divided batches; every core at work, results in order."""
+"""Many requests in a row: pipelines, maps, divided batches; all cores at work, results in order."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_map_in_order(on_cores: Open) -> None:
     assert [value(r) for r in session.map(map(feed, range(100)))] == list(range(100))
 
 
-def test_a_map_as_tasks_are_done(on_cores: Open) -> None:
+def test_a_map_as_requests_are_done(on_cores: Open) -> None:
     session = on_cores(200, 1, schedule=[0, 1], dispatch="idle")
     found = [value(r) for r in session.map(map(feed, range(10)), ordered=False)]
     assert sorted(found) == list(range(10))  # type: ignore[type-var]
@@ -123,31 +123,31 @@ def test_a_map_of_chosen_outputs() -> None:
 
 
 def test_every_core_is_at_work(on_cores: Open, device: NullDevice) -> None:
-    tasks = 45
+    requests = 45
     for way in ("map", "pipeline", "async", "batch"):
         session = on_cores(20, 20, 20)
         device.peak()
         if way == "map":
-            assert len(list(session.map(map(feed, range(tasks))))) == tasks
+            assert len(list(session.map(map(feed, range(requests))))) == requests
         elif way == "pipeline":
-            for number in range(tasks):
+            for number in range(requests):
                 session.run_pipeline(feed(number), depth=6)
             session.flush()
         elif way == "batch":
-            batch = np.zeros((tasks, 1, 1, 1), np.float32)
+            batch = np.zeros((requests, 1, 1, 1), np.float32)
             session.run(None, batch, {"ztu_modelrt_dispatch_batch": True})
         else:
             done = threading.Semaphore(0)
-            for number in range(tasks):
+            for number in range(requests):
                 session.run_async(None, feed(number), lambda r, done, e: done.release(), done)
-            for _ in range(tasks):
+            for _ in range(requests):
                 assert done.acquire(timeout=SECONDS)
         assert device.peak() == 3, way
         session.close()
 
 
 def test_a_slow_core_holds_nobody_up(on_cores: Open) -> None:
-    """One core takes a task for as long as the others take many."""
+    """One core takes a request for as long as the others take many."""
     session = on_cores(400, 5, schedule=[0, 1], dispatch="idle")
     futures = [session.submit(None, feed(number)) for number in range(20)]
     for future in futures[1:]:

@@ -498,7 +498,7 @@ def test_bindings_that_are_wrong(session: InferenceSession) -> None:
 # ------------------------------------------------------------------------------- many at once
 
 
-def test_tasks_use_every_device(on_devices: Open, devices: NullDevice) -> None:
+def test_requests_use_every_device(on_devices: Open, devices: NullDevice) -> None:
     session = on_devices(1, 1, 1, max_queue_size=32)
     assert session.network.worker_cores == (0, 1, 2)
     devices.peak()

@@ -83,7 +83,7 @@ def test_a_compiled_model_without_its_twin(sample: Callable[[str], Path]) -> Non
 
 @pytest.mark.parametrize("end", ["", "sys.exit(0)", "del session", "session.close()"])
 @pytest.mark.parametrize("device", ["null", "soft"])
-def test_leaving_python_with_a_hundred_tasks(
+def test_leaving_python_with_a_hundred_requests(
     null_vip: Path, device: str, end: str, tmp_path: Path
 ) -> None:
     """All are finished, in order, and nothing is printed but by the callbacks."""

@@ -1,8 +1,8 @@
 """What a session needs of a vendor.
 
 A `Backend` opens a model as a `Network`: several workers, each with a context of its own, and for
-each worker the steps that run a job there. A `Request` is one job's buffers. Who runs which job
-when, on which thread, is the session's scheduler's matter.
+each worker the steps that run a request there. A `Request` is one request's buffers. The session's
+scheduler decides who runs which request when, and on which thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..errors import AnynpuError
 from ..lifetime import Closeable
 from ..memory_size import MemorySize
-from ..native.pump import MAX_STEPS, Job, Step
+from ..native.pump import MAX_STEPS, RequestRecord, Step
 from ..options import Options
 from ..perf import LayerTable
 from ..runtime_library import RuntimeLibrary
@@ -30,34 +30,34 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 class Request(ABC):
-    """The buffers of one job, used again for the next; one thread at a time.
+    """The buffers of one request, used again for the next; one thread at a time.
 
-    `job` is what the pump gets. `variant` numbers the steps that it needs: a network has one
+    `record` is what the pump gets. `variant` numbers the steps that it needs: a network has one
     variant for each set of input shapes.
     """
 
-    job: Job
+    record: RequestRecord
     variant: int = 0
 
     @property
     def span(self) -> tuple[int, int]:
-        """From when to when the job ran: nanoseconds of `time.monotonic`."""
-        return self.job.started, self.job.ends[min(self.job.step, MAX_STEPS - 1)]
+        """From when to when the request ran: nanoseconds of `time.monotonic`."""
+        return self.record.started, self.record.ends[min(self.record.step, MAX_STEPS - 1)]
 
     @abstractmethod
     def fill(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> None:
         """Take one array for each input, of shapes that the network takes.
 
-        Without `copy` the caller keeps the arrays as they are until the job is done.
+        Without `copy` the caller keeps the arrays as they are until the request is done.
         """
 
     @abstractmethod
     def take_results(self) -> list[NDArray[Any]]:
-        """The outputs of a job that is done: arrays that nobody else has."""
+        """The outputs of a request that is done: arrays that nobody else has."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Let go of others' arrays; the job is over."""
+        """Let go of others' arrays; the request is over."""
 
 
 class DeviceBuffer(ABC):
@@ -108,20 +108,20 @@ class Network(Closeable):
 
     @property
     def shape_sets(self) -> tuple[Shapes, ...]:
-        """The sets of input shapes that jobs may have; the first is that of `inputs`."""
+        """The sets of input shapes that requests may have; the first is that of `inputs`."""
         return (tuple(info.shape for info in self.inputs),)
 
     @abstractmethod
     def steps(self, worker: int, variant: int) -> Sequence[Step]:
-        """What a worker does with a job of a variant."""
+        """What a worker does with a request of a variant."""
 
     @abstractmethod
     def new_request(self) -> Request:
-        """Buffers for one more job."""
+        """Buffers for one more request."""
 
     @abstractmethod
     def error(self, request: Request, step: Step, code: int) -> AnynpuError:
-        """The exception for a job whose step returned a code."""
+        """The exception for a request whose step returned a code."""
 
     @abstractmethod
     def metadata(self) -> dict[str, str]:

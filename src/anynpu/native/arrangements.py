@@ -1,4 +1,4 @@
-"""A step of a program that makes a job's arrays what its runtime takes.
+"""A step of a program that makes a request's arrays what its runtime takes.
 
 The C function `anynpu_arrange` of native/kernels.c; where it isn't built, the same in Python
 behind a C callback.
@@ -29,9 +29,9 @@ class Kind(enum.IntEnum):
 
 
 class Arrangement(Structure):
-    """One array of a job's, and what is made of it where.
+    """One array of a request's, and what is made of it where.
 
-    The owner keeps both arrays until the job is done.
+    The owner keeps both arrays until the request is done.
     """
 
     _fields_ = [

@@ -1,7 +1,7 @@
-"""Workers that run jobs with no Python between them: `Pump`, in C where that can be built.
+"""Workers that run requests with no Python between them: `Pump`, in C where that can be built.
 
-A worker runs a job's program: steps, each a C function with integer arguments, constants or the
-job's slots. The C pump's threads never need the GIL, so devices stay busy while Python thinks.
+A worker runs a request's program: steps, each a C function with integer arguments, constants or the
+request's slots. The C pump's threads never need the GIL, so devices stay busy while Python thinks.
 native/pump.c says what every function does.
 """
 
@@ -28,14 +28,14 @@ FOREVER = -1
 
 @dataclass(frozen=True)
 class Slot:
-    """An argument that each job brings: the number of one of its slots."""
+    """An argument that each request brings: the number of one of its slots."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Step:
-    """A call of the C function at `address`, which returns 0 or a code that ends the job.
+    """A call of the C function at `address`, which returns 0 or a code that ends the request.
 
     `is_entry`: only when the worker's program before was another one, or failed.
     """
@@ -47,7 +47,7 @@ class Step:
 
 
 class State(enum.IntEnum):
-    """Where a job stands."""
+    """Where a request stands."""
 
     IDLE = 0
     WAITING = 1
@@ -57,7 +57,7 @@ class State(enum.IntEnum):
 
 
 class Answer(enum.IntEnum):
-    """Whether a job was accepted; FINISHED: it also ran on the caller's thread."""
+    """Whether a request was accepted; FINISHED: it also ran on the caller's thread."""
 
     ACCEPTED = 0
     FULL = 1
@@ -68,7 +68,7 @@ class Answer(enum.IntEnum):
 _ANSWERS = tuple(Answer)
 
 
-class Job(Structure):
+class RequestRecord(Structure):
     """What a worker runs a program on; its owner keeps it until it is done.
 
     The first fields are the submitter's: slots, a bit mask of the workers that may run it, the
@@ -107,38 +107,39 @@ class Pump(ABC):
 
     @abstractmethod
     def set_schedule(self, masks: Sequence[int]) -> None:
-        """Let job number n run on the workers of the bit mask ``masks[n % len(masks)]``."""
+        """Let request number n run on the workers of the bit mask ``masks[n % len(masks)]``."""
 
     @abstractmethod
     def set_pacing(self, is_paced: bool) -> None:
-        """Accept jobs no faster than the workers do them."""
+        """Accept requests no faster than the workers do them."""
 
     @abstractmethod
-    def submit(self, job: Job, timeout: float | None) -> Answer:
-        """Let a job run as soon as a worker is free; 0 waits for nothing."""
+    def submit(self, request: RequestRecord, timeout: float | None) -> Answer:
+        """Let a request run as soon as a worker is free; 0 waits for nothing."""
 
     @abstractmethod
-    def run(self, job: Job, timeout: float | None) -> Answer:
+    def run(self, request: RequestRecord, timeout: float | None) -> Answer:
         """The same, and on this thread where a worker is idle: FINISHED, not ACCEPTED."""
 
     @abstractmethod
-    def wait(self, jobs: Sequence[Job], timeout: float | None) -> int:
-        """Wait until one of the jobs is finished; its place, or -1 after the timeout."""
+    def wait(self, requests: Sequence[RequestRecord], timeout: float | None) -> int:
+        """Wait until one of the requests is finished; its place, or -1 after the timeout."""
 
     @abstractmethod
     def next(self, timeout: float | None) -> int:
-        """The address of the reported job that was done first; 0 after the timeout, or at the end.
+        """The address of the reported request that was done first.
 
-        The end: the pump is closed and all that were given are confirmed.
+        0 after the timeout, and at the end: when the pump is closed and all that were given are
+        confirmed.
         """
 
     @abstractmethod
     def confirm(self, count: int) -> None:
-        """Say that reported jobs were dealt with."""
+        """Say that reported requests were dealt with."""
 
     @abstractmethod
-    def cancel(self, job: Job) -> bool:
-        """Take a job back that still waits; whether it did."""
+    def cancel(self, request: RequestRecord) -> bool:
+        """Take a request back that still waits; whether it did."""
 
     @abstractmethod
     def close(self, *, cancel: bool) -> None:
@@ -150,7 +151,7 @@ class Pump(ABC):
 
 
 def open_pump(workers: int, capacity: int, most_unseen: int) -> Pump:
-    """A pump whose queue holds `capacity` jobs; `most_unseen` may be done and not confirmed.
+    """A pump whose queue holds `capacity` requests; `most_unseen` may be done and not confirmed.
 
     Without a build of the C pump and without a compiler it is one of Python threads, after a
     warning. Raises RuntimeError where the system has no threads left, as `threading` does.
@@ -198,21 +199,22 @@ class NativePump(Pump):
     def set_pacing(self, is_paced: bool) -> None:
         self._quick.anynpu_pump_set_pacing(self._pump, is_paced)
 
-    def submit(self, job: Job, timeout: float | None) -> Answer:
+    def submit(self, request: RequestRecord, timeout: float | None) -> Answer:
         functions = self._waiting if timeout is None or timeout > 0 else self._quick
         submit = functions.anynpu_pump_submit
-        code: int = submit(self._pump, ctypes.addressof(job), _nanoseconds(timeout))
+        code: int = submit(self._pump, ctypes.addressof(request), _nanoseconds(timeout))
         return _ANSWERS[code]
 
-    def run(self, job: Job, timeout: float | None) -> Answer:
+    def run(self, request: RequestRecord, timeout: float | None) -> Answer:
         run = self._waiting.anynpu_pump_run
-        code: int = run(self._pump, ctypes.addressof(job), _nanoseconds(timeout))
+        code: int = run(self._pump, ctypes.addressof(request), _nanoseconds(timeout))
         return _ANSWERS[code]
 
-    def wait(self, jobs: Sequence[Job], timeout: float | None) -> int:
+    def wait(self, requests: Sequence[RequestRecord], timeout: float | None) -> int:
         functions = self._waiting if timeout is None or timeout > 0 else self._quick
-        array = (ctypes.c_void_p * len(jobs))(*map(ctypes.addressof, jobs))
-        place: int = functions.anynpu_pump_wait(self._pump, array, len(jobs), _nanoseconds(timeout))
+        array = (ctypes.c_void_p * len(requests))(*map(ctypes.addressof, requests))
+        wait = functions.anynpu_pump_wait
+        place: int = wait(self._pump, array, len(requests), _nanoseconds(timeout))
         return place
 
     def next(self, timeout: float | None) -> int:
@@ -222,8 +224,8 @@ class NativePump(Pump):
     def confirm(self, count: int) -> None:
         self._quick.anynpu_pump_confirm(self._pump, count)
 
-    def cancel(self, job: Job) -> bool:
-        return bool(self._quick.anynpu_pump_cancel(self._pump, ctypes.addressof(job)))
+    def cancel(self, request: RequestRecord) -> bool:
+        return bool(self._quick.anynpu_pump_cancel(self._pump, ctypes.addressof(request)))
 
     def close(self, *, cancel: bool) -> None:
         self._quick.anynpu_pump_close(self._pump, cancel)

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from .pump import Answer, Job, Pump, Slot, State, Step
+from .pump import Answer, Pump, RequestRecord, Slot, State, Step
 
 
 class PythonPump(Pump):
-    """Workers as Python threads round the same jobs."""
+    """Workers as Python threads round the same requests."""
 
     def __init__(self, workers: int, capacity: int, most_unseen: int) -> None:
         self.workers = workers
@@ -21,10 +21,10 @@ class PythonPump(Pump):
         self._changed = threading.Condition()
         self._programs: list[list[list[Step]]] = []
         self._schedule: Sequence[int] = ()
-        self._queue: deque[Job] = deque()
-        self._done: deque[Job] = deque()
+        self._queue: deque[RequestRecord] = deque()
+        self._done: deque[RequestRecord] = deque()
         self._busy = [False] * workers
-        self._handed: list[Job | None] = [None] * workers
+        self._handed: list[RequestRecord | None] = [None] * workers
         self._last: list[int | None] = [None] * workers
         self._reported = self._unseen = self._tickets = self._order = 0
         self._is_paced = self._is_closed = False
@@ -49,36 +49,38 @@ class PythonPump(Pump):
         with self._changed:
             self._is_paced = is_paced
 
-    def submit(self, job: Job, timeout: float | None) -> Answer:
+    def submit(self, request: RequestRecord, timeout: float | None) -> Answer:
         with self._changed:
-            answer = self._admit(job, timeout)
+            answer = self._admit(request, timeout)
             if answer is Answer.ACCEPTED:
-                worker = self._idle_worker(job)
+                worker = self._idle_worker(request)
                 if worker is None:
-                    self._enqueue(job)
+                    self._enqueue(request)
                 else:
-                    self._hand_over(worker, job)
+                    self._hand_over(worker, request)
             return answer
 
-    def run(self, job: Job, timeout: float | None) -> Answer:
+    def run(self, request: RequestRecord, timeout: float | None) -> Answer:
         with self._changed:
-            answer = self._admit(job, timeout)
+            answer = self._admit(request, timeout)
             if answer is not Answer.ACCEPTED:
                 return answer
-            worker = self._idle_worker(job)
+            worker = self._idle_worker(request)
             if worker is None:
-                self._enqueue(job)
+                self._enqueue(request)
                 return answer
-            self._begin(worker, job)
-            self._run_begun(worker, job)
+            self._begin(worker, request)
+            self._run_begun(worker, request)
             following = self._take_for(worker)
             if following is not None:
                 self._hand_over(worker, following)
             return Answer.FINISHED
 
-    def wait(self, jobs: Sequence[Job], timeout: float | None) -> int:
+    def wait(self, requests: Sequence[RequestRecord], timeout: float | None) -> int:
         def finished() -> int:
-            return next((i for i, job in enumerate(jobs) if job.state >= State.DONE), -1)
+            return next(
+                (i for i, request in enumerate(requests) if request.state >= State.DONE), -1
+            )
 
         with self._changed:
             self._changed.wait_for(lambda: finished() >= 0, timeout)
@@ -97,12 +99,12 @@ class PythonPump(Pump):
             self._reported -= count
             self._changed.notify_all()
 
-    def cancel(self, job: Job) -> bool:
+    def cancel(self, request: RequestRecord) -> bool:
         with self._changed:
             for waiting in self._queue:
-                if waiting is job:
+                if waiting is request:
                     self._queue.remove(waiting)
-                    self._report(job, State.CANCELLED)
+                    self._report(request, State.CANCELLED)
                     return True
             return False
 
@@ -119,93 +121,93 @@ class PythonPump(Pump):
 
     # ------------------------------------------------------------------------- with the lock
 
-    def _admit(self, job: Job, timeout: float | None) -> Answer:
+    def _admit(self, request: RequestRecord, timeout: float | None) -> Answer:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             if self._is_closed:
                 return Answer.CLOSED
             if self._schedule:
-                job.workers = self._schedule[self._tickets % len(self._schedule)]
+                request.workers = self._schedule[self._tickets % len(self._schedule)]
             until = deadline
-            if self._has_space(job):
+            if self._has_space(request):
                 due = self._next_admission
-                if not self._is_paced or job.is_urgent or time.monotonic() >= due:
+                if not self._is_paced or request.is_urgent or time.monotonic() >= due:
                     break
                 until = due if deadline is None else min(due, deadline)
             now = time.monotonic()
             if deadline is not None and now >= deadline:
                 return Answer.FULL
             self._changed.wait(None if until is None else max(0.0, until - now))
-        self._accept(job)
+        self._accept(request)
         return Answer.ACCEPTED
 
-    def _accept(self, job: Job) -> None:
+    def _accept(self, request: RequestRecord) -> None:
         self._tickets += 1
-        if job.is_ordered:
-            job.order = self._order
+        if request.is_ordered:
+            request.order = self._order
             self._order += 1
-        if job.is_reported:
+        if request.is_reported:
             self._reported += 1
         now = time.monotonic()
-        job.submitted = int(now * 1e9)
+        request.submitted = int(now * 1e9)
         if self._is_paced:
             self._next_admission = max(self._next_admission, now)
             self._next_admission += self._mean_duration / self.workers
 
-    def _has_space(self, job: Job) -> bool:
-        if job.is_urgent:
+    def _has_space(self, request: RequestRecord) -> bool:
+        if request.is_urgent:
             return True
-        if job.is_reported and self._unseen >= self._most_unseen:
+        if request.is_reported and self._unseen >= self._most_unseen:
             return False
-        return len(self._queue) < self._capacity or self._idle_worker(job) is not None
+        return len(self._queue) < self._capacity or self._idle_worker(request) is not None
 
-    def _idle_worker(self, job: Job) -> int | None:
+    def _idle_worker(self, request: RequestRecord) -> int | None:
         for worker in range(self.workers):
-            if not self._busy[worker] and job.workers >> worker & 1:
+            if not self._busy[worker] and request.workers >> worker & 1:
                 return worker
         return None
 
-    def _enqueue(self, job: Job) -> None:
-        job.state = State.WAITING
-        self._queue.append(job)
+    def _enqueue(self, request: RequestRecord) -> None:
+        request.state = State.WAITING
+        self._queue.append(request)
 
-    def _begin(self, worker: int, job: Job) -> None:
+    def _begin(self, worker: int, request: RequestRecord) -> None:
         self._busy[worker] = True
-        job.state, job.worker = State.RUNNING, worker
+        request.state, request.worker = State.RUNNING, worker
 
-    def _hand_over(self, worker: int, job: Job) -> None:
-        self._begin(worker, job)
-        self._handed[worker] = job
+    def _hand_over(self, worker: int, request: RequestRecord) -> None:
+        self._begin(worker, request)
+        self._handed[worker] = request
         self._changed.notify_all()
 
-    def _take_for(self, worker: int) -> Job | None:
-        for job in self._queue:
-            if job.workers >> worker & 1:
-                self._queue.remove(job)
-                return job
+    def _take_for(self, worker: int) -> RequestRecord | None:
+        for request in self._queue:
+            if request.workers >> worker & 1:
+                self._queue.remove(request)
+                return request
         return None
 
-    def _report(self, job: Job, state: State) -> None:
-        job.state = state
-        if job.is_reported:
+    def _report(self, request: RequestRecord, state: State) -> None:
+        request.state = state
+        if request.is_reported:
             self._unseen += 1
-            self._done.append(job)
+            self._done.append(request)
         self._changed.notify_all()
 
-    def _run_begun(self, worker: int, job: Job) -> None:
-        steps = self._programs[job.program][worker]
-        enters = self._last[worker] != job.program
+    def _run_begun(self, worker: int, request: RequestRecord) -> None:
+        steps = self._programs[request.program][worker]
+        enters = self._last[worker] != request.program
         self._changed.release()
         try:
-            succeeded = _run_steps(steps, job, enters)
+            succeeded = _run_steps(steps, request, enters)
         finally:
             self._changed.acquire()
-        self._last[worker] = job.program if succeeded else None
-        duration = time.monotonic() - job.started / 1e9
+        self._last[worker] = request.program if succeeded else None
+        duration = time.monotonic() - request.started / 1e9
         mean = self._mean_duration
         self._mean_duration = mean * 0.95 + duration * 0.05 if mean else duration
         self._busy[worker] = False
-        self._report(job, State.DONE)
+        self._report(request, State.DONE)
 
     def _work(self, number: int) -> None:
         with self._changed:
@@ -213,32 +215,32 @@ class PythonPump(Pump):
                 self._changed.wait_for(
                     lambda: self._handed[number] or (self._is_closed and not self._busy[number])
                 )
-                job = self._handed[number]
-                if job is None:
+                request = self._handed[number]
+                if request is None:
                     return
                 self._handed[number] = None
-                while job is not None:
-                    self._run_begun(number, job)
-                    job = self._take_for(number)
-                    if job is not None:
-                        self._begin(number, job)
+                while request is not None:
+                    self._run_begun(number, request)
+                    request = self._take_for(number)
+                    if request is not None:
+                        self._begin(number, request)
 
 
-def _run_steps(steps: Sequence[Step], job: Job, enters: bool) -> bool:
-    job.started = int(time.monotonic() * 1e9)
-    job.result = 0
+def _run_steps(steps: Sequence[Step], request: RequestRecord, enters: bool) -> bool:
+    request.started = int(time.monotonic() * 1e9)
+    request.result = 0
     for number, step in enumerate(steps):
-        job.step = number
+        request.step = number
         if enters or not step.is_entry:
             arguments = [
-                job.slots[value.number] if isinstance(value, Slot) else value
+                request.slots[value.number] if isinstance(value, Slot) else value
                 for value in step.arguments
             ]
-            job.result = _function(step.address, len(arguments))(*arguments)
-        job.ends[number] = int(time.monotonic() * 1e9)
-        if job.result:
+            request.result = _function(step.address, len(arguments))(*arguments)
+        request.ends[number] = int(time.monotonic() * 1e9)
+        if request.result:
             return False
-    job.step = len(steps)
+    request.step = len(steps)
     return True
 
 

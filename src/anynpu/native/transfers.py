@@ -1,4 +1,4 @@
-"""Steps of a program that move a job's arrays to a worker's memory and back, converted on the way.
+"""Steps of a program that convert a request's arrays to a worker's memory, and back.
 
 The C functions `anynpu_send`, `anynpu_receive` and `anynpu_each` of native/kernels.c; where they
 aren't built, the same in Python behind C callbacks.
@@ -21,7 +21,7 @@ _POINTERS = ctypes.POINTER(ctypes.c_void_p)
 
 
 class Transfer(Structure):
-    """One array of a job's: how it is converted, where it is, and how many elements it has."""
+    """One array of a request's: how it is converted, where it is, and how many elements it has."""
 
     _fields_ = [
         ("conversion", ctypes.c_uint64),

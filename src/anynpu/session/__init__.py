@@ -1,4 +1,4 @@
-"""`InferenceSession`: ONNX Runtime's names on an NPU, many tasks in flight, many cores."""
+"""`InferenceSession`: ONNX Runtime's names on an NPU, many requests in flight, many cores."""
 
 from .binding import SessionIOBinding
 from .future import InferenceFuture

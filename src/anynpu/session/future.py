@@ -1,4 +1,4 @@
-"""The future of a task that was submitted."""
+"""The future of a request that was submitted."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from ..interruptible import Condition
 from ..native.pump import State
-from .scheduler import CancelledTaskError, Results, Scheduler, Task
+from .scheduler import CancelledRequestError, RequestHandle, Results, Scheduler
 
 
 class InferenceFuture(concurrent.futures.Future[list[NDArray[Any]]]):
-    """`concurrent.futures.Future` whose `cancel` takes the task out of the session's queue.
+    """`concurrent.futures.Future` whose `cancel` takes the request out of the session's queue.
 
     Callbacks of `add_done_callback` run on the session's delivering thread.
     """
@@ -25,41 +25,41 @@ class InferenceFuture(concurrent.futures.Future[list[NDArray[Any]]]):
         # Its lock can't be left held by what a signal's handler raises in `result`.
         self._condition: Any = Condition()
         self._choose = choose
-        self._task: tuple[Scheduler, Task] | None = None
+        self._handle: tuple[Scheduler, RequestHandle] | None = None
         self._is_delivered = False
-        self._task_lock = threading.Lock()
+        self._handle_lock = threading.Lock()
 
     def cancel(self) -> bool:
-        """Take the task back if it still waits; whether it was."""
-        with self._task_lock:
-            if self._task is not None:
-                scheduler, task = self._task
-                if not scheduler.cancel(task):
+        """Take the request back if it still waits; whether it was."""
+        with self._handle_lock:
+            if self._handle is not None:
+                scheduler, handle = self._handle
+                if not scheduler.cancel(handle):
                     return False
         return super().cancel()
 
     def running(self) -> bool:
-        """Whether the task is on a worker."""
-        with self._task_lock:
-            return self._task is not None and self._task[1].job.state == State.RUNNING
+        """Whether the request is on a worker."""
+        with self._handle_lock:
+            return self._handle is not None and self._handle[1].record.state == State.RUNNING
 
-    def attach(self, scheduler: Scheduler, task: Task) -> None:
-        """Know the task, unless it has been delivered already."""
-        with self._task_lock:
+    def attach(self, scheduler: Scheduler, handle: RequestHandle) -> None:
+        """Know the request, unless it has been delivered already."""
+        with self._handle_lock:
             if not self._is_delivered:
-                self._task = (scheduler, task)
+                self._handle = (scheduler, handle)
 
     def deliver(self, results: Results | None, error: Exception | None) -> None:
         """End with the results, or the exception; on the delivering thread."""
-        with self._task_lock:
-            # From here on the request may become another task's.
-            self._task, self._is_delivered = None, True
-        if isinstance(error, CancelledTaskError):
+        with self._handle_lock:
+            # From here on the handle may become another request's.
+            self._handle, self._is_delivered = None, True
+        if isinstance(error, CancelledRequestError):
             super().cancel()
         if not self.set_running_or_notify_cancel():
             return
         if error is not None:
             self.set_exception(error)
         else:
-            assert results is not None, "a task without results has an error"
+            assert results is not None, "a request without results has an error"
             self.set_result(self._choose(results))

@@ -22,7 +22,7 @@ from .future import InferenceFuture
 from .node import ModelMetadata, NodeArg, input_arg, output_arg
 from .profile import Profile
 from .run_options import dispatches_batch
-from .scheduler import Results, Scheduler, Task
+from .scheduler import RequestHandle, Results, Scheduler
 
 if TYPE_CHECKING:
     import asyncio
@@ -80,7 +80,7 @@ class InferenceSession(Closeable):
         )
         self._close = weakref.finalize(self, self._scheduler.close)
         self._output_names = [info.name for info in self._network.outputs]
-        self._pipeline: deque[Task] = deque()
+        self._pipeline: deque[RequestHandle] = deque()
         self._pipeline_depth: int | None = None
         self._pipeline_lock = threading.Lock()
 
@@ -103,7 +103,7 @@ class InferenceSession(Closeable):
         memory as the runtime takes them. Outputs are float32, or the model's dtype with the option
         ``output_dtype="model"``.
 
-        Where a worker is idle the task runs on this thread, else it waits for one. With
+        Where a worker is idle the request runs on this thread, else it waits for one. With
         ``batch="split"``, or ``ztu_modelrt_dispatch_batch`` in `run_options`, the inputs hold more
         samples than the model takes: they are divided between the workers and the outputs joined;
         with the former the last part may be filled up with zeros.
@@ -134,7 +134,7 @@ class InferenceSession(Closeable):
 
         `error` is empty and `results` as of `run`, or None and the reason. Callbacks run on one
         thread of the session's, in the order of the calls, or with ``sequential_callbacks=False``
-        as tasks are done. Inputs are copied before this returns. Where the queue is full it waits,
+        as they are done. Inputs are copied before this returns. Where the queue is full it waits,
         except when it is called from a callback. An exception in a callback is printed.
 
         Raises as `run` does.
@@ -162,7 +162,7 @@ class InferenceSession(Closeable):
         """Begin to compute; the future gets what `run` returns or raises.
 
         Inputs are copied before this returns. Where the queue is full it waits. Cancelling takes a
-        task that still waits out of the queue.
+        request that still waits out of the queue.
         """
         return self._submit(output_names, input_feed, may_wait=True)
 
@@ -284,7 +284,7 @@ class InferenceSession(Closeable):
 
     @contextlib.contextmanager
     def profile(self) -> Iterator[Profile]:
-        """Time the stages of all tasks that end inside the block.
+        """Time the stages of all requests that end inside the block.
 
         with session.profile() as profile:
             session.run(None, feed)
@@ -322,16 +322,16 @@ class InferenceSession(Closeable):
         self, output_names: Sequence[str] | None, input_feed: feeds.Feed, *, may_wait: bool
     ) -> InferenceFuture:
         future = InferenceFuture(functools.partial(_pick, wanted=self._wanted(output_names)))
-        task = self._scheduler.submit(
+        handle = self._scheduler.submit(
             self._arrays(input_feed), future.deliver, in_order=False, may_wait=may_wait
         )
-        future.attach(self._scheduler, task)
+        future.attach(self._scheduler, handle)
         return future
 
     async def _submit_elsewhere(
         self, output_names: Sequence[str] | None, input_feed: feeds.Feed
     ) -> InferenceFuture:
-        """Wait for a place on another thread; the task is taken back where nobody waits for it."""
+        """Wait for a place on another thread; the request is taken back if nobody waits."""
         import asyncio
 
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Many tasks after one another with all workers busy, read and returned lazily."""
+"""Many requests after one another with all workers busy, read and returned lazily."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from .scheduler import Results, Scheduler, Task
+from .scheduler import RequestHandle, Results, Scheduler
 
 _AHEAD = 4
-"""Tasks a worker that are under way: a slow one's result may be awaited while others go on."""
+"""Requests under way for each worker: a slow one's result may be awaited while others go on."""
 
-Tasks = Iterable[Sequence[NDArray[Any]]]
+Inputs = Iterable[Sequence[NDArray[Any]]]
+"""The arrays of each request."""
 
 
-def in_order(scheduler: Scheduler, tasks: Tasks) -> Iterator[Results]:
-    """The tasks' results, in their order."""
-    pending: deque[Task] = deque()
+def in_order(scheduler: Scheduler, inputs: Inputs) -> Iterator[Results]:
+    """Each request's results, in their order."""
+    pending: deque[RequestHandle] = deque()
     try:
-        for arrays in tasks:
+        for arrays in inputs:
             pending.append(scheduler.start(arrays, may_wait=False))
             if len(pending) > _AHEAD * scheduler.workers or scheduler.is_done(pending[0]):
                 yield scheduler.finish(pending.popleft())
@@ -30,11 +31,11 @@ def in_order(scheduler: Scheduler, tasks: Tasks) -> Iterator[Results]:
         scheduler.abandon(pending)
 
 
-def as_done(scheduler: Scheduler, tasks: Tasks) -> Iterator[Results]:
-    """The tasks' results as they are done."""
-    pending: list[Task] = []
+def as_done(scheduler: Scheduler, inputs: Inputs) -> Iterator[Results]:
+    """Each request's results, as they are done."""
+    pending: list[RequestHandle] = []
     try:
-        for arrays in tasks:
+        for arrays in inputs:
             pending.append(scheduler.start(arrays, may_wait=False))
             if len(pending) > _AHEAD * scheduler.workers:
                 yield scheduler.finish(pending.pop(scheduler.first_done(pending)))

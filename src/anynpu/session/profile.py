@@ -1,4 +1,4 @@
-"""How long the stages of tasks take: waiting, each C call, the callback."""
+"""How long the stages of requests take: waiting, each C call, the callback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..native.pump import Job
+from ..native.pump import RequestRecord
 
 WAIT, CALLBACK, TOTAL = "wait", "callback", "total"
 _PERCENTILES = (50, 90, 99)
@@ -28,7 +28,7 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage's times in microseconds, over `count` tasks."""
+    """One stage's times in microseconds, over `count` requests."""
 
     name: str
     count: int
@@ -40,7 +40,7 @@ class Stage:
 
 
 class Profile:
-    """The tasks of a session that ended while it was active. Any thread may read it.
+    """The requests of a session that ended while it was active. Any thread may read it.
 
     `print(profile)` shows the table of `stages`. ``wait`` is the time in the queue, ``total`` from
     the submission to the last C call's end.
@@ -50,15 +50,15 @@ class Profile:
         self._lock = threading.Lock()
         self._times: dict[str, list[float]] = {}
 
-    def add(self, job: Job, steps: Sequence[str]) -> None:
-        """Take a finished job's times."""
+    def add(self, record: RequestRecord, steps: Sequence[str]) -> None:
+        """Take a finished request's times."""
         with self._lock:
-            self._append(WAIT, job.started - job.submitted)
-            begin = job.started
-            for name, end in zip(steps, job.ends, strict=False):
+            self._append(WAIT, record.started - record.submitted)
+            begin = record.started
+            for name, end in zip(steps, record.ends, strict=False):
                 self._append(_LABELS.get(name, name), end - begin)
                 begin = end
-            self._append(TOTAL, begin - job.submitted)
+            self._append(TOTAL, begin - record.submitted)
 
     def add_callback(self, seconds: float) -> None:
         """Take a callback's time."""

@@ -1,12 +1,12 @@
-"""Who runs which task when: a network's workers behind a pump, and the thread that delivers.
+"""Who runs which request when: a network's workers behind a pump, and the thread that delivers.
 
-The pump runs jobs with no Python between them. Here tasks become jobs and jobs results: a task's
-arrays fill a request, the request's job goes to the pump, and what it did becomes arrays or an
-exception, on the thread that waits for it or on the one that delivers.
+The pump runs requests with no Python between them. Here arrays fill a request, its record goes to
+the pump, and what was done becomes arrays or an exception, on the thread that waits for it or on
+the one that delivers.
 
 The handler of a signal may raise between any two instructions of the main thread. Therefore a
-request is among those that have entered before its job goes to the pump, and stays there until the
-pump has given the job back, whoever has been interrupted in the meantime.
+request is among those that have entered before its record goes to the pump, and stays there until
+the pump has given the record back, whoever has been interrupted in the meantime.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .profile import Profile
 
 Results = list[NDArray[Any]]
 Deliver = Callable[[Results | None, Exception | None], None]
-"""Gets a task's results, or the exception that it ended with; must not raise."""
+"""Gets a request's results, or the exception that it ended with; must not raise."""
 
 _PATIENCE = 0.2
 """Seconds that C waits before Python looks for a signal, such as Ctrl-C's."""
@@ -42,35 +42,35 @@ _FEW_ENTERED = 32
 _ALL_WORKERS = 2**64 - 1
 
 
-class CancelledTaskError(Exception):
-    """The task was taken back before it began."""
+class CancelledRequestError(Exception):
+    """The request was taken back before it began."""
 
 
-class Task:
+class RequestHandle:
     """A request on its way: who holds this gets its results.
 
     Where nobody does any more, an exception came between, and the results go nowhere.
     """
 
-    __slots__ = ("__weakref__", "address", "entry", "job", "request")
+    __slots__ = ("__weakref__", "address", "entry", "record", "request")
 
     def __init__(self, request: Request) -> None:
-        self.request, self.job = request, request.job
-        self.address = ctypes.addressof(request.job)
+        self.request, self.record = request, request.record
+        self.address = ctypes.addressof(request.record)
         self.entry = (request, weakref.ref(self))
 
 
 class _Reported:
-    """A task that is delivered when it is done."""
+    """A request that is delivered when it is done."""
 
-    __slots__ = ("deliver", "task")
+    __slots__ = ("deliver", "handle")
 
-    def __init__(self, task: Task, deliver: Deliver) -> None:
-        self.task, self.deliver = task, deliver
+    def __init__(self, handle: RequestHandle, deliver: Deliver) -> None:
+        self.handle, self.deliver = handle, deliver
 
 
 class Scheduler:
-    """Runs tasks on a network's workers. Any thread may call any method.
+    """Runs requests on a network's workers. Any thread may call any method.
 
     It owns the network and closes it.
     """
@@ -90,8 +90,8 @@ class Scheduler:
         self._steps: dict[int, Sequence[Step]] = {}
         self._programs: dict[int, int] = {}
         self._lock = threading.Lock()
-        self._spare: list[Task] = []
-        self._entered: dict[int, tuple[Request, weakref.ref[Task]]] = {}
+        self._spare: list[RequestHandle] = []
+        self._entered: dict[int, tuple[Request, weakref.ref[RequestHandle]]] = {}
         self._most_entered = _FEW_ENTERED
         self._reported: dict[int, _Reported] = {}
         self._thread = Thread(self._deliver_all)
@@ -103,61 +103,61 @@ class Scheduler:
     # ------------------------------------------------------------------------------- for a caller
 
     def run(self, arrays: Sequence[NDArray[Any]]) -> Results:
-        """Run a task to its end: on this thread, where a worker is idle. Nothing is copied."""
-        task = self._filled(arrays, copy=False)
+        """Run a request to its end: on this thread, where a worker is idle. Nothing is copied."""
+        handle = self._filled(arrays, copy=False)
         try:
-            if self._enter(self._pump.submit if self._keeps_off() else self._pump.run, task):
-                self._await(task)
-            results = self._outcome(task)
+            if self._enter(self._pump.submit if self._keeps_off() else self._pump.run, handle):
+                self._await(handle)
+            results = self._outcome(handle)
         except BaseException:
-            self._let_go(task)
+            self._let_go(handle)
             raise
-        self._recycle(task)
+        self._recycle(handle)
         return results
 
-    def start(self, arrays: Sequence[NDArray[Any]], *, may_wait: bool = True) -> Task:
-        """Begin a task whose arrays are copied; `finish` ends it.
+    def start(self, arrays: Sequence[NDArray[Any]], *, may_wait: bool = True) -> RequestHandle:
+        """Begin a request whose arrays are copied; `finish` ends it.
 
         It may have to wait for a place in the queue, unless `may_wait` is False.
         """
-        task = self._filled(arrays, copy=True)
-        task.job.is_urgent = not may_wait
+        handle = self._filled(arrays, copy=True)
+        handle.record.is_urgent = not may_wait
         try:
-            self._enter(self._pump.submit, task)
+            self._enter(self._pump.submit, handle)
         except BaseException:
-            self._let_go(task)
+            self._let_go(handle)
             raise
-        return task
+        return handle
 
-    def finish(self, task: Task) -> Results:
-        """Wait for a task, and return its results or raise what it ended with."""
+    def finish(self, handle: RequestHandle) -> Results:
+        """Wait for a request, and return its results or raise what it ended with."""
         try:
-            self._await(task)
-            results = self._outcome(task)
+            self._await(handle)
+            results = self._outcome(handle)
         except BaseException:
-            self._let_go(task)
+            self._let_go(handle)
             raise
-        self._recycle(task)
+        self._recycle(handle)
         return results
 
-    def is_done(self, task: Task) -> bool:
+    def is_done(self, handle: RequestHandle) -> bool:
         """Whether `finish` needn't wait."""
-        return self._pump.wait([task.job], 0) == 0
+        return self._pump.wait([handle.record], 0) == 0
 
-    def first_done(self, tasks: Sequence[Task]) -> int:
-        """Wait until one of some tasks is done; its place."""
-        jobs = [task.job for task in tasks]
-        while (place := self._pump.wait(jobs, _PATIENCE)) < 0:
+    def first_done(self, handles: Sequence[RequestHandle]) -> int:
+        """Wait until one of some requests is done; its place."""
+        records = [handle.record for handle in handles]
+        while (place := self._pump.wait(records, _PATIENCE)) < 0:
             pass
         return place
 
-    def abandon(self, tasks: MutableSequence[Task]) -> None:
-        """Take tasks out of a sequence and give them up.
+    def abandon(self, handles: MutableSequence[RequestHandle]) -> None:
+        """Take requests out of a sequence and give them up.
 
         Those that wait are cancelled, the others' results go nowhere.
         """
-        while tasks:
-            self._let_go(tasks.pop())
+        while handles:
+            self._let_go(handles.pop())
 
     # ------------------------------------------------------------------------------- for delivery
 
@@ -168,30 +168,33 @@ class Scheduler:
         *,
         in_order: bool,
         may_wait: bool = True,
-    ) -> Task:
-        """Begin a task whose arrays are copied; `deliver` gets what it ends with.
+    ) -> RequestHandle:
+        """Begin a request whose arrays are copied; `deliver` gets what it ends with.
 
-        It is called on the delivering thread, after the tasks submitted before with `in_order`
+        It is called on the delivering thread, after the requests submitted before with `in_order`
         where this one is too. Raises `QueueFullError` where no place gets free in time, or at all
         without `may_wait`.
         """
         self._thread.start()
-        task = self._filled(arrays, copy=True)
-        task.job.is_reported, task.job.is_ordered = True, in_order
+        handle = self._filled(arrays, copy=True)
+        handle.record.is_reported, handle.record.is_ordered = True, in_order
         # Whoever submits while it delivers would wait for itself.
-        task.job.is_urgent = self._thread.is_current
-        reported = _Reported(task, deliver)
+        handle.record.is_urgent = self._thread.is_current
+        reported = _Reported(handle, deliver)
         try:
-            self._reported[task.address] = reported
-            self._enter(self._pump.submit, task, may_wait=may_wait)
+            self._reported[handle.address] = reported
+            self._enter(self._pump.submit, handle, may_wait=may_wait)
         except BaseException:
             self._withdraw(reported)
             raise
-        return task
+        return handle
 
-    def cancel(self, task: Task) -> bool:
-        """Take a submitted task back that still waits; whether it did. It is delivered as such."""
-        return self._pump.cancel(task.job)
+    def cancel(self, handle: RequestHandle) -> bool:
+        """Take back a submitted request that still waits; whether it did.
+
+        It is delivered as cancelled.
+        """
+        return self._pump.cancel(handle.record)
 
     # ------------------------------------------------------------------------------------ the end
 
@@ -236,36 +239,36 @@ class Scheduler:
         """
         return self._is_soft and threading.get_ident() == threading.main_thread().ident
 
-    def _filled(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> Task:
+    def _filled(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> RequestHandle:
         if self._process < 0:
             raise StateError("the session is from before a fork; open one in this process")
         if self._is_closing:
             raise ClosedError("this session is closed: use it before close(), or open another one")
         try:
-            task = self._spare.pop()
+            handle = self._spare.pop()
         except IndexError:
-            task = self._new_task()
-        job = task.job
-        job.is_reported = job.is_ordered = job.is_urgent = False
-        job.workers = _ALL_WORKERS
+            handle = self._new_handle()
+        record = handle.record
+        record.is_reported = record.is_ordered = record.is_urgent = False
+        record.workers = _ALL_WORKERS
         try:
-            task.request.fill(arrays, copy=copy)
-            job.program = self._program(task.request.variant)
+            handle.request.fill(arrays, copy=copy)
+            record.program = self._program(handle.request.variant)
         except BaseException:
-            self._recycle(task)
+            self._recycle(handle)
             raise
-        return task
+        return handle
 
-    def _new_task(self) -> Task:
+    def _new_handle(self) -> RequestHandle:
         if len(self._entered) > self._most_entered:
             self._forget_abandoned()
             self._most_entered = 2 * len(self._entered) + _FEW_ENTERED
-        return Task(self.network.new_request())
+        return RequestHandle(self.network.new_request())
 
     def _forget_abandoned(self) -> None:
-        """Forget requests whose tasks nobody holds, once the pump has given their jobs back."""
-        for address, (request, task) in list(self._entered.items()):
-            if task() is None and request.job.state not in (State.WAITING, State.RUNNING):
+        """Forget requests whose handles nobody holds, once the pump gave their records back."""
+        for address, (request, handle) in list(self._entered.items()):
+            if handle() is None and request.record.state not in (State.WAITING, State.RUNNING):
                 self._entered.pop(address, None)
 
     def _program(self, variant: int) -> int:
@@ -278,15 +281,17 @@ class Scheduler:
                     self._programs[variant] = number
         return self._programs[variant]
 
-    def _enter(self, enter: Callable[..., Answer], task: Task, *, may_wait: bool = True) -> bool:
-        """Pass a task's job to the pump, in portions of patience; whether it is yet to be done."""
-        job = task.job
-        if not job.is_reported:
-            self._entered[task.address] = task.entry
-        answer = enter(job, 0)
+    def _enter(
+        self, enter: Callable[..., Answer], handle: RequestHandle, *, may_wait: bool = True
+    ) -> bool:
+        """Pass a record to the pump, in portions of patience; whether it is yet to be done."""
+        record = handle.record
+        if not record.is_reported:
+            self._entered[handle.address] = handle.entry
+        answer = enter(record, 0)
         deadline = time.monotonic() + self._timeout if answer is Answer.FULL and may_wait else 0
         while answer is Answer.FULL and (left := deadline - time.monotonic()) > 0:
-            answer = enter(job, min(left, _PATIENCE))
+            answer = enter(record, min(left, _PATIENCE))
         if answer is Answer.CLOSED:
             raise ClosedError("this session is closed: use it before close(), or open another one")
         if answer is Answer.FULL:
@@ -297,45 +302,45 @@ class Scheduler:
         return answer is Answer.ACCEPTED
 
     def _withdraw(self, reported: _Reported) -> None:
-        """Forget a task that was to be delivered, or deliver it to nobody if it went in."""
-        task = reported.task
+        """Forget a request that was to be delivered, or deliver it to nobody if it went in."""
+        handle = reported.handle
         reported.deliver = _to_nobody
-        # Once it was delivered it is others' task, under an entry of theirs.
-        if self._reported.get(task.address) is reported and task.job.state == State.IDLE:
-            del self._reported[task.address]
-            self._recycle(task)
+        # Once it was delivered it is someone else's handle, under an entry of theirs.
+        if self._reported.get(handle.address) is reported and handle.record.state == State.IDLE:
+            del self._reported[handle.address]
+            self._recycle(handle)
 
-    def _await(self, task: Task) -> None:
-        jobs = [task.job]
-        while self._pump.wait(jobs, _PATIENCE) < 0:
+    def _await(self, handle: RequestHandle) -> None:
+        records = [handle.record]
+        while self._pump.wait(records, _PATIENCE) < 0:
             pass
 
-    def _let_go(self, task: Task) -> None:
-        """Give a task up: its request may be used again, at once or when the pump has done it."""
-        if task.job.state == State.IDLE or self._pump.wait([task.job], 0) == 0:
-            self._recycle(task)
+    def _let_go(self, handle: RequestHandle) -> None:
+        """Give a request up: its buffers are used again, at once or when the pump has done it."""
+        if handle.record.state == State.IDLE or self._pump.wait([handle.record], 0) == 0:
+            self._recycle(handle)
         else:
-            self._pump.cancel(task.job)
+            self._pump.cancel(handle.record)
 
-    def _outcome(self, task: Task) -> Results:
-        request, job = task.request, task.job
-        if job.state == State.CANCELLED:
+    def _outcome(self, handle: RequestHandle) -> Results:
+        request, record = handle.request, handle.record
+        if record.state == State.CANCELLED:
             if self._is_closing:
-                raise ClosedError("the session was closed before the task began")
-            raise CancelledTaskError
-        steps = self._steps[job.program]
-        if job.result:
-            raise self.network.error(request, steps[job.step], job.result)
+                raise ClosedError("the session was closed before the request began")
+            raise CancelledRequestError
+        steps = self._steps[record.program]
+        if record.result:
+            raise self.network.error(request, steps[record.step], record.result)
         if self.profile is not None:
-            self.profile.add(job, [step.name for step in steps])
+            self.profile.add(record, [step.name for step in steps])
         return request.take_results()
 
-    def _recycle(self, task: Task) -> None:
-        """Use a task's request for others; it isn't with the pump."""
-        task.job.state = State.IDLE
-        task.request.clear()
-        self._entered.pop(task.address, None)
-        self._spare.append(task)
+    def _recycle(self, handle: RequestHandle) -> None:
+        """Use a request's buffers again; the pump doesn't have it."""
+        handle.record.state = State.IDLE
+        handle.request.clear()
+        self._entered.pop(handle.address, None)
+        self._spare.append(handle)
 
     # ------------------------------------------------------------------------------------ delivery
 
@@ -345,11 +350,11 @@ class Scheduler:
         while address := self._pump.next(None):
             # All that are done, in one turn of the GIL.
             while address:
-                task = self._reported[address].task
-                if not task.job.is_ordered:
+                handle = self._reported[address].handle
+                if not handle.record.is_ordered:
                     self._deliver(address)
                 else:
-                    early[task.job.order] = address
+                    early[handle.record.order] = address
                 while due in early:
                     self._deliver(early.pop(due))
                     due += 1
@@ -357,10 +362,10 @@ class Scheduler:
 
     def _deliver(self, address: int) -> None:
         reported = self._reported.pop(address)
-        task = reported.task
+        handle = reported.handle
         results, error = None, None
         try:
-            results = self._outcome(task)
+            results = self._outcome(handle)
         except Exception as failure:
             error = failure
         start = time.monotonic()
@@ -372,7 +377,7 @@ class Scheduler:
         finally:
             if self.profile is not None and error is None:
                 self.profile.add_callback(time.monotonic() - start)
-            self._recycle(task)
+            self._recycle(handle)
             self._pump.confirm(1)
 
 
@@ -381,7 +386,7 @@ def _to_nobody(results: Results | None, error: Exception | None) -> None:
 
 
 def _schedule(cores: Sequence[int | None], options: Options) -> list[int]:
-    """For each task in turn the bit mask of the workers that may run it."""
+    """For each request in turn the bit mask of the workers that may run it."""
     if options.schedule is None:
         return [1 << worker for worker in range(len(cores))]
     return [

@@ -1,4 +1,4 @@
-"""The simulated chip: cores that run one job at a time, and on-chip memory.
+"""The simulated chip: cores that run one request at a time, and on-chip memory.
 
 Thread-safe; they are shared by all that the process runs on a chip.
 """
@@ -28,8 +28,8 @@ class CancelledError(Exception):
 
 
 @dataclass(frozen=True, order=True)
-class _Job:
-    """A job that waits: the smaller comes first."""
+class _Request:
+    """A request that waits: the smaller comes first."""
 
     priority: int
     ticket: int
@@ -45,15 +45,15 @@ class _Job:
 class CorePool:
     """The cores of a chip.
 
-    Jobs wait in order of priority (0 first), then of arrival. A job names the cores it wants, or
-    how many of them, whichever are idle; it gets them all at once.
+    Requests wait in order of priority (0 first), then of arrival. A request names the cores it
+    wants, or how many of them, whichever are idle; it gets them all at once.
     """
 
     def __init__(self, cores: int) -> None:
         self._idle: Cores = frozenset(range(cores))
         self._changed = threading.Condition()
         self._tickets = itertools.count()
-        self._waiting: list[_Job] = []
+        self._waiting: list[_Request] = []
 
     @contextmanager
     def occupy(
@@ -66,9 +66,9 @@ class CorePool:
         """Wait for cores, hold them for the block, and give the block their numbers.
 
         `deadline` is a `time.monotonic` time; `DeadlineError` when it passes before,
-        `CancelledError` when the event is set before (`wake` makes waiting jobs look at theirs).
+        `CancelledError` when the event is set before (`wake` makes those who wait look at theirs).
         """
-        taken = self._take(_Job(priority, next(self._tickets), wanted), deadline, cancelled)
+        taken = self._take(_Request(priority, next(self._tickets), wanted), deadline, cancelled)
         try:
             yield taken
         finally:
@@ -77,27 +77,29 @@ class CorePool:
                 self._changed.notify_all()
 
     def wake(self) -> None:
-        """Make jobs that wait look whether they were cancelled."""
+        """Make requests that wait look whether they were cancelled."""
         with self._changed:
             self._changed.notify_all()
 
-    def _take(self, job: _Job, deadline: float | None, cancelled: threading.Event | None) -> Cores:
+    def _take(
+        self, request: _Request, deadline: float | None, cancelled: threading.Event | None
+    ) -> Cores:
         def is_cancelled() -> bool:
             return cancelled is not None and cancelled.is_set()
 
         with self._changed:
-            self._waiting.append(job)
+            self._waiting.append(request)
             self._waiting.sort(key=lambda waiting: (waiting.priority, waiting.ticket))
             try:
-                self._wait(lambda: is_cancelled() or self._grant(job) is not None, deadline)
+                self._wait(lambda: is_cancelled() or self._grant(request) is not None, deadline)
                 if is_cancelled():
                     raise CancelledError
-                taken = self._grant(job)
+                taken = self._grant(request)
                 assert taken is not None, "granted under the lock a moment ago"
                 self._idle -= taken
                 return taken
             finally:
-                self._waiting.remove(job)
+                self._waiting.remove(request)
                 self._changed.notify_all()
 
     def _wait(self, condition: Callable[[], bool], deadline: float | None) -> None:
@@ -105,16 +107,16 @@ class CorePool:
         if not self._changed.wait_for(condition, remaining):
             raise DeadlineError
 
-    def _grant(self, job: _Job) -> Cores | None:
-        """The cores for a waiting job, None while it has to wait on.
+    def _grant(self, request: _Request) -> Cores | None:
+        """The cores for a waiting request, None while it has to wait on.
 
-        A job that comes earlier keeps the cores it waits for, so that a job for several cores is
-        not starved by jobs for one.
+        A request that comes earlier keeps the cores it waits for, so that a request for several
+        cores is not starved by requests for one.
         """
         free = self._idle
         for earlier in self._waiting:
             choice = earlier.choose(free)
-            if earlier is job:
+            if earlier is request:
                 return choice
             if choice is not None:
                 free -= choice
@@ -158,5 +160,5 @@ def device_for(name: str) -> Device:
     return Device(SOCS[name])
 
 
-# A forked process has a device of its own: jobs of other threads hold the cores of this one.
+# A forked process has a device of its own: requests of other threads hold the cores of this one.
 process.in_child(device_for.cache_clear)

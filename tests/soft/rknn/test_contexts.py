@@ -206,7 +206,7 @@ def test_chips_without_on_chip_memory(npu: RknnLibrary) -> None:
         assert (size.total_sram_size, size.free_sram_size) == (0, 0)
 
 
-def test_priorities_order_the_jobs_that_wait(npu: RknnLibrary) -> None:
+def test_priorities_order_the_requests_that_wait(npu: RknnLibrary) -> None:
     """One core, held by a long run: of three that wait, the one of high priority comes first."""
     import threading
     import time

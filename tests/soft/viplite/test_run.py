@@ -299,7 +299,7 @@ def test_destroying_buffers_while_a_run_uses_them(
     assert "internal error" not in capfd.readouterr().err
 
 
-def test_priorities_order_the_jobs_that_wait(
+def test_priorities_order_the_requests_that_wait(
     vip: VipliteLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priorities: dict[int, int] = {}
@@ -324,7 +324,7 @@ def test_priorities_order_the_jobs_that_wait(
                 running.append(threads.submit(vip.vip_run_network, network))
                 while len(pool._waiting) <= number:
                     time.sleep(0.001)
-        assert [job.result() for job in running] == [OK] * 4
+        assert [request.result() for request in running] == [OK] * 4
     assert order == [255, 100, 7, 0]
 
 

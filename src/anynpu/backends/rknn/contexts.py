@@ -80,7 +80,7 @@ class WorkerContexts:
     def unused(self) -> Context:
         """A context that no worker uses and nobody gives inputs: for queries and duplicates.
 
-        Where jobs ran before, it has the weights of its own.
+        Where requests ran before, it has the weights of its own.
         """
         with self._lock:
             if self._unused is None:

@@ -1,4 +1,4 @@
-"""A network by the general API: a job sets inputs, runs and gets outputs."""
+"""A network by the general API: a request sets inputs, runs and gets outputs."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class GeneralNetwork(RknnNetwork):
         return steps
 
     def _may_be_arranged(self, index: int) -> bool:
-        """Whether a job may bring an input in another form than the runtime takes."""
+        """Whether a request may bring an input in another form than the runtime takes."""
         info = self.runtime_inputs[index]
         is_turned = self.inputs[index].layout is not info.layout
         return host_types.limits(info) is not None or (is_turned and info.shape[3] > 1)

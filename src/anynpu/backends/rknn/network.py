@@ -20,7 +20,7 @@ from .options import RknnOptions
 class RknnNetwork(Network):
     """A `.rknn` model, or an ONNX file on the soft NPU, in a context for each worker.
 
-    Only the pump's workers use the contexts once jobs run, and the queries that depend on shapes
+    Only the pump's workers use the contexts once requests run; the queries that depend on shapes
     use one of their own. `runtime_inputs` are as the runtime describes them, images as NHWC.
     """
 
@@ -66,7 +66,7 @@ class RknnNetwork(Network):
         return self.failure(request, step, code)
 
     def failure(self, request: Request, step: Step, code: int, detail: str = "") -> AnynpuError:
-        """The exception for a job whose step returned a code."""
+        """The exception for a request whose step returned a code."""
         return self.library.error_for(step.name, code, detail, request.span)
 
     # ------------------------------------------------------------------------------------ rest

@@ -61,7 +61,7 @@ class RknnOptions(Options):
     the runtime transposes, ``"original_software"`` (``"nchw_software"``) the same, transposed
     here, ``"nhwc"``, or ``"any"``, which takes every tensor as the runtime describes it.
 
-    `tp_mode` names the cores that work together on a task; ``"auto"``, where neither it nor a
+    `tp_mode` names the cores that work together on a request; ``"auto"``, where neither it nor a
     schedule is given, lets the runtime choose one for each, with as many workers as cores.
 
     `disable_dup_context` loads the model once for each worker instead of sharing the weights.
@@ -90,7 +90,7 @@ class RknnOptions(Options):
         if self.schedule is not None and self.tp_mode is not None:
             raise OptionError(
                 f"schedule {list(self.schedule)} and tp_mode {self.tp_mode!r} exclude each other: "
-                f"a task runs on one core, or on several together; leave one of them out"
+                f"a request runs on one core, or on several together; leave one of them out"
             )
 
     @property

@@ -1,4 +1,4 @@
-"""One job's C structures and buffers, for the general API."""
+"""One request's C structures and buffers, for the general API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...native import kernels
 from ...native.arrangements import Arrangement
 from ...native.memory import address_of
-from ...native.pump import Job
+from ...native.pump import RequestRecord
 from ...rknn import abi
 from ...tensor import Layout
 from ..base import Request
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from .general import GeneralNetwork
 
 INPUTS, OUTPUTS, ARRANGEMENTS = 0, 1, 2
-"""The job's slots: the arrays of `rknn_input`, of `rknn_output` and of `Arrangement`."""
+"""The request's slots: the arrays of `rknn_input`, of `rknn_output` and of `Arrangement`."""
 
 
 class RknnRequest(Request):
-    """The structures stay; so do arrays of inputs, for the next job of the same shapes."""
+    """The structures stay; so do arrays of inputs, for the next request of the same shapes."""
 
     def __init__(self, network: GeneralNetwork) -> None:
-        self.job = Job()
+        self.record = RequestRecord()
         self._network = network
         inputs = (abi.Input * len(network.inputs))()
         arrangements = (Arrangement * len(network.inputs))()
         self._outputs = (abi.Output * len(network.outputs))()
-        self.job.slots[INPUTS] = ctypes.addressof(inputs)
-        self.job.slots[OUTPUTS] = ctypes.addressof(self._outputs)
-        self.job.slots[ARRANGEMENTS] = ctypes.addressof(arrangements)
+        self.record.slots[INPUTS] = ctypes.addressof(inputs)
+        self.record.slots[OUTPUTS] = ctypes.addressof(self._outputs)
+        self.record.slots[ARRANGEMENTS] = ctypes.addressof(arrangements)
         self._inputs = [
             RequestInput(struct, arrangement, info, shown)
             for struct, arrangement, info, shown in zip(

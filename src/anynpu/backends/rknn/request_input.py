@@ -1,4 +1,4 @@
-"""One input of a job by the general API: from an array to what its runtime takes."""
+"""One input of a request by the general API: from an array to what its runtime takes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BOOL = np.dtype(np.bool_)
 
 
 class RequestInput:
-    """It fills an `rknn_input` and says in an arrangement what is done when the job runs.
+    """It fills an `rknn_input` and says in an arrangement what is done when the request runs.
 
     `info` is the runtime's description, `shown` the session's. Images go to the runtime as pixels,
     since it refuses planes: where they come as planes, the worker makes pixels of them. Values that
     the runtime would let wrap round are limited by the worker too. Arrays of our own are kept for
-    the next job, by what they are for.
+    the next request, by what they are for.
     """
 
     def __init__(

@@ -34,8 +34,8 @@ from .zero_copy_request import INPUTS, OUTPUTS, ZeroCopyRequest
 class ZeroCopyNetwork(RknnNetwork):
     """Layouts and element types are converted here, on the threads that submit and deliver.
 
-    Each worker has memory of its own, bound once. A job copies its inputs there, runs, and copies
-    the raw outputs out. A variant is a choice of the inputs' forms in memory.
+    Each worker has memory of its own, bound once. A request copies its inputs there, runs, and
+    copies the raw outputs out. A variant is a choice of the inputs' forms in memory.
     """
 
     def __init__(self, contexts: WorkerContexts, options: RknnOptions) -> None:
@@ -137,12 +137,12 @@ class _WorkerTensors:
         return self._inputs[index, form]
 
     def copy_in(self, forms: InputForms) -> Step:
-        """The step that copies a job's inputs to their memory."""
+        """The step that copies a request's inputs to their memory."""
         tensors = [self.input(index, form) for index, form in enumerate(forms.forms)]
         return self._copy("copy inputs", transfers.functions().send, tensors, INPUTS)
 
     def _copy(self, name: str, function: int, tensors: Sequence[DeviceTensor], slot: int) -> Step:
-        """A step that copies between a job's arrays and memory."""
+        """A step that copies between a request's arrays and memory."""
         places = (ctypes.c_void_p * len(tensors))(*(tensor.memory.address for tensor in tensors))
         self._places.append(places)
         return Step(name, function, (Slot(slot), ctypes.addressof(places), len(places)))

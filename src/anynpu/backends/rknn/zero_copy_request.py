@@ -1,4 +1,4 @@
-"""One job's buffers, for the zero-copy API."""
+"""One request's buffers, for the zero-copy API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...layouts import nc1hwc2_to_nchw
 from ...native import kernels
 from ...native.memory import address_of
-from ...native.pump import Job
+from ...native.pump import RequestRecord
 from ...native.transfers import Transfer
 from ...rknn import host_types
 from ...rknn.device_tensor import blocks_of, dequantized, real_values
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .zero_copy_network import ZeroCopyNetwork
 
 INPUTS, OUTPUTS = 0, 1
-"""The job's slots: arrays of transfers, one for each input and for each output."""
+"""The request's slots: arrays of transfers, one for each input and for each output."""
 
 _BYTES = np.dtype(np.uint8)
 _COPY = kernels.conversion(_BYTES, _BYTES)
@@ -33,16 +33,16 @@ _COPY = kernels.conversion(_BYTES, _BYTES)
 class ZeroCopyRequest(Request):
     """Inputs are converted to arrays that lie as the device's memory does; so are the outputs'.
 
-    The arrays are kept for the next job, except for outputs that nobody converts.
+    The arrays are kept for the next request, except for outputs that nobody converts.
     """
 
     def __init__(self, network: ZeroCopyNetwork) -> None:
-        self.job = Job()
+        self.record = RequestRecord()
         self._network = network
         self._inputs = (Transfer * len(network.inputs))()
         self._outputs = (Transfer * len(network.outputs))()
-        self.job.slots[INPUTS] = ctypes.addressof(self._inputs)
-        self.job.slots[OUTPUTS] = ctypes.addressof(self._outputs)
+        self.record.slots[INPUTS] = ctypes.addressof(self._inputs)
+        self.record.slots[OUTPUTS] = ctypes.addressof(self._outputs)
         self._staged: dict[tuple[int, InputForm], NDArray[Any]] = {}
         self._given: list[NDArray[Any]] = []
         self._raw: list[NDArray[Any]] = []

@@ -1,4 +1,4 @@
-"""A network in several copies, and the C calls that run a job on one of them."""
+"""A network in several copies, and the C calls that run a request on one of them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .workers import Workers
 class VipliteNetwork(Network):
     """A `.nb` model, in a network with buffers of its own for each worker.
 
-    A job's arrays are converted into the worker's buffers, it runs, and the outputs are converted
-    into new arrays. Only the pump's workers use the networks once jobs run.
+    A request's arrays are converted into the worker's buffers, it runs, and the outputs are
+    converted into new arrays. Only the pump's workers use the networks once requests run.
     """
 
     library: VipliteLibrary
@@ -65,7 +65,7 @@ class VipliteNetwork(Network):
     def shape_sets(self) -> tuple[Shapes, ...]:
         return self._shape_sets
 
-    # ------------------------------------------------------------------------------------ jobs
+    # ------------------------------------------------------------------------------------ requests
 
     def steps(self, worker: int, variant: int) -> Sequence[Step]:
         here = self._workers.all[worker]

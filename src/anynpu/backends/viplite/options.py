@@ -64,7 +64,7 @@ class VipliteOptions(Options):
         if self.schedule is not None and self.device is not None:
             raise OptionError(
                 f"schedule {list(self.schedule)} and device {self.device} exclude each other: both "
-                f"say which devices tasks run on"
+                f"say which devices requests run on"
             )
 
 

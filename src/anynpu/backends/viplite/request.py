@@ -1,4 +1,4 @@
-"""One job's arrays, and how each is converted on its way to a worker's buffers and back."""
+"""One request's arrays, and how each is converted on its way to a worker's buffers and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...native import kernels
 from ...native.memory import address_of
-from ...native.pump import Job
+from ...native.pump import RequestRecord
 from ...native.transfers import Transfer
 from ...tensor import TensorInfo
 from ...viplite import formats
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from .network import VipliteNetwork
 
 INPUTS, OUTPUTS = 0, 1
-"""The job's slots: the transfers of the inputs and those of the outputs."""
+"""The request's slots: the transfers of the inputs and those of the outputs."""
 
 
 class VipliteRequest(Request):
-    """The C structures stay; arrays of inputs are kept for the next job of the same dtypes."""
+    """The C structures stay; arrays of inputs are kept for the next request of the same dtypes."""
 
     def __init__(self, network: VipliteNetwork) -> None:
-        self.job = Job()
+        self.record = RequestRecord()
         self._network = network
         self._inputs = (Transfer * len(network.inputs))()
         self._outputs = (Transfer * len(network.outputs))()
-        self.job.slots[INPUTS] = ctypes.addressof(self._inputs)
-        self.job.slots[OUTPUTS] = ctypes.addressof(self._outputs)
+        self.record.slots[INPUTS] = ctypes.addressof(self._inputs)
+        self.record.slots[OUTPUTS] = ctypes.addressof(self._outputs)
         self._given: list[NDArray[Any] | None] = [None] * len(network.inputs)
         self._own: dict[tuple[int, str, tuple[int, ...]], NDArray[Any]] = {}
         self._results: list[NDArray[Any]] = []

@@ -21,7 +21,7 @@ from .leniency import crash
 from .lent_outputs import LENT, Lender
 
 if TYPE_CHECKING:
-    from ..job import Job
+    from ..request import Request
     from .custom_ops import CustomOperators
     from .input_binding import InputBinding
     from .output_binding import OutputBinding
@@ -47,7 +47,7 @@ class DeviceContext:
         self.priority = priority
         self.core_mask = CoreMask.AUTO
         self.last_cores: Cores = frozenset()
-        self.job: Job | None = None
+        self.request: Request | None = None
         self.callback_thread: int | None = None
 
     @property
@@ -188,14 +188,14 @@ def borrow_as(kind: type[_C], handle: int) -> Iterator[_C]:
     """
     context = _find(kind, handle)
     while True:
-        # A callback belongs to the job: it would wait for itself.
+        # A callback belongs to the request: it would wait for itself.
         is_callback = _is_in_callback(context)
-        if context.job is not None and not is_callback:
-            context.job.wait()
+        if context.request is not None and not is_callback:
+            context.request.wait()
         with context.lock:
             if context.closed:
                 raise _invalid(handle)
-            if context.job is None or context.job.is_done or is_callback:
+            if context.request is None or context.request.is_done or is_callback:
                 yield context
                 return
 

@@ -71,9 +71,9 @@ def rknn_destroy(context: int) -> None:
 
 def end(removed: DeviceContext) -> None:
     """Close a context that was taken out of the table: its work ends, its memory is freed."""
-    if removed.job is not None:
-        removed.job.cancel()
-        removed.job.wait()
+    if removed.request is not None:
+        removed.request.cancel()
+        removed.request.wait()
     with removed.lock:
         removed.close()
         memory.release_all(removed)

@@ -29,8 +29,8 @@ def rknn_outputs_get(ctx: Context, n_outputs: int, outputs: Any, extend: Any) ->
         raise Failure(ErrorCode.PARAM_INVALID, f"n_outputs({n_outputs}) is more than {len(ports)}")
     if not outputs:
         raise crash("outputs", "the outputs pointer is NULL")
-    if ctx.job is not None:
-        ctx.job.result()
+    if ctx.request is not None:
+        ctx.request.result()
     if ctx.run_microseconds is None:
         let_pass("outputs before a run", "there are no outputs before rknn_run")
     if n_outputs < len(ports):

@@ -12,8 +12,8 @@ from ...errors import ModelError
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
 from ..device import Cores, DeadlineError, Device
 from ..engines import MissingOperatorError
-from ..job import Job
 from ..memory import strict
+from ..request import Request
 from . import board_refusals, log
 from .contexts import Context, borrow, on_context, refuse_in_callback
 from .failure import CONVENTIONS, Failure
@@ -60,17 +60,17 @@ def rknn_run(context: int, extend: Any) -> None:
         milliseconds = extend.contents.timeout_ms if extend else 0
         seconds = milliseconds / 1000 if milliseconds > 0 else None
         # How an earlier run ended is nobody's business any more.
-        ctx.job = None
+        ctx.request = None
         if not returns_at_once and seconds is None:
             _compute(ctx, None)
             return
-        job = _begin(ctx, seconds)
+        request = _begin(ctx, seconds)
     if returns_at_once:
         return
-    if not job.wait(seconds):
-        job.cancel()
+    if not request.wait(seconds):
+        request.cancel()
         raise Failure(ErrorCode.TIMEOUT, f"the run took longer than {milliseconds} ms")
-    job.result()
+    request.result()
 
 
 def rknn_wait(context: int, extend: Any) -> None:
@@ -83,7 +83,7 @@ def rknn_wait(context: int, extend: Any) -> None:
         raise Failure(ErrorCode.FAIL, "wait failed; rknn_outputs_get waits for a run")
 
 
-def _begin(ctx: Context, seconds: float | None) -> Job:
+def _begin(ctx: Context, seconds: float | None) -> Request:
     deadline = None if seconds is None else time.monotonic() + seconds
     instance = ctx.arrays
 
@@ -92,8 +92,8 @@ def _begin(ctx: Context, seconds: float | None) -> Job:
             if not ctx.closed:
                 _compute(ctx, deadline)
 
-    ctx.job = Job(work, instance.cancel, CONVENTIONS)
-    return ctx.job
+    ctx.request = Request(work, instance.cancel, CONVENTIONS)
+    return ctx.request
 
 
 def _check_ready(ctx: Context) -> None:

@@ -97,7 +97,7 @@ class Power:
         self.frequency = 100
 
     def check(self) -> None:
-        """POWER_OFF or POWER_STOP unless jobs may be submitted."""
+        """POWER_OFF or POWER_STOP unless requests may be submitted."""
         if not self.is_on:
             raise Failure(Status.POWER_OFF, "the NPU is off: VIP_POWER_PROPERTY_ON turns it on")
         if self.is_stopped:

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ...viplite.abi import GROUP_VALUES, GroupProperty, Status
-from ..job import Job
+from ..request import Request
 from .answers import put
 from .driver import Table, needs_driver
 from .failure import CONVENTIONS, Failure, invalid, require
@@ -32,7 +32,7 @@ class Group:
         self.networks: list[int] = []
         self.timeout = 0
         self.deadline: float | None = None
-        self.job: Job | None = None
+        self.request: Request | None = None
         self.running: Network | None = None
         self.cancelled = threading.Event()
         self.microseconds = 0
@@ -47,10 +47,10 @@ class Group:
     def close(self) -> None:
         """End a run under way; the networks stay."""
         self.cancel()
-        job = self.job
-        if job is not None:
-            job.wait()
-        self.job = None
+        request = self.request
+        if request is not None:
+            request.wait()
+        self.request = None
         self.networks = []
 
 
@@ -63,11 +63,11 @@ def _borrow(handle: int | None) -> Iterator[Group]:
     group = GROUPS.find(handle)
     while True:
         # Another thread that waits for the run may take it away.
-        if (job := group.job) is not None:
-            job.wait()
+        if (request := group.request) is not None:
+            request.wait()
         with group.lock:
-            job = group.job
-            if job is None or job.is_done:
+            request = group.request
+            if request is None or request.is_done:
                 yield group
                 return
 
@@ -148,8 +148,8 @@ def vip_query_group(group: Group, property: int, value: int | None) -> None:
 def vip_run_group(group: int | None, num: int) -> None:
     """Run the first networks, so many, in their order."""
     with _borrow(group) as found:
-        job = _begin(found, num)
-    _finish(found, job)
+        request = _begin(found, num)
+    _finish(found, request)
 
 
 @_on_group
@@ -162,12 +162,12 @@ def vip_trigger_group(group: Group, num: int) -> None:
 def vip_wait_group(group: int | None) -> None:
     """Wait for the run that was triggered, and end as it ended; at once where there is none."""
     found = GROUPS.find(group)
-    job = found.job
-    if job is not None:
-        _finish(found, job)
+    request = found.request
+    if request is not None:
+        _finish(found, request)
 
 
-def _begin(group: Group, num: int) -> Job:
+def _begin(group: Group, num: int) -> Request:
     if not 0 < num <= len(group.networks):
         raise invalid(f"num {num} is not in 1..{len(group.networks)}")
     chosen = group.networks[:num]
@@ -182,8 +182,8 @@ def _begin(group: Group, num: int) -> Job:
         with group.lock:
             _run_all(group, chosen, deadline)
 
-    group.job = Job(work, group.cancel, CONVENTIONS)
-    return group.job
+    group.request = Request(work, group.cancel, CONVENTIONS)
+    return group.request
 
 
 def _run_all(group: Group, handles: list[int], deadline: float | None) -> None:
@@ -202,11 +202,11 @@ def _run_all(group: Group, handles: list[int], deadline: float | None) -> None:
     group.microseconds = total
 
 
-def _finish(group: Group, job: Job) -> None:
+def _finish(group: Group, request: Request) -> None:
     deadline = group.deadline
-    if not job.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
-        job.cancel()
+    if not request.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+        request.cancel()
         raise Failure(Status.TIMEOUT, f"the group took longer than {group.timeout} ms")
-    if group.job is job:
-        group.job = None
-    job.result()
+    if group.request is request:
+        group.request = None
+    request.result()

@@ -16,7 +16,7 @@ from ..cabi import doors
 from ..engines import Instance, Program, Variant
 from ..engines.nbg import vip
 from ..formats.nbg import Nbg
-from ..job import Job
+from ..request import Request
 from .buffers import Buffer
 from .driver import DRIVER, Table, needs_driver
 from .failure import Failure, invalid
@@ -66,7 +66,7 @@ class Network:
         self.ports = Variant((), ())
         self.inputs: dict[int, Buffer] = {}
         self.outputs: dict[int, Buffer] = {}
-        self.job: Job | None = None
+        self.request: Request | None = None
         self.cancelled = threading.Event()
         self.microseconds = 0
 
@@ -112,13 +112,13 @@ class Network:
     def close(self) -> None:
         """End a run under way and let go of everything."""
         self.cancel()
-        job = self.job
-        if job is not None:
-            job.wait()
+        request = self.request
+        if request is not None:
+            request.wait()
         with self.lock:
             self.closed = True
             # A run keeps the network, which keeps the run.
-            self.job = None
+            self.request = None
             self.finish()
 
 
@@ -139,13 +139,13 @@ def borrow(handle: int | None) -> Iterator[Network]:
     network = NETWORKS.find(handle)
     while True:
         # Another thread that waits for the run may take it away.
-        if (job := network.job) is not None:
-            job.wait()
+        if (request := network.request) is not None:
+            request.wait()
         with network.lock:
             if network.closed:
                 raise invalid(f"network {handle or 0:#x} is not alive")
-            job = network.job
-            if job is None or job.is_done:
+            request = network.request
+            if request is None or request.is_done:
                 yield network
                 return
 

@@ -13,7 +13,7 @@ from ...native import kernels
 from ...viplite.abi import Status
 from ..device import CancelledError, DeadlineError
 from ..engines import Port
-from ..job import Job
+from ..request import Request
 from .buffers import Buffer
 from .driver import DRIVER, needs_driver
 from .failure import CONVENTIONS, Failure
@@ -27,12 +27,12 @@ def vip_run_network(network: int | None) -> None:
     """Compute; returns when the outputs are there, or the network's time is out."""
     with borrow(network) as found:
         check_ready(found)
-        found.job = None
+        found.request = None
         if not found.timeout:
             compute(found, None)
             return
-        job = _begin(found)
-    _finish(found, job)
+        request = _begin(found)
+    _finish(found, request)
 
 
 @on_network
@@ -46,9 +46,9 @@ def vip_trigger_network(network: Network) -> None:
 def vip_wait_network(network: int | None) -> None:
     """Wait for the run that was triggered, and end as it ended; at once where there is none."""
     found = NETWORKS.find(network)
-    job = found.job
-    if job is not None:
-        _finish(found, job)
+    request = found.request
+    if request is not None:
+        _finish(found, request)
         return
     with borrow(network):
         _ = found.prepared
@@ -127,7 +127,7 @@ def _move(source: NDArray[Any], target: NDArray[Any]) -> None:
         kernels.convert(source, target)
 
 
-def _begin(network: Network) -> Job:
+def _begin(network: Network) -> Request:
     """A run on a thread of its own."""
     deadline = time.monotonic() + network.timeout / 1000 if network.timeout else None
     network.deadline = deadline
@@ -137,19 +137,19 @@ def _begin(network: Network) -> Job:
             if not network.closed:
                 compute(network, deadline)
 
-    network.job = Job(work, network.cancel, CONVENTIONS)
-    return network.job
+    network.request = Request(work, network.cancel, CONVENTIONS)
+    return network.request
 
 
-def _finish(network: Network, job: Job) -> None:
+def _finish(network: Network, request: Request) -> None:
     """Wait for a run, as long as the network has time, and end as it ended."""
     deadline = network.deadline
-    if not job.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
-        job.cancel()
+    if not request.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+        request.cancel()
         raise Failure(Status.TIMEOUT, f"the run took longer than {network.timeout} ms")
-    if network.job is job:
-        network.job = None
-    job.result()
+    if network.request is request:
+        network.request = None
+    request.result()
 
 
 def _cancelled(network: Network) -> Failure:

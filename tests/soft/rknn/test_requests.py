@@ -44,8 +44,8 @@ def test_a_run_that_returns_at_once(npu: RknnLibrary) -> None:
 
 
 def is_idle(context: int) -> bool:
-    job = contexts._contexts[context].job
-    return job is None or job.is_done
+    request = contexts._contexts[context].request
+    return request is None or request.is_done
 
 
 def device_of(context: int) -> Device:
@@ -178,7 +178,7 @@ def test_the_number_of_cores_for_a_batch(npu: RknnLibrary) -> None:
 class TestDevice:
     """The queue of cores, apart from what runs on them."""
 
-    def test_one_job_a_core(self) -> None:
+    def test_one_request_a_core(self) -> None:
         device = Device(find("rk3588"))
         active, peak = [0], [0]
         lock = threading.Lock()
@@ -234,7 +234,7 @@ class TestDevice:
             thread.join()
         assert order == ["high", "high too", "medium", "low"]
 
-    def test_a_job_for_several_cores_is_not_starved(self) -> None:
+    def test_a_request_for_several_cores_is_not_starved(self) -> None:
         device = Device(find("rk3588"))
         got_all, stop = threading.Event(), threading.Event()
 

@@ -16,7 +16,7 @@ _PATIENCE = 10.0
 """Seconds that the end of the program waits for a run that was cancelled."""
 
 
-class Job:
+class Request:
     """Work that is under way from the moment it is made; any thread may wait for it.
 
     `cancel` is called by whoever gives up waiting, and makes the work end soon. An exception that
@@ -59,15 +59,15 @@ class Job:
             self._done.set()
 
 
-_alive: weakref.WeakSet[Job] = weakref.WeakSet()
+_alive: weakref.WeakSet[Request] = weakref.WeakSet()
 
 
 def _cancel_all() -> None:
-    under_way = [job for job in list(_alive) if not job.is_done]
-    for job in under_way:
-        job.cancel()
-    for job in under_way:
-        job.wait(_PATIENCE)
+    under_way = [request for request in list(_alive) if not request.is_done]
+    for request in under_way:
+        request.cancel()
+    for request in under_way:
+        request.wait(_PATIENCE)
 
 
 process.at_exit(Stage.DEVICE, _cancel_all)
