@@ -61,7 +61,7 @@ struct request {
     struct request *next;
 };
 
-/* As anynpu/native/pump.py declares them. */
+/* As anynpu/native/pump/ declares them. */
 _Static_assert(sizeof(struct argument) == 16, "argument");
 _Static_assert(sizeof(struct step) == 16 + MAX_ARGUMENTS * sizeof(struct argument), "step");
 _Static_assert(offsetof(struct request, state) == MAX_SLOTS * 8 + 24, "the submitter's fields");

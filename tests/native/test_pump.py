@@ -14,7 +14,6 @@ from anynpu.native.pump import (
     MAX_STEPS,
     MAX_WORKERS,
     Answer,
-    NativePump,
     Pump,
     RequestRecord,
     Slot,
@@ -22,7 +21,8 @@ from anynpu.native.pump import (
     Step,
     open_pump,
 )
-from anynpu.native.python_pump import PythonPump
+from anynpu.native.pump.c_threads import NativePump
+from anynpu.native.pump.python_threads import PythonPump
 
 Make = Callable[..., Pump]
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t, ctypes.c_size_t)

@@ -26,7 +26,7 @@ _SOURCES_OF = {
     "anynpu.native.arrangements": "kernels.c",
     "anynpu.native.kernels": "kernels.c",
     "anynpu.native.transfers": "kernels.c",
-    "anynpu.native.pump": "pump.c",
+    "anynpu.native.pump.interface": "pump.c",
     "anynpu.native.steps": "steps.c",
     "anynpu.native.matmul": "matmul.c",
     "anynpu.soft.driver.messages": "driver/engine.c",

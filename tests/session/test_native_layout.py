@@ -207,8 +207,9 @@ warnings.simplefilter("ignore")
 from anynpu import native
 from anynpu.native import library
 library.load = lambda *arguments: None
-from anynpu.native import kernels, pump
-kernels.load = pump.load = library.load
+from anynpu.native import kernels
+from anynpu.native.pump import c_threads
+kernels.load = c_threads.load = library.load
 from anynpu import InferenceSession
 from tests import models
 cases = [({"anynpu.soc": "rv1106"}, {}), (None, {}), (None, {"output_layout": "native"})]

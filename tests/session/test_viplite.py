@@ -18,7 +18,8 @@ import pytest
 
 import anynpu
 from anynpu import DType, InferenceSession, Layout, Quantization
-from anynpu.native import kernels, pump, transfers
+from anynpu.native import kernels, transfers
+from anynpu.native.pump import c_threads
 from anynpu.soft import faults
 from anynpu.viplite.library import load
 from anynpu.viplite.runtime import runtime_of
@@ -266,7 +267,7 @@ def test_caches_are_flushed(strict: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_without_c_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads and kernels in Python give the same."""
-    monkeypatch.setattr(pump, "_functions", lambda: None)
+    monkeypatch.setattr(c_threads, "_functions", lambda: None)
     monkeypatch.setattr(kernels, "is_built", lambda: False)
     transfers.functions.cache_clear()
     try:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from .pump import Answer, Pump, RequestRecord, Slot, State, Step
+from .interface import Answer, Pump, RequestRecord, Slot, State, Step
 
 
 class PythonPump(Pump):

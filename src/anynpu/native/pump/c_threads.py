@@ -1,166 +1,24 @@
-"""Workers that run requests with no Python between them: `Pump`, in C where that can be built.
-
-A worker runs a request's program: steps, each a C function with integer arguments, constants or the
-request's slots. The C pump's threads never need the GIL, so devices stay busy while Python thinks.
-native/pump.c says what every function does.
-"""
+"""The pump of native/pump.c, whose threads never need the GIL."""
 
 from __future__ import annotations
 
 import ctypes
-import enum
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..structures import Structure
-from .library import load
+from ...structures import Structure
+from ..library import load
+from .interface import MAX_ARGUMENTS, Answer, Pump, RequestRecord, Slot, Step
 
-MAX_ARGUMENTS = 8
-MAX_STEPS = 32
-MAX_SLOTS = 8
-MAX_WORKERS = 64
-FOREVER = -1
-
-
-@dataclass(frozen=True)
-class Slot:
-    """An argument that each request brings: the number of one of its slots."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Step:
-    """A call of the C function at `address`, which returns 0 or a code that ends the request.
-
-    `is_entry`: only when the worker's program before was another one, or failed.
-    """
-
-    name: str
-    address: int
-    arguments: tuple[int | Slot, ...]
-    is_entry: bool = False
-
-
-class State(enum.IntEnum):
-    """Where a request stands."""
-
-    IDLE = 0
-    WAITING = 1
-    RUNNING = 2
-    DONE = 3
-    CANCELLED = 4
-
-
-class Answer(enum.IntEnum):
-    """Whether a request was accepted; FINISHED: it also ran on the caller's thread."""
-
-    ACCEPTED = 0
-    FULL = 1
-    CLOSED = 2
-    FINISHED = 3
-
-
+_FOREVER = -1
 _ANSWERS = tuple(Answer)
 
 
-class RequestRecord(Structure):
-    """What a worker runs a program on; its owner keeps it until it is done.
-
-    The first fields are the submitter's: slots, a bit mask of the workers that may run it, the
-    program's number, whether `Pump.next` gives it when it is done, whether it counts in `order`,
-    and whether it may enter a full queue. The others are the pump's; times are nanoseconds of
-    `time.monotonic`, `ends` when each step was over.
-    """
-
-    _fields_ = [
-        ("slots", ctypes.c_uint64 * MAX_SLOTS),
-        ("workers", ctypes.c_uint64),
-        ("program", ctypes.c_uint32),
-        ("is_reported", ctypes.c_uint32),
-        ("is_ordered", ctypes.c_uint32),
-        ("is_urgent", ctypes.c_uint32),
-        ("state", ctypes.c_int32),
-        ("result", ctypes.c_int32),
-        ("step", ctypes.c_uint32),
-        ("worker", ctypes.c_uint32),
-        ("order", ctypes.c_uint64),
-        ("submitted", ctypes.c_int64),
-        ("started", ctypes.c_int64),
-        ("ends", ctypes.c_int64 * MAX_STEPS),
-        ("next", ctypes.c_void_p),
-    ]
-
-
-class Pump(ABC):
-    """Workers and their queue. Any thread may call any method; timeouts are in seconds."""
-
-    workers: int
-
-    @abstractmethod
-    def add_program(self, steps: Sequence[Sequence[Step]]) -> int:
-        """Add a program, one list of steps for each worker; returns its number."""
-
-    @abstractmethod
-    def set_schedule(self, masks: Sequence[int]) -> None:
-        """Let request number n run on the workers of the bit mask ``masks[n % len(masks)]``."""
-
-    @abstractmethod
-    def set_pacing(self, is_paced: bool) -> None:
-        """Accept requests no faster than the workers do them."""
-
-    @abstractmethod
-    def submit(self, request: RequestRecord, timeout: float | None) -> Answer:
-        """Let a request run as soon as a worker is free; 0 waits for nothing."""
-
-    @abstractmethod
-    def run(self, request: RequestRecord, timeout: float | None) -> Answer:
-        """The same, and on this thread where a worker is idle: FINISHED, not ACCEPTED."""
-
-    @abstractmethod
-    def wait(self, requests: Sequence[RequestRecord], timeout: float | None) -> int:
-        """Wait until one of the requests is finished; its place, or -1 after the timeout."""
-
-    @abstractmethod
-    def next(self, timeout: float | None) -> int:
-        """The address of the reported request that was done first.
-
-        0 after the timeout, and at the end: when the pump is closed and all that were given are
-        confirmed.
-        """
-
-    @abstractmethod
-    def confirm(self, count: int) -> None:
-        """Say that reported requests were dealt with."""
-
-    @abstractmethod
-    def cancel(self, request: RequestRecord) -> bool:
-        """Take a request back that still waits; whether it did."""
-
-    @abstractmethod
-    def close(self, *, cancel: bool) -> None:
-        """Accept nothing more; what waits is cancelled, or still run."""
-
-    @abstractmethod
-    def join(self) -> None:
-        """Wait for the workers of a closed pump to end; once."""
-
-
-def open_pump(workers: int, capacity: int, most_unseen: int) -> Pump:
-    """A pump whose queue holds `capacity` requests; `most_unseen` may be done and not confirmed.
-
-    Without a build of the C pump and without a compiler it is one of Python threads, after a
-    warning. Raises RuntimeError where the system has no threads left, as `threading` does.
-    """
-    if _functions() is not None:
-        return NativePump(workers, capacity, most_unseen)
-    from .python_pump import PythonPump
-
-    return PythonPump(workers, capacity, most_unseen)
+def is_built() -> bool:
+    """Whether there is the C library, or a compiler that made it."""
+    return _functions() is not None
 
 
 class NativePump(Pump):
@@ -168,7 +26,7 @@ class NativePump(Pump):
 
     def __init__(self, workers: int, capacity: int, most_unseen: int) -> None:
         functions = _functions()
-        assert functions is not None, "open_pump looks whether there is a library"
+        assert functions is not None, "a pump is made where `is_built`"
         self.workers = workers
         self._waiting, self._quick = functions
         self._pump = self._quick.anynpu_pump_new(workers, capacity, most_unseen)
@@ -242,7 +100,7 @@ def _dispose(functions: ctypes.CDLL, pump: int) -> None:
 
 
 def _nanoseconds(seconds: float | None) -> int:
-    return FOREVER if seconds is None else int(seconds * 1e9)
+    return _FOREVER if seconds is None else int(seconds * 1e9)
 
 
 class _Argument(Structure):
