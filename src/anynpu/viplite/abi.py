@@ -229,6 +229,10 @@ SOFT_TWIN = 0x414E5457
 """A network property that only anynpu's soft NPU has: `const char *`, the path of the ONNX file to
 compute a compiled network with. Set it before the network is prepared."""
 
+SOFT_TWIN_FOLLOWS = 1 << 30
+"""A bit beside the type that `vip_create_network` gets, which only the soft NPU knows: `SOFT_TWIN`
+will be set, so that what the file holds needn't be known."""
+
 
 @symbols("VIP_GROUP_PROP_")
 class GroupProperty(Symbolic, enum.IntEnum):

@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Sequence
 
-from ..errors import ModelError, TensorError
+from ..errors import CallError, InvalidModelError, ModelError, TensorError
 from ..lifetime import Closeable
 from ..tensor import TensorInfo
 from . import abi
@@ -24,19 +24,22 @@ ModelLike = str | os.PathLike[str] | bytes
 _Create, _Dup = abi.CreateNetworkType, abi.DupNetworkType
 
 
+_NOT_SUPPORTED = (
+    "the network binary is for another NPU than this one, or the library doesn't know what is in it"
+)
 _SOFT_HINT = (
-    "the soft NPU computes a compiled .nb by the ONNX file that it was made from: put that beside "
-    "the model with the same name and the suffix .onnx, or name it (twin=, $ANYNPU_TWIN)"
+    "the soft NPU executes a compiled .nb, or computes the ONNX file that it was made from where "
+    "that is named (twin=, $ANYNPU_TWIN)"
 )
 
 
 class Network(Settings, Queries, Closeable):
     """A network binary (`.nb`) loaded into the runtime: `vip_create_network` to its end.
 
-    `model` is a path, or the file's bytes (the library copies what it needs). `twin` is the ONNX
-    file by which the soft NPU computes a compiled model; a board doesn't need it. `inputs` and
-    `outputs` describe the tensors. Properties are set before `prepare`, buffers after it, then it
-    runs. Buffers that are set stay alive as long as they are.
+    `model` is a path, or the file's bytes (the library copies what it needs). `twin` is an ONNX
+    file that the soft NPU computes instead of the model's own commands; a board ignores it.
+    `inputs` and `outputs` describe the tensors. Properties are set before `prepare`, buffers after
+    it, then it runs. Buffers that are set stay alive as long as they are.
 
         with Network("model.nb") as network:
             network.prepare()
@@ -61,9 +64,10 @@ class Network(Settings, Queries, Closeable):
     ) -> None:
         runtime = load(library)
         data, size, kind = _model_argument(model)
-        arguments = (data, size, int(kind))
-        self._open(_NetworkHandle(runtime_of(runtime), "vip_create_network", *arguments))
-        if twin is not None and runtime.is_soft:
+        has_twin = twin is not None and runtime.is_soft
+        way = int(kind) | (abi.SOFT_TWIN_FOLLOWS if has_twin else 0)
+        self._open(_NetworkHandle(runtime_of(runtime), "vip_create_network", data, size, way))
+        if twin is not None and has_twin:
             self._set_twin(os.fsencode(os.path.abspath(twin)))
 
     def _open(self, handle: _NetworkHandle) -> None:
@@ -233,7 +237,14 @@ class _NetworkHandle(Handle):
     is_prepared = False
 
     def __init__(self, runtime: Runtime, create: str, *arguments: object) -> None:
-        super().__init__(runtime, create, "vip_destroy_network", *arguments)
+        try:
+            super().__init__(runtime, create, "vip_destroy_network", *arguments)
+        except CallError as error:
+            if error.code != abi.Status.NOT_SUPPORTED:
+                raise
+            raise InvalidModelError(
+                create, error.code, error.symbol, _NOT_SUPPORTED, log=error.log
+            ) from None
 
     def before_destroy(self) -> None:
         if self.is_prepared:

@@ -1,4 +1,4 @@
-"""Compiled files, computed by the ONNX file they were made from."""
+"""Compiled files, computed by the ONNX file they were made from, where somebody names that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from anynpu.layouts import dequantize_affine, quantize_affine
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.nbg import writer
-from anynpu.viplite.abi import SOFT_TWIN, CreateNetworkType, Status
+from anynpu.viplite.abi import SOFT_TWIN, SOFT_TWIN_FOLLOWS, CreateNetworkType, Status
 from anynpu.viplite.library import VipliteLibrary
 
 from ... import models
@@ -49,14 +49,33 @@ def open_file(vip: VipliteLibrary, path: Path) -> Any:
     return network.value
 
 
+def open_for_a_twin(vip: VipliteLibrary, model: bytes) -> Any:
+    """A network whose twin will be named."""
+    network = ctypes.c_void_p()
+    kind = CreateNetworkType.MEMORY | SOFT_TWIN_FOLLOWS
+    assert vip.vip_create_network(model, len(model), kind, ctypes.byref(network)) == OK
+    return network.value
+
+
 @pytest.mark.parametrize(
     ("model", "twin"), [("net.nb", "net.onnx"), ("net.t527.nb", "net.onnx"), ("a.b.nb", "a.b.onnx")]
 )
-def test_a_twin_beside_the_file(vip: VipliteLibrary, tmp_path: Path, model: str, twin: str) -> None:
+def test_a_twin_in_the_file_s_folder(
+    vip: VipliteLibrary,
+    tmp_path: Path,
+    model: str,
+    twin: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It is taken where the folder is named, and the log says that it computes."""
     (tmp_path / model).write_bytes(compiled())
     (tmp_path / twin).write_bytes(models.add_one())
+    assert create(vip, compiled())[0] == Status.NOT_SUPPORTED
+    monkeypatch.setenv("ANYNPU_TWIN", str(tmp_path))
     network = open_file(vip, tmp_path / model)
     assert vip.vip_prepare_network(network) == OK
+    assert "computed by the ONNX file that it was made from" in capfd.readouterr().err
     np.testing.assert_array_equal(infer(vip, network, VALUES)[0], EXPECTED.astype(np.int16))
 
 
@@ -96,8 +115,7 @@ def test_of_several_twins_the_one_that_fits(
             np.testing.assert_array_equal(infer(vip, network, VALUES)[0], EXPECTED.astype(np.int16))
     (tmp_path / "b.onnx").write_bytes(models.add_one((1,)))
     monkeypatch.setenv("ANYNPU_TWIN", str(tmp_path))
-    _, network = create(vip, compiled())
-    assert vip.vip_prepare_network(network) == Status.FAILURE
+    assert create(vip, compiled()) == (Status.FAILURE, None)
     log = capfd.readouterr().err
     assert "a.onnx: the twin doesn't fit 'net': it has 2 inputs" in log
     assert "b.onnx: the twin doesn't fit 'net': input 0: 'x' of shape (1,)" in log
@@ -106,7 +124,7 @@ def test_of_several_twins_the_one_that_fits(
 def test_a_twin_for_one_network(vip: VipliteLibrary, tmp_path: Path) -> None:
     twin = tmp_path / "other.onnx"
     twin.write_bytes(models.add_one())
-    _, network = create(vip, compiled())
+    network = open_for_a_twin(vip, compiled())
     assert vip.vip_set_network(network, SOFT_TWIN, str(twin).encode()) == OK
     assert vip.vip_prepare_network(network) == OK
     np.testing.assert_array_equal(infer(vip, network, VALUES)[0], EXPECTED.astype(np.int16))
@@ -116,28 +134,26 @@ def test_a_twin_for_one_network(vip: VipliteLibrary, tmp_path: Path) -> None:
 
 
 def test_no_twin(vip: VipliteLibrary, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "net.nb").write_bytes(compiled())
-    for network, advice in (
-        (open_file(vip, tmp_path / "net.nb"), f"put it beside {tmp_path / 'net.nb'}"),
-        (create(vip, compiled())[1], "name it in $ANYNPU_TWIN"),
-    ):
-        assert vip.vip_prepare_network(network) == Status.FAILURE
-        log = capfd.readouterr().err
-        assert advice in log
-        assert "anynpu build model.onnx -o model.nb" in log
-        assert vip.vip_set_input(network, 0, 1) == Status.NETWORK_NOT_PREPARED
+    """What can't be executed is refused at once, by the operation's layer and with what to do."""
+    (tmp_path / "net.onnx").write_bytes(models.add_one())
+    assert create(vip, compiled()) == (Status.NOT_SUPPORTED, None)
+    log = capfd.readouterr().err
+    assert "doesn't execute network 'net': operation 1 of layer 'conv' (soft)" in log
+    assert "$ANYNPU_TWIN names the ONNX file" in log
+    network = open_for_a_twin(vip, compiled())
+    assert vip.vip_prepare_network(network) == Status.NOT_SUPPORTED
+    assert vip.vip_set_input(network, 0, 1) == Status.NETWORK_NOT_PREPARED
 
 
 def test_a_twin_that_is_not_there(
     vip: VipliteLibrary, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    _, network = create(vip, compiled())
+    network = open_for_a_twin(vip, compiled())
     assert vip.vip_set_network(network, SOFT_TWIN, b"/none.onnx") == OK
     assert vip.vip_prepare_network(network) == Status.FAILURE
     assert "the twin /none.onnx can't be read" in capfd.readouterr().err
     monkeypatch.setenv("ANYNPU_TWIN", "/none.onnx")
-    _, network = create(vip, compiled())
-    assert vip.vip_prepare_network(network) == Status.FAILURE
+    assert create(vip, compiled()) == (Status.FAILURE, None)
     assert "$ANYNPU_TWIN names /none.onnx, which isn't there" in capfd.readouterr().err
 
 
@@ -153,19 +169,22 @@ def test_a_twin_that_is_not_there(
 def test_a_twin_that_does_not_fit(
     vip: VipliteLibrary,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     twin: bytes,
     difference: str,
 ) -> None:
-    (tmp_path / "net.nb").write_bytes(compiled())
     (tmp_path / "net.onnx").write_bytes(twin)
-    network = open_file(vip, tmp_path / "net.nb")
-    assert vip.vip_prepare_network(network) == Status.FAILURE
+    monkeypatch.setenv("ANYNPU_TWIN", str(tmp_path))
+    assert create(vip, compiled()) == (Status.FAILURE, None)
     assert difference in capfd.readouterr().err
 
 
-def test_sizes_of_one_and_open_sizes(vip: VipliteLibrary, tmp_path: Path) -> None:
+def test_sizes_of_one_and_open_sizes(
+    vip: VipliteLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Compilers drop dimensions of one; the model may leave its sizes open."""
+    monkeypatch.setenv("ANYNPU_TWIN", str(tmp_path))
     tensors = {"inputs": (nbg.Tensor("in", (5, 4, 3), 0, 0),)}
     tensors["outputs"] = (nbg.Tensor("out", (5, 4, 3, 1, 1), 0, 0),)
     (tmp_path / "net.nb").write_bytes(compiled(**tensors))
@@ -197,11 +216,13 @@ def test_sizes_of_one_and_open_sizes(vip: VipliteLibrary, tmp_path: Path) -> Non
 def test_rare_formats(
     vip: VipliteLibrary,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     fmt: int,
     quantization: dict[str, Any],
     raw: np.ndarray,
     expected: list[float],
 ) -> None:
+    monkeypatch.setenv("ANYNPU_TWIN", str(tmp_path))
     tensor = nbg.Tensor("t", (3,), fmt, **({"quantization": 0} | quantization))
     (tmp_path / "net.nb").write_bytes(compiled(inputs=(tensor,), outputs=(tensor,)))
     (tmp_path / "net.onnx").write_bytes(models.add_one((3,)))
@@ -239,7 +260,8 @@ def test_real_files_give_the_toolkit_s_results() -> None:
         pytest.skip(f"{SAMPLES} has no files")
     assert len(files) == 100
     for path in files:
-        program = engine.load(nbg.read(path.read_bytes()), path)
+        twin = path.with_name(twin_name(path))
+        program = engine.load(nbg.read(path.read_bytes()), path, twin)
         instance, ports = program.instance(0), program.variant(0)
         with np.load(path.with_name(twin_name(path)).with_suffix(".npz")) as arrays:
             names = [name for name in arrays.files if name.startswith("in_")]
@@ -261,11 +283,14 @@ def test_real_files_give_the_toolkit_s_results() -> None:
         instance.close()
 
 
-def test_a_real_file_through_the_api(vip: VipliteLibrary, tmp_path: Path) -> None:
+def test_a_real_file_through_the_api(
+    vip: VipliteLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("lenet.a733.nb", "lenet.onnx", "lenet.npz"):
         if not (SAMPLES / name).is_file():
             pytest.skip(f"{SAMPLES / name} is not there")
         shutil.copy(SAMPLES / name, tmp_path)
+    monkeypatch.setenv("ANYNPU_TWIN", str(tmp_path))
     network = open_file(vip, tmp_path / "lenet.a733.nb")
     assert vip.vip_prepare_network(network) == OK
     with np.load(tmp_path / "lenet.npz") as arrays:
@@ -274,22 +299,3 @@ def test_a_real_file_through_the_api(vip: VipliteLibrary, tmp_path: Path) -> Non
     (found,) = infer(vip, network, pixels)
     np.testing.assert_allclose(found, expected, atol=0.01)
     assert np.argsort(found)[-5:].tolist() == np.argsort(expected)[-5:].tolist()
-
-
-def test_real_files_without_twins_tell_all_but_results(vip: VipliteLibrary) -> None:
-    path = SAMPLES / "aisdk_lenet_v3.nb"
-    if not path.is_file():
-        pytest.skip(f"{path} is not there")
-    network = open_file(vip, path)
-    assert vip.vip_prepare_network(network) == Status.FAILURE
-    assert vip.vip_destroy_network(network) == OK
-
-
-def test_buffers_bound_before_a_failed_preparation(vip: VipliteLibrary, tmp_path: Path) -> None:
-    (tmp_path / "net.nb").write_bytes(compiled())
-    network = open_file(vip, tmp_path / "net.nb")
-    assert vip.vip_prepare_network(network) == Status.FAILURE
-    (tmp_path / "net.onnx").write_bytes(models.add_one())
-    assert vip.vip_prepare_network(network) == OK
-    bind_all(vip, network)
-    assert vip.vip_run_network(network) == OK

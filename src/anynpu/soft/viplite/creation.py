@@ -10,7 +10,7 @@ from typing import Any
 from ... import soc as socs
 from ...errors import ModelError
 from ...soc import VipSoc
-from ...viplite.abi import CreateNetworkType, DupNetworkType, Status
+from ...viplite.abi import SOFT_TWIN_FOLLOWS, CreateNetworkType, DupNetworkType, Status
 from ..cabi.memory import readable
 from ..formats.nbg import Nbg, read
 from .driver import chosen_chip, needs_driver
@@ -28,10 +28,17 @@ _WAYS = int(DupNetworkType.FOR_CMD_BY_NETWORK | DupNetworkType.FOR_CMD_BY_NBG)
 
 @needs_driver
 def vip_create_network(data: int | None, size_of_data: int, type: int, network: Any) -> None:
-    """A network from a file, or from memory, which is copied (flash is memory here)."""
+    """A network from a file, or from memory, which is copied (flash is memory here).
+
+    A compiled file with an operation that isn't known is NOT_SUPPORTED, unless a twin is to be
+    named before the network is prepared.
+    """
     require(network, "network")
     network[0] = None
-    network[0] = NETWORKS.add(Network(_open(data, size_of_data, type)))
+    file = _open(data, size_of_data, type & ~SOFT_TWIN_FOLLOWS)
+    if file.nbg.onnx is None and not type & SOFT_TWIN_FOLLOWS:
+        file.program(None)
+    network[0] = NETWORKS.add(Network(file))
 
 
 @needs_driver
@@ -111,13 +118,13 @@ def _chip_for(nbg: Nbg) -> VipSoc:
             return chosen
         names = ", ".join(soc.name for soc in fitting) or "no chip that is known"
         raise Failure(
-            Status.NETWORK_INCOMPATIBLE,
+            Status.NOT_SUPPORTED,
             f"network {nbg.name!r} is for NPU {nbg.target:#x} ({names}), this is {chosen.name} "
             f"with NPU {chosen.target:#x}",
         )
     if not fitting:
         raise Failure(
-            Status.NETWORK_INCOMPATIBLE,
+            Status.NOT_SUPPORTED,
             f"network {nbg.name!r} is for NPU {nbg.target:#x}, which none of Allwinner's chips has",
         )
     return fitting[0]

@@ -15,11 +15,14 @@ from ...viplite.abi import Status
 from ..cabi import doors
 from ..engines import Instance, Program, Variant
 from ..engines.nbg import vip
+from ..engines.nbg.twin import TwinProgram
+from ..engines.vip.refusal import Refusal
 from ..formats.nbg import Nbg
 from ..request import Request
 from .buffers import Buffer
 from .driver import DRIVER, Table, needs_driver
 from .failure import Failure, invalid
+from .log import LOG
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -40,9 +43,18 @@ class NetworkFile:
         with self._lock:
             if twin not in self._programs:
                 try:
-                    self._programs[twin] = vip.load(self.nbg, self._path, twin)
+                    program = vip.load(self.nbg, self._path, twin)
+                except Refusal as error:
+                    raise Failure(Status.NOT_SUPPORTED, str(error)) from error
                 except ModelError as error:
                     raise Failure(Status.FAILURE, str(error)) from error
+                if isinstance(program, TwinProgram) and self.nbg.onnx is None:
+                    LOG.notice(
+                        f"network {self.nbg.name!r} is computed by the ONNX file that it was made "
+                        f"from, not by its own commands: results differ from a board's by some "
+                        f"steps"
+                    )
+                self._programs[twin] = program
             return self._programs[twin]
 
 

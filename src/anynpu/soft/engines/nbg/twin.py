@@ -55,17 +55,14 @@ class Contract:
 def find_twins(model: Path | None) -> list[Path]:
     """The ONNX files that a compiled file at a path may have been made from, the likeliest first.
 
-    ``$ANYNPU_TWIN`` names ONNX files and folders of them, separated by colons; without it they are
-    looked for beside the model, and there is none for a model from memory (None). In a folder the
-    twin has the model's name, or that without what comes before its suffix: `net.onnx` is the twin
-    of `net.nb` and of `net.t527.nb`. In folders that were named any other file may be, too.
+    ``$ANYNPU_TWIN`` names ONNX files and folders of them, separated by colons; without it there are
+    none. In a folder the likeliest has the model's name, or that without what comes before its
+    suffix: `net.onnx` is the twin of `net.nb` and of `net.t527.nb`. It may be any other file, too.
     Raises `ModelError` where the variable names what isn't there.
     """
     named = [
         Path(part) for part in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if part
     ]
-    if not named:
-        return [] if model is None else _namesakes(model.parent, model)
     folders = [path for path in named if path.is_dir()]
     files = [path for path in named if path not in folders]
     for path in files:

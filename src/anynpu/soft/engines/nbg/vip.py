@@ -1,7 +1,7 @@
 """What computes a `.nb` file.
 
-A soft file carries its ONNX file; for a compiled one a twin is needed. An engine that executes the
-commands inside compiled files would be chosen here, before a twin is looked for.
+A soft file carries its ONNX file; a compiled one is executed. Where somebody names a twin, the ONNX
+file that a compiled file was made from, that computes in its place, and the caller says so.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from ....tensor import Quantization
 from ....viplite.abi import BufferFormat, QuantizeFormat
 from ....viplite.formats import DTYPES, FORMATS
 from ...formats.nbg import Nbg, Tensor
-from ..program import Port, Program
+from ..program import Port, Program, Variant
 from ..source import ModelSource
+from ..vip.program import VipProgram
+from ..vip.refusal import Refusal
 from .twin import ENVIRONMENT_VARIABLE, Contract, TwinProgram, find_twins
 
 
 def load(model: Nbg, path: Path | None = None, twin: Path | None = None) -> Program:
     """The program of a file that was read from `path` (None: from memory).
 
-    `twin` names the ONNX file to compute with; else the first that fits of those that are found
-    does. Raises `ModelError` for a compiled file without a
-    twin, and for a twin that doesn't fit or can't be run.
+    `twin` names the ONNX file to compute with, ``$ANYNPU_TWIN`` where to look for it; without
+    either the file's own commands are executed. Raises `Refusal` for a compiled file with an
+    operation that isn't known, `ModelError` for a twin that doesn't fit or can't be run.
     """
     if twin is None and model.onnx is not None:
         return TwinProgram(contract(model), ModelSource.of(model.onnx))
     candidates = [twin] if twin is not None else find_twins(path)
     if not candidates:
-        raise ModelError(_advice(model, path))
+        return _executed(model)
     reasons = []
     for candidate in candidates:
         try:
@@ -40,6 +42,18 @@ def load(model: Nbg, path: Path | None = None, twin: Path | None = None) -> Prog
         except OSError as error:
             reasons.append(f"the twin {candidate} can't be read: {error}")
     raise ModelError("\n".join(reasons))
+
+
+def _executed(model: Nbg) -> Program:
+    described = contract(model)
+    try:
+        return VipProgram(model, Variant(described.inputs, described.outputs), described.soc)
+    except Refusal as refusal:
+        raise Refusal(
+            f"the soft NPU doesn't execute network {model.name!r}: {refusal}. "
+            f"${ENVIRONMENT_VARIABLE} names the ONNX file that it was made from, which can compute "
+            f"in its place"
+        ) from None
 
 
 def contract(model: Nbg) -> Contract:
@@ -76,12 +90,3 @@ def tensor(described: Port) -> Tensor:
     fmt = FORMATS[described.dtype]
     dims = described.shape[::-1] or (1,)
     return Tensor(described.name, dims, int(fmt), int(kind), position, scale, zero_point)
-
-
-def _advice(model: Nbg, path: Path | None) -> str:
-    where = f"put it beside {path}, with the same name and the suffix .onnx, or " if path else ""
-    return (
-        f"network {model.name!r} is a compiled file, whose commands the soft NPU doesn't execute: "
-        f"it computes with the ONNX file that it was made from; {where}name it in "
-        f"${ENVIRONMENT_VARIABLE}, or make a soft file: anynpu build model.onnx -o model.nb"
-    )

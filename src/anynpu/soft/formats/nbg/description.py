@@ -6,17 +6,7 @@ from typing import Any
 
 from ....soc import VIP_SOCS
 from ....viplite.abi import BufferFormat, QuantizeFormat
-from .v1 import INITIALISATION, Nbg, Tensor
-from .writer import SOFT_OPERATION
-
-_KINDS = {
-    1: "shader",
-    2: "NN",
-    3: "TP",
-    6: "SP",
-    INITIALISATION: "initialisation",
-    SOFT_OPERATION: "soft",
-}
+from .model import Nbg, Tensor
 
 
 def describe(nbg: Nbg, *, layers: bool) -> dict[str, Any]:
@@ -69,6 +59,5 @@ def _layers(nbg: Nbg) -> list[dict[str, Any]]:
     ]
     for operation in nbg.operations:
         if operation.layer is not None:
-            kind = _KINDS.get(operation.kind, f"type {operation.kind}")
-            found[operation.layer]["operations"].append(kind)
+            found[operation.layer]["operations"].append(operation.unit)
     return found

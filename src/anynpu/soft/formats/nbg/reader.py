@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ....errors import ModelError
-from .v1 import MAGIC, Nbg, View, is_version, read_v1
+from .model import Nbg
+from .v1 import MAGIC, is_version, read_v1
 from .v2 import read_v2
+from .view import View
 
 
 def is_nbg(data: bytes) -> bool:

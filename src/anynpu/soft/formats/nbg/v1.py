@@ -1,22 +1,17 @@
-"""The `.nb` file (a network binary graph): its tensors, layers, operations and sections.
+"""Versions 1.x of the `.nb` file: where its tables lie.
 
-All integers are little endian; an index of dimensions counts from the innermost. Versions 1.x are
-laid out as the open NBG parser of TIM-VX has them, with what newer files add; 2.x as files of the
-newest toolkit show it (`v2`). What the operations' commands mean is the matter of whoever runs
-them. A soft `.nb` (`writer`) is a 1.x file that carries an ONNX file in a section of its own.
+All integers are little endian. The layout is that of the open NBG parser of TIM-VX, with what newer
+files add. A soft `.nb` (`writer`) is such a file that carries an ONNX file in a section of its own.
 """
 
 from __future__ import annotations
 
-import math
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 from ....errors import ModelError
-from ....viplite.abi import BufferFormat, QuantizeFormat
-from ....viplite.formats import DTYPES, size_of
+from .executable import Parts, read_executable
+from .model import COMMAND_WORDS, Nbg, Section, Tensor
+from .view import View, checked_tensor, entries, read_layers, read_operations, text
 
 MAGIC = b"VPMN"
 NAME_LENGTH = 64
@@ -34,7 +29,9 @@ SECTIONS_OFFSET = MEMORY_POOL_OFFSET + MEMORY.size
 NAMED_SECTIONS = (
     "inputs", "outputs", "layers", "operations", "LCD table", "LCD", "NN operations",
     "TP operations", "shader operations", "patches", "layer parameters", "software operations",
-    "hardware initialisation", "ICD table", "ICD", "PPU parameters",
+    "hardware initialisation", "ICD table", "ICD", "PPU parameters", "extension 16",
+    "extension 17", "extension 18", "constants", "states", "extension 21", "coefficient table",
+    "coefficients", "extension 24", "constant table", "state table",
 )  # fmt: skip
 SOFT_SECTION = 67
 """The number of the pair, the last one of a file whose fixed part has 920 bytes, that is ours."""
@@ -44,139 +41,14 @@ SOFT_FRAME = struct.Struct("<4s4xQ")
 """What a soft file's section begins with: the identifier and the ONNX file's length."""
 
 TENSOR = struct.Struct("<I6IIIIifi64s")
-LAYER = struct.Struct("<64sIII")
-OPERATION = struct.Struct("<IIIIIIII")
-INITIALISATION = 0xFFFF
-"""The type of the operation that comes before all layers."""
-
 SHAPES_OF_SIX = 0x1000B
 """The first version whose tensors have room for six dimensions."""
 _OLDEST = 0x10008
 _NEWEST = 0x100FF
-_OPERATION_SIZES = (24, 28, 32)
 _PAIR = struct.Struct("<II")
 _MOST_SECTIONS = 256
-_LARGEST = 2**31 - 1
-_NO_LAYER = (0xFFFF, 0xFFFFFFFF)
-_FORMATS = frozenset(BufferFormat)
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """An input or output.
-
-    `dims` are innermost first; `format` and `quantization` are numbers of `vip_buffer_format_e` and
-    `vip_buffer_quantize_format_e`. `fixed_point_pos` counts where the quantisation is dynamic fixed
-    point (a real value is q / 2 ** fixed_point_pos), `scale` and `zero_point` where it is affine.
-    """
-
-    name: str
-    dims: tuple[int, ...]
-    format: int
-    quantization: int
-    fixed_point_pos: int = 0
-    scale: float = 1.0
-    zero_point: int = 0
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes outermost first, as arrays have them."""
-        return self.dims[::-1]
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.dims)
-
-    @property
-    def size(self) -> int:
-        """Bytes; buffers have no padding."""
-        return size_of(self.shape, DTYPES[BufferFormat(self.format)])
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer; `operations` is the count that the file gives, which splitting may exceed."""
-
-    name: str
-    id: int
-    operations: int
-    uid: int
-
-
-@dataclass(frozen=True)
-class Operation:
-    """What the hardware executes in one go.
-
-    `kind` is 1 for the shader, 2 for the convolution core, 3 for the tensor processor, 6 for the
-    SP, `INITIALISATION` for what comes before; `index` is the number among those of its kind.
-    `layer` is the layer's number, None for the initialisation.
-    """
-
-    kind: int
-    index: int
-    layer: int | None
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the file; `number` is its place in the table (1.x) or its type (2.x)."""
-
-    number: int
-    name: str
-    offset: int
-    size: int
-
-
-@dataclass(frozen=True)
-class Nbg:
-    """What a file says of itself.
-
-    `target` is the number of the NPU that the file is for. `memory_pool_size` is what intermediate
-    tensors take in memory, `vip_sram_size` what they take on the chip. `onnx` is the ONNX file
-    inside a soft file, None in a compiled one.
-    """
-
-    name: str
-    version: int
-    target: int
-    size: int
-    cores: int
-    memory_pool_size: int
-    vip_sram_size: int
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    layers: tuple[Layer, ...]
-    operations: tuple[Operation, ...]
-    sections: tuple[Section, ...]
-    onnx: bytes | None = field(default=None, repr=False)
-
-
-class View:
-    """A file's bytes; whatever is read lies inside, or it is a `ModelError`."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def need(self, offset: int, size: int, what: str) -> None:
-        """Make sure that a part is there."""
-        if offset + size > len(self.data):
-            raise ModelError(
-                f"truncated .nb file: {what} takes {size} bytes at offset {offset}, the file has "
-                f"{len(self.data)}"
-            )
-
-    def unpack(self, form: str | struct.Struct, offset: int, what: str) -> tuple[Any, ...]:
-        layout = form if isinstance(form, struct.Struct) else struct.Struct(form)
-        self.need(offset, layout.size, what)
-        return layout.unpack_from(self.data, offset)
-
-
-def text(raw: bytes) -> str:
-    """A name as the file holds it, up to its first zero byte."""
-    return raw.partition(b"\0")[0].decode("utf-8", "replace")
-
-
-# ---------------------------------------------------------------------------------- version 1.x
+_SHORT_COMMAND = 128
+"""Bytes of an NN command of chips whose features have no other size."""
 
 
 def is_version(version: int) -> bool:
@@ -195,6 +67,12 @@ def read_v1(view: View, version: int) -> Nbg:
     outputs = _tensors(view, table.get(1), output_count, version)
     layers = read_layers(view, table.get(2), layer_count)
     operations = read_operations(view, table.get(3), operation_count, len(layers))
+    onnx = _onnx_inside(view, table.get(SOFT_SECTION))
+    executable = None
+    if onnx is None:
+        (features,) = view.unpack("<I", HEADER.size, "the feature database")
+        command_bytes = _SHORT_COMMAND if features >> 2 & 3 == 0 else 4 * COMMAND_WORDS
+        executable = read_executable(view, version, _parts(table), operations, command_bytes)
     return Nbg(
         name=text(name),
         version=version,
@@ -208,7 +86,21 @@ def read_v1(view: View, version: int) -> Nbg:
         layers=layers,
         operations=operations,
         sections=sections,
-        onnx=_onnx_inside(view, table.get(SOFT_SECTION)),
+        onnx=onnx,
+        executable=executable,
+    )
+
+
+def _parts(table: dict[int, Section]) -> Parts:
+    """Newer files have coefficients and register loads apart, older ones in one place."""
+    one_place = table.get(4), table.get(5)
+    return Parts(
+        nn=table.get(6),
+        tp=table.get(7),
+        patches=table.get(9),
+        coefficients=(table[22], table.get(23)) if 22 in table else one_place,
+        constants=(table.get(25), table.get(19)),
+        states=(table[26], table.get(20)) if 26 in table else one_place,
     )
 
 
@@ -251,90 +143,6 @@ def _tensor(view: View, layout: struct.Struct, offset: int, most: int) -> Tensor
     return checked_tensor(
         offset, text(name), (count, sizes), fmt, quantization, position, scale, zero_point
     )
-
-
-def checked_tensor(
-    offset: int,
-    name: str,
-    dims: tuple[int, Sequence[int]],
-    fmt: int,
-    quantization: int,
-    position: int,
-    scale: float,
-    zero_point: int,
-) -> Tensor:
-    """The tensor of an entry at `offset`, if it makes sense; `dims` is (how many, sizes)."""
-
-    def damaged(what: str) -> ModelError:
-        return ModelError(f"damaged .nb file: tensor {name!r} at offset {offset} has {what}")
-
-    count, sizes = dims
-    if not 0 < count <= len(sizes):
-        raise damaged(f"{count} dimensions, not 1 to {len(sizes)}")
-    if fmt not in _FORMATS:
-        raise damaged(f"the format {fmt}, which is unknown")
-    kept = tuple(sizes[:count])
-    if min(kept) < 1 or size_of(kept[::-1], DTYPES[BufferFormat(fmt)]) > _LARGEST:
-        raise damaged(f"the sizes {kept}")
-    if quantization == QuantizeFormat.TF_ASYMM:
-        if not (math.isfinite(scale) and scale > 0):
-            raise damaged(f"the scale {scale}")
-        return Tensor(name, kept, fmt, quantization, 0, scale, zero_point)
-    if quantization == QuantizeFormat.DYNAMIC_FIXED_POINT:
-        if not -64 <= position <= 64:
-            raise damaged(f"the fixed-point position {position}")
-        return Tensor(name, kept, fmt, quantization, position)
-    if quantization:
-        raise damaged(f"the quantisation {quantization}, which is unknown")
-    return Tensor(name, kept, fmt, quantization)
-
-
-# ------------------------------------------------------------------------ what both versions share
-
-
-def entries(section: Section | None, count: int, sizes: Sequence[int]) -> range:
-    """The offsets of a table's entries, one of whose `sizes` must fill the section exactly."""
-    if section is None:
-        if count:
-            raise ModelError(
-                f"damaged .nb file: it counts {count} entries of a table that is empty"
-            )
-        return range(0)
-    for size in sizes:
-        if section.size == count * size:
-            return range(section.offset, section.offset + section.size, size)
-    raise ModelError(
-        f"damaged .nb file: section {section.name!r} at offset {section.offset} has {section.size} "
-        f"bytes, which are not {count} entries of {' or '.join(map(str, sizes))}"
-    )
-
-
-def read_layers(view: View, section: Section | None, count: int) -> tuple[Layer, ...]:
-    """The layer table."""
-    layers = []
-    for offset in entries(section, count, (LAYER.size,)):
-        name, number, operations, uid = view.unpack(LAYER, offset, "a layer's entry")
-        layers.append(Layer(text(name), number, operations, uid))
-    return tuple(layers)
-
-
-def read_operations(
-    view: View, section: Section | None, count: int, layers: int
-) -> tuple[Operation, ...]:
-    """The operation table; each operation belongs to one of so many layers, or begins them all."""
-    operations = []
-    for offset in entries(section, count, _OPERATION_SIZES):
-        kind, index, layer = view.unpack("<III", offset, "an operation's entry")
-        if kind == INITIALISATION and layer in _NO_LAYER:
-            operations.append(Operation(kind, index, None))
-            continue
-        if layer >= layers:
-            raise ModelError(
-                f"damaged .nb file: the operation at offset {offset} belongs to layer {layer} of "
-                f"{layers}"
-            )
-        operations.append(Operation(kind, index, layer))
-    return tuple(operations)
 
 
 def _onnx_inside(view: View, section: Section | None) -> bytes | None:

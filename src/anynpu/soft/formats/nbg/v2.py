@@ -10,29 +10,34 @@ from __future__ import annotations
 import struct
 
 from ....errors import ModelError
-from .v1 import (
-    MAX_DIMS,
-    Nbg,
-    Section,
-    Tensor,
-    View,
-    checked_tensor,
-    entries,
-    read_layers,
-    read_operations,
-    text,
-)
+from .executable import Parts, read_executable
+from .model import COMMAND_WORDS, Nbg, Section, Tensor
+from .v1 import MAX_DIMS
+from .view import View, checked_tensor, entries, read_layers, read_operations, text
 
-_INPUTS, _OUTPUTS, _LAYERS, _OPERATIONS, _NETWORK, _VIP_SRAM = 1, 2, 3, 4, 0x23, 0x26
+_INPUTS, _OUTPUTS, _LAYERS, _OPERATIONS, _NETWORK, _POOL, _VIP_SRAM = 1, 2, 3, 4, 0x23, 0x25, 0x26
+_NN, _TP, _PATCHES = 7, 8, 10
+_CONSTANTS, _STATES, _COEFFICIENT_TABLE, _COEFFICIENTS = 0x14, 0x15, 0x17, 0x18
+_CONSTANT_TABLE, _STATE_TABLE = 0x1A, 0x1B
 _NAMES = {
     _INPUTS: "inputs",
     _OUTPUTS: "outputs",
     _LAYERS: "layers",
     _OPERATIONS: "operations",
-    7: "NN operations",
-    10: "patches",
-    0x18: "coefficients",
+    _NN: "NN operations",
+    _TP: "TP operations",
+    9: "shader operations",
+    _PATCHES: "patches",
+    0x13: "shader programs",
+    _CONSTANTS: "constants",
+    _STATES: "states",
+    _COEFFICIENT_TABLE: "coefficient table",
+    _COEFFICIENTS: "coefficients",
+    0x19: "shader program table",
+    _CONSTANT_TABLE: "constant table",
+    _STATE_TABLE: "state table",
     _NETWORK: "network",
+    _POOL: "memory pool",
     _VIP_SRAM: "VIP SRAM",
 }
 _FILE_HEADER = struct.Struct("<4sIIIQI")
@@ -65,13 +70,28 @@ def read_v2(view: View, version: int) -> Nbg:
         target=target,
         size=size,
         cores=cores & 0xFFFF,
-        memory_pool_size=0,
-        vip_sram_size=_vip_sram(view, by_type),
+        memory_pool_size=_size_in(view, by_type, _POOL),
+        vip_sram_size=_size_in(view, by_type, _VIP_SRAM),
         inputs=_tensors(view, by_type, _INPUTS),
         outputs=_tensors(view, by_type, _OUTPUTS),
         layers=layers,
         operations=operations,
         sections=tuple(section for section, _ in sections),
+        executable=read_executable(view, version, _parts(by_type), operations, 4 * COMMAND_WORDS),
+    )
+
+
+def _parts(by_type: dict[int, tuple[Section, int]]) -> Parts:
+    def section(kind: int) -> Section | None:
+        return by_type[kind][0] if kind in by_type else None
+
+    return Parts(
+        nn=section(_NN),
+        tp=section(_TP),
+        patches=section(_PATCHES),
+        coefficients=(section(_COEFFICIENT_TABLE), section(_COEFFICIENTS)),
+        constants=(section(_CONSTANT_TABLE), section(_CONSTANTS)),
+        states=(section(_STATE_TABLE), section(_STATES)),
     )
 
 
@@ -99,12 +119,13 @@ def _table(by_type: dict[int, tuple[Section, int]], kind: int) -> tuple[Section 
     return section, section.size // item if section and item else 0
 
 
-def _vip_sram(view: View, by_type: dict[int, tuple[Section, int]]) -> int:
-    section, _ = by_type.get(_VIP_SRAM, (None, 0))
+def _size_in(view: View, by_type: dict[int, tuple[Section, int]], kind: int) -> int:
+    """The size of a memory, which a section begins with; 0 where there is none."""
+    section, _ = by_type.get(kind, (None, 0))
     if section is None:
         return 0
     size: int
-    (size,) = view.unpack("<I", section.offset, "the VIP SRAM")
+    (size,) = view.unpack("<I", section.offset, f"section {section.name!r}")
     return size
 
 

@@ -10,32 +10,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....errors import ModelError
+from .model import OperationKind, Tensor
 from .v1 import (
     CORE_COUNT_OFFSET,
     HEADER,
-    INITIALISATION,
-    LAYER,
     MAGIC,
     MAX_DIMS,
     MEMORY,
     MEMORY_POOL_OFFSET,
     NAME_LENGTH,
-    OPERATION,
     SECTIONS_OFFSET,
     SOFT_FRAME,
     SOFT_IDENTIFIER,
     SOFT_SECTION,
     TENSOR,
-    Tensor,
 )
+from .view import LAYER, OPERATION
 
 VERSION = 0x10020
-SOFT_OPERATION = 0x414E
-"""The type of a soft file's operations; no NPU has it."""
-
 _FIXED_SIZE = SECTIONS_OFFSET + (SOFT_SECTION + 1) * 8
 _ALIGNMENT = 64
 _NOWHERE = 0xFFFFFFFF
+_BEGIN = OperationKind.INITIALISATION
 
 
 def write_soft(
@@ -101,9 +97,9 @@ def _tensor(tensor: Tensor) -> bytes:
 
 def _operations(layers: int) -> bytes:
     """One operation that begins, and one for each layer."""
-    begin = OPERATION.pack(INITIALISATION, INITIALISATION, _NOWHERE, 0, 0, 0, 0, _NOWHERE)
+    begin = OPERATION.pack(_BEGIN, _BEGIN, _NOWHERE, 0, 0, 0, 0, _NOWHERE)
     return begin + b"".join(
-        OPERATION.pack(SOFT_OPERATION, number, number, 0, 0, 0, 0, number)
+        OPERATION.pack(OperationKind.SOFT, number, number, 0, 0, 0, 0, number)
         for number in range(layers)
     )
 

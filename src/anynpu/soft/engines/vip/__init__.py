@@ -1,0 +1,1 @@
+"""The engine for compiled `.nb` files: executes their commands one by one."""

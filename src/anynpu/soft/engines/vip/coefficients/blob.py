@@ -1,0 +1,248 @@
+"""A blob of coefficients of the NN core: a stream for each core, then a record for each channel."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .....native.library import load
+from .....native.memory import address_of
+from .....structures import Structure
+from ..refusal import Unknown
+from .stream import HEADER_SIZE, Header, decode
+
+_BLOCK = 9
+_ALIGNMENT = 64
+_MOST_WEIGHTS = 1 << 29
+
+
+@dataclass(frozen=True)
+class KernelShape:
+    """What a command says of its kernels.
+
+    `per_core` is how many of a superblock a core has at most. `is_signed` says that weights are
+    int8; otherwise they are uint8 less `zero_point`, or less one of each channel's own.
+    """
+
+    channels: int
+    depth: int
+    height: int
+    width: int
+    is_depthwise: bool
+    per_core: int
+    cores: int
+    is_signed: bool
+    zero_point: int
+    has_scales: bool
+    has_negative_scales: bool
+
+    @property
+    def weights(self) -> int:
+        """Weights of a kernel."""
+        return (1 if self.is_depthwise else self.depth) * self.height * self.width
+
+    @property
+    def has_zero_points(self) -> bool:
+        return self.has_scales and not self.is_signed
+
+    @property
+    def block(self) -> int:
+        """Values of a kernel that lie side by side in a stream."""
+        return -(-self.weights // _BLOCK) * _BLOCK if self.is_depthwise else _BLOCK
+
+
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """Decoded coefficients, read-only.
+
+    `weights` are (channels, depth, height, width) less their zero points; `bias` one a channel.
+    `scales` and `negative_scales` are those of channels with their own. `end` is the byte of the
+    blob behind the records.
+    """
+
+    weights: NDArray[np.int16]
+    bias: NDArray[np.int32]
+    scales: NDArray[np.float32] | None
+    negative_scales: NDArray[np.float32] | None
+    end: int
+
+
+def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
+    """Decode a blob; raises `Unknown` for what isn't known and what doesn't fit the command."""
+    _check(shape)
+    header = Header.read(blob)
+    used = min(shape.channels, shape.cores)
+    sizes_end = HEADER_SIZE + 4 * used
+    if sizes_end > blob.size:
+        raise Unknown(f"a coefficient blob of {blob.size} bytes for {used} cores")
+    sizes = blob[HEADER_SIZE:sizes_end].view("<u4").tolist()
+    weights = np.zeros((shape.channels, shape.weights), np.int16)
+    zero_points = np.full(shape.channels, shape.zero_point, np.int32)
+    seen = np.zeros(shape.channels, np.int32)
+    position = _aligned(sizes_end)
+    plans = list(_plans(shape, used))
+    for core, bits in enumerate(sizes):
+        counts, channels = plans[core]
+        np.add.at(seen, channels, 1)
+        stream = blob[position : position + _aligned(-(-bits // 8))]
+        per_kernel = -(-shape.weights // shape.block) * shape.block + shape.has_zero_points
+        values, _ = decode(header, stream, bits, 2 + per_kernel * int(counts.sum()))
+        told = (int(values[0]) & 255) | (int(values[1]) & 255) << 8
+        if told != counts.sum():
+            raise Unknown(f"core {core} has {told} kernels, not {counts.sum()} as the command says")
+        _arrange(shape, counts, channels, values[2:], zero_points, weights)
+        position += _aligned(-(-bits // 8))
+    if not (seen == 1).all():
+        raise Unknown("the kernels of the cores aren't the channels, each once")
+    return _with_records(blob, shape, position, weights)
+
+
+def _check(shape: KernelShape) -> None:
+    if not shape.per_core or not shape.channels or not shape.weights:
+        raise Unknown(f"kernels without a size: {shape}")
+    if shape.channels * shape.weights > _MOST_WEIGHTS:
+        raise Unknown(f"{shape.channels} kernels of {shape.weights} weights are too many")
+
+
+def _plans(shape: KernelShape, used: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """For each core, how many kernels it has in each superblock, and their channels."""
+    superblocks = math.ceil(math.ceil(shape.channels / shape.cores) / shape.per_core)
+    left = shape.channels - used * shape.per_core * (superblocks - 1)
+    if left <= 0:
+        raise Unknown(f"{shape.channels} kernels don't fill {superblocks} superblocks")
+    starts = np.arange(superblocks, dtype=np.int64) * shape.per_core * used
+    for core in range(used):
+        counts = np.full(superblocks, shape.per_core, np.int32)
+        counts[-1] = left // used + (core < left % used)
+        if shape.is_depthwise:
+            first, step = starts + used - 1 - core, shape.cores
+        else:
+            # Cores in front of this one have taken as many of each superblock.
+            before = np.full(superblocks, shape.per_core * core, np.int64)
+            before[-1] = left // used * core + min(core, left % used)
+            first, step = starts + before, 1
+        channels = np.concatenate(
+            [start + np.arange(n) * step for start, n in zip(first, counts, strict=True)]
+        )
+        if shape.is_depthwise:
+            channels = _last_row(shape, channels)
+        if channels.size and not 0 <= channels.min() <= channels.max() < shape.channels:
+            raise Unknown("kernels of channels that the command hasn't")
+        yield counts, channels.astype(np.int32)
+
+
+def _last_row(shape: KernelShape, channels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the last channels don't go round all cores, the first cores have none of them."""
+    rest = shape.channels % shape.cores
+    if shape.channels < shape.cores:
+        return channels
+    moved = channels >= shape.channels - rest
+    return np.where(moved, channels - (shape.cores - rest), channels)
+
+
+class _Arrangement(Structure):
+    _fields_ = [
+        ("superblocks", ctypes.c_int64),
+        ("kernels", ctypes.c_void_p),
+        ("channels", ctypes.c_void_p),
+        ("weights", ctypes.c_int64),
+        ("block", ctypes.c_int64),
+        ("has_zero_points", ctypes.c_int64),
+        ("is_signed", ctypes.c_int64),
+        ("zero_points", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+        ("target", ctypes.c_void_p),
+    ]
+
+
+@cache
+def _native() -> ctypes.CDLL | None:
+    return load("vip_coefficients")
+
+
+def _arrange(
+    shape: KernelShape,
+    counts: NDArray[np.int32],
+    channels: NDArray[np.int32],
+    values: NDArray[np.int16],
+    zero_points: NDArray[np.int32],
+    target: NDArray[np.int16],
+) -> None:
+    """Cut one core's values into kernels, at their channels of `target`."""
+    native = _native()
+    if native is None:
+        arrange_slowly(shape, counts, channels, values, zero_points, target)
+        return
+    call = _Arrangement(
+        superblocks=counts.size,
+        kernels=address_of(counts),
+        channels=address_of(channels),
+        weights=shape.weights,
+        block=shape.block,
+        has_zero_points=shape.has_zero_points,
+        is_signed=shape.is_signed,
+        zero_points=address_of(zero_points),
+        values=address_of(values),
+        target=address_of(target),
+    )
+    native.anynpu_vip_arrange(ctypes.byref(call))
+
+
+def arrange_slowly(
+    shape: KernelShape,
+    counts: NDArray[np.int32],
+    channels: NDArray[np.int32],
+    values: NDArray[np.int16],
+    zero_points: NDArray[np.int32],
+    target: NDArray[np.int16],
+) -> None:
+    """The same in NumPy."""
+    position = first = 0
+    blocks = -(-shape.weights // shape.block)
+    for count in counts.tolist():
+        own = channels[first : first + count]
+        if shape.has_zero_points:
+            zero_points[own] = values[position : position + count] & 255
+            position += count
+        size = blocks * count * shape.block
+        cut = values[position : position + size].reshape(blocks, count, shape.block)
+        kernels = cut.transpose(1, 0, 2).reshape(count, -1)[:, : shape.weights].astype(np.int32)
+        if shape.is_signed:
+            target[own] = ((kernels + 128) & 255) - 128
+        else:
+            zero = zero_points[own][:, None]
+            target[own] = ((kernels + zero) & 255) - zero
+        position, first = position + size, first + count
+
+
+def _with_records(
+    blob: NDArray[np.uint8], shape: KernelShape, position: int, weights: NDArray[np.int16]
+) -> Kernels:
+    words = 1 + shape.has_scales + (shape.has_scales and shape.has_negative_scales)
+    end = position + 4 * words * shape.channels
+    if end > blob.size:
+        raise Unknown(f"a coefficient blob of {blob.size} bytes, whose records end at {end}")
+    records = np.frombuffer(blob[position:end].tobytes(), "<u4").reshape(shape.channels, words)
+    columns = [np.ascontiguousarray(records[:, number]) for number in range(words)]
+    form = (shape.channels, 1 if shape.is_depthwise else shape.depth, shape.height, shape.width)
+    kernels = Kernels(
+        weights.reshape(form),
+        columns[0].view(np.int32),
+        columns[1].view(np.float32) if words > 1 else None,
+        columns[2].view(np.float32) if words > 2 else None,
+        _aligned(end),
+    )
+    for array in (kernels.weights, kernels.bias, kernels.scales, kernels.negative_scales):
+        if array is not None:
+            array.flags.writeable = False
+    return kernels
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,182 @@
+"""A compressed stream: its header, and how it becomes whole numbers.
+
+The numbers are those of the open encoder in Mesa's etnaviv driver, read backwards; runs of zeros,
+which it doesn't write, are as files have them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .....native.library import load
+from .....native.memory import address_of
+from .....structures import Structure
+from ..refusal import Unknown
+
+HEADER_SIZE = 28
+SPARE = 1024
+"""Values that a decoder may write behind those that were wanted: it doesn't cut runs."""
+
+_RUNS = 18
+_VERSION = 1
+_RAW, _LONG_RUN = 7, 8
+
+
+@dataclass(frozen=True)
+class Header:
+    """How streams are coded: the length of each symbol, the runs, what is added to every value."""
+
+    lengths: bytes
+    runs: bytes
+    run_count: int
+    average: int
+
+    @classmethod
+    def read(cls, blob: NDArray[np.uint8]) -> Header:
+        """A blob's header; raises `Unknown` for a form that isn't known."""
+        if blob.size < HEADER_SIZE:
+            raise Unknown(f"a coefficient blob of {blob.size} bytes has no header")
+        kinds, run_count, runs, symbols, average, _ = struct.unpack(
+            "<BB18sIHH", blob[:HEADER_SIZE].tobytes()
+        )
+        for bit, form in ((0, "a code before the code"), (1, "16-bit values"), (2, "float16")):
+            if kinds >> bit & 1:
+                raise Unknown(f"coefficients of {form} aren't known")
+        if kinds >> 4 != _VERSION:
+            raise Unknown(f"coefficients of version {kinds >> 4} aren't known")
+        lengths = bytes(symbols >> 4 * number & 15 for number in range(8))
+        if max(lengths) > _LONG_RUN or run_count in (1, 2) or run_count > _RUNS:
+            raise Unknown("a coefficient blob whose header makes no sense")
+        return cls(lengths, runs, run_count, average)
+
+
+class _Stream(Structure):
+    _fields_ = [
+        ("bytes", ctypes.c_void_p),
+        ("size", ctypes.c_int64),
+        ("bits", ctypes.c_int64),
+        ("lengths", ctypes.c_char_p),
+        ("runs", ctypes.c_char_p),
+        ("run_count", ctypes.c_int64),
+        ("average", ctypes.c_int64),
+        ("values", ctypes.c_void_p),
+        ("wanted", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+    ]
+
+
+def decode(
+    header: Header, stream: NDArray[np.uint8], bits: int, wanted: int
+) -> tuple[NDArray[np.int16], int]:
+    """The first `wanted` values of a stream of so many bits, and how many bits they took.
+
+    Raises `Unknown` where the stream has fewer.
+    """
+    if bits > stream.size * 8:
+        raise Unknown(f"a coefficient stream of {bits} bits in {stream.size} bytes")
+    native = _native()
+    if native is None:
+        values, end = decode_slowly(header, stream, bits, wanted)
+    else:
+        values = np.empty(wanted + SPARE, np.int16)
+        call = _Stream(
+            bytes=address_of(stream),
+            size=stream.size,
+            bits=bits,
+            lengths=header.lengths,
+            runs=header.runs,
+            run_count=header.run_count,
+            average=header.average,
+            values=address_of(values),
+            wanted=wanted,
+        )
+        found = native.anynpu_vip_decode(ctypes.byref(call))
+        values, end = values[: max(found, 0)], call.end
+    if values.size < wanted:
+        raise Unknown(f"a coefficient stream of {bits} bits has {values.size} of {wanted} values")
+    return values[:wanted], end
+
+
+@cache
+def _native() -> ctypes.CDLL | None:
+    library = load("vip_coefficients")
+    if library is not None:
+        library.anynpu_vip_decode.restype = ctypes.c_int64
+    return library
+
+
+def decode_slowly(
+    header: Header, stream: NDArray[np.uint8], bits: int, wanted: int
+) -> tuple[NDArray[np.int16], int]:
+    """The same in Python, a bit at a time."""
+    reader = _Bits(stream)
+    values: list[int] = []
+    codes: list[list[int]] = []
+    while (reader.position < bits or len(codes) < 3) and len(values) < wanted:
+        codes.append([reader.take(3), reader.take(3)])
+        step = len(codes) - 1
+        if step >= 1:
+            for number, code in enumerate(codes[step - 1]):
+                if code == 2:
+                    codes[step - 1][number] |= reader.take(2) << 3
+        if step >= 2:
+            for code in codes[step - 2]:
+                values.extend(_values(header, code, reader))
+    return np.array(values, np.int64).astype(np.int16), reader.position
+
+
+class _Bits:
+    """A stream's bits, the lowest of each byte first; zeros behind the end."""
+
+    def __init__(self, stream: NDArray[np.uint8]) -> None:
+        self._bits = np.unpackbits(stream, bitorder="little").tolist()
+        self.position = 0
+
+    def take(self, count: int) -> int:
+        taken = self._bits[self.position : self.position + count]
+        self.position += count
+        return sum(bit << number for number, bit in enumerate(taken))
+
+
+def _symbol(code: int) -> tuple[int, int | None]:
+    """The symbol of a code with its extension above three bits, and the bit of the value in it."""
+    low, extension = code & 7, code >> 3
+    if low & 3 < 2:
+        return low & 3, low >> 2
+    if low == 2 and extension & 1:
+        return 5, extension >> 1
+    if low == 2:
+        return (6 if extension == 2 else 7), None
+    return {7: 2, 3: 3, 6: 4}[low], None
+
+
+def _values(header: Header, code: int, reader: _Bits) -> Iterator[int]:
+    symbol, inline = _symbol(code)
+    length = header.lengths[symbol]
+    has_runs = header.run_count > 0
+    width = max(length, 1)
+    if has_runs and length == _RAW:
+        width = 8
+    elif has_runs and length == _LONG_RUN:
+        width = (header.run_count - 3).bit_length()
+    if inline is None:
+        value = reader.take(width)
+    else:
+        value = reader.take(width - 1) << 1 | inline if width > 1 else inline
+    if has_runs and length in (0, _LONG_RUN):
+        place = value if length == 0 else value + 2
+        for _ in range(header.runs[min(place, _RUNS - 1)] + 1):
+            yield header.average
+    elif has_runs and length == _RAW:
+        yield value + header.average
+    else:
+        magnitude = value >> 1 | (1 << (length - 1) if length else 0)
+        lowest = 0 if has_runs else 1
+        yield (-lowest - magnitude if value & 1 else magnitude) + header.average

@@ -1,0 +1,1 @@
+"""The units' commands: which bits are which field, declared once."""

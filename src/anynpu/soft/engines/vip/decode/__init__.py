@@ -1,0 +1,1 @@
+"""From commands to descriptions, a module for each unit."""

@@ -1,0 +1,132 @@
+"""Where the tensor processor's nested counters put values, one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Nested counters, the innermost first, each with the bytes that a step of it adds.
+
+    A counter that reaches its count (0: never) begins anew and counts the next one on. At the end
+    of a tile's row (`resets[0]`) and of a tile (`resets[1]`, `resets[2]`) the first two, three and
+    four begin anew, if one of them isn't at its beginning, and count the next one on.
+    """
+
+    counts: tuple[int, ...]
+    increments: tuple[int, ...]
+    resets: tuple[bool, bool, bool]
+
+
+class Tile(NamedTuple):
+    """A part of a plane."""
+
+    y: int
+    x: int
+    height: int
+    width: int
+
+
+def places(loops: Loops, tiles: Sequence[Tile], planes: int) -> NDArray[np.int64]:
+    """The offset of each value, tile by tile, plane by plane."""
+    if any(loops.resets):
+        return _by_rows(loops, tiles, planes)
+    total = planes * sum(tile.height * tile.width for tile in tiles)
+    return _offsets(loops, [0] * len(loops.counts), total)
+
+
+def _free(loops: Loops) -> int:
+    """The first counter without an end: those above it never move by themselves."""
+    return next(number for number, count in enumerate(loops.counts) if not count)
+
+
+def _offsets(loops: Loops, start: Sequence[int], total: int) -> NDArray[np.int64]:
+    """Offsets of so many values, the counters being at `start` for the first."""
+    free = _free(loops)
+    index = np.arange(total, dtype=np.int64)
+    index += _joined(loops, start, free)
+    offsets = np.full(total, sum(map(_product, start[free + 1 :], loops.increments[free + 1 :])))
+    for number in range(free):
+        count = loops.counts[number]
+        offsets += index % count * loops.increments[number]
+        index //= count
+    offsets += index * loops.increments[free]
+    return offsets
+
+
+def _product(a: int, b: int) -> int:
+    return a * b
+
+
+def _joined(loops: Loops, counters: Sequence[int], free: int) -> int:
+    """Counters up to the one without an end as one number."""
+    joined = counters[free]
+    for number in reversed(range(free)):
+        joined = joined * loops.counts[number] + counters[number]
+    return joined
+
+
+def _advance(loops: Loops, counters: list[int], steps: int, first: int = 0) -> None:
+    """Count on, from a counter upwards."""
+    for number in range(first, len(counters)):
+        steps += counters[number]
+        count = loops.counts[number]
+        if not count:
+            counters[number] = steps
+            return
+        steps, counters[number] = divmod(steps, count)
+        if not steps:
+            return
+
+
+def _by_rows(loops: Loops, tiles: Sequence[Tile], planes: int) -> NDArray[np.int64]:
+    counters = [0] * len(loops.counts)
+    starts: list[int] = []
+    widths: list[int] = []
+    odd: list[tuple[int, list[int]]] = []
+    # A row that begins with the first two counters at zero and doesn't leave them is a pattern.
+    room = math.prod(loops.counts[:2]) if all(loops.counts[:2]) else math.inf
+    for _ in range(planes):
+        for tile in tiles:
+            for row in range(tile.height):
+                if counters[0] or counters[1] or tile.width > room:
+                    odd.append((len(starts), counters.copy()))
+                starts.append(sum(map(_product, counters, loops.increments)))
+                widths.append(tile.width)
+                _advance(loops, counters, tile.width)
+                _end_row(loops, counters, is_last=row == tile.height - 1)
+    pattern = _offsets(loops, [0] * len(counters), max(widths))
+    return _rows(loops, starts, widths, odd, pattern)
+
+
+def _end_row(loops: Loops, counters: list[int], *, is_last: bool) -> None:
+    for number, resets in enumerate(loops.resets):
+        if number and not is_last:
+            return
+        if resets and any(counters[: number + 2]):
+            counters[: number + 2] = [0] * (number + 2)
+            _advance(loops, counters, 1, number + 2)
+
+
+def _rows(
+    loops: Loops,
+    starts: Sequence[int],
+    widths: Sequence[int],
+    odd: Sequence[tuple[int, list[int]]],
+    pattern: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    if len(set(widths)) == 1 and not odd:
+        return (np.array(starts, np.int64)[:, None] + pattern).ravel()
+    special = dict(odd)
+    parts = [
+        _offsets(loops, special[number], width) if number in special else pattern[:width] + start
+        for number, (start, width) in enumerate(zip(starts, widths, strict=True))
+    ]
+    return np.concatenate(parts)

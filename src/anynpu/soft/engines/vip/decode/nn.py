@@ -1,0 +1,382 @@
+"""The NN core's commands."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ....formats.nbg.model import OperationKind, Source
+from ..coefficients import Kernels, KernelShape
+from ..commands.nn import CIRCLE_ENDS, POINTERS, NnCommand, TransposeCommand
+from ..memory import Window
+from ..numbers import scale_of
+from ..operation import A733, CORES, OperationContext
+from ..planes import Planes
+from ..refusal import Unknown
+from ..tasks import (
+    BlockTranspose,
+    Convolution,
+    HalfPooling,
+    MaxPooling,
+    Second,
+    Sums,
+    Task,
+)
+
+UINT8, FLOAT16, INT8 = 0, 1, 2
+_TYPES = {0: "uint8", 1: "float16", 2: "int8", 3: "bfloat16", 4: "int16"}
+_TRANSPOSE_BIT = 2
+_FIRST_PIXEL = 3
+
+
+def decode_nn(context: OperationContext) -> Task:
+    """A command of the NN core; raises `Unknown` for what isn't known of it."""
+    kind = context.operation.kind
+    if kind == OperationKind.NN_TRANSPOSE or context.words[31] & _TRANSPOSE_BIT:
+        return _transpose(context, TransposeCommand(context.words))
+    command = NnCommand(context.words)
+    if kind == OperationKind.NN_TABLE or command.TABLE_FORM:
+        raise Unknown("a table behind the coefficients")
+    if command.INPUT_TYPE == FLOAT16:
+        return _half_pooling(context, command)
+    return _convolution(context, command)
+
+
+def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
+    """The part of a command that makes sums of products, which a stream processor's has too."""
+    _check_types(command)
+    has_coefficients = context.has(POINTERS["coefficients"]) and not command.NO_COEFFICIENTS
+    if not has_coefficients and not command.NO_COEFFICIENTS:
+        raise Unknown("it has no coefficients, and nothing says that it needs none")
+    height = kernel_height(command) if has_coefficients else 1
+    width = command.KERNEL_WIDTH if has_coefficients else 1
+    kernels = _kernels(context, command) if has_coefficients else None
+    top, left = -_offset(command.OFFSET_Y), -_offset(command.OFFSET_X)
+    is_depthwise = bool(command.DEPTHWISE) or not has_coefficients
+    source = input_planes(context, command)
+    if is_depthwise:
+        source = replace(source, channels=command.OUTPUT_CHANNELS)
+    # Rows that no output sees aren't read.
+    source = replace(
+        source,
+        height=min(source.height, command.OUTPUT_HEIGHT + height - 1 - top),
+        width=min(source.width, command.OUTPUT_WIDTH + width - 1 - left),
+    )
+    if min(source.height, source.width, source.channels) < 1:
+        raise Unknown("an output that sees nothing of its input")
+    source.check(context.layout)
+    is_signed = command.INPUT_TYPE == INT8
+    border = command.BORDER_CONSTANT & 255
+    zero_point = command.COEFFICIENT_ZERO_POINT or border
+    return Sums(
+        source=source,
+        is_signed=is_signed,
+        kernels=kernels,
+        bias=0 if kernels else 128 - zero_point,
+        is_depthwise=is_depthwise,
+        kernel_height=height,
+        kernel_width=width,
+        top=top,
+        left=left,
+        border=border,
+        channels=command.OUTPUT_CHANNELS,
+        height=command.OUTPUT_HEIGHT,
+        width=command.OUTPUT_WIDTH,
+    )
+
+
+def kernel_height(command: NnCommand) -> int:
+    """Rows of a kernel; a field of 0 is as many as pixels, or one."""
+    if command.KERNEL_HEIGHT:
+        return command.KERNEL_HEIGHT
+    return 1 if command.KERNEL_HEIGHT_1 else command.KERNEL_WIDTH
+
+
+def input_planes(context: OperationContext, command: NnCommand, item: int = 1) -> Planes:
+    """The input, as many channels as a kernel is deep."""
+    group = command.INPUT_GROUP
+    stride, high = command.INPUT_Y_STRIDE, command.INPUT_SLICE_HIGH
+    address = context.address(POINTERS["input"])
+    return Planes(
+        space=address.space,
+        offset=address.offset,
+        circle=context.circle(CIRCLE_ENDS["input"], command.INPUT_CIRCLE, address.space),
+        channels=command.KERNEL_DEPTH,
+        height=command.INPUT_HEIGHT,
+        width=command.INPUT_WIDTH,
+        row=command.INPUT_X_STRIDE,
+        plane=_slice(context, command.INPUT_X_STRIDE, stride, high, group),
+        group=group,
+        item=item,
+    )
+
+
+def output_planes(
+    context: OperationContext,
+    command: NnCommand,
+    shape: tuple[int, int, int],
+    item: int = 1,
+) -> Planes:
+    """The output's (channels, rows, pixels), checked."""
+    channels, height, width = shape
+    # Twice as many rows lie where the stride counts pairs of them.
+    row = command.OUTPUT_X_STRIDE * (1 + command.DEPTH_TO_SPACE)
+    group = 1 if command.DEPTH_TO_SPACE else command.OUTPUT_GROUP
+    address = context.address(POINTERS["output"])
+    planes = Planes(
+        space=address.space,
+        offset=address.offset,
+        circle=context.circle(CIRCLE_ENDS["output"], command.OUTPUT_CIRCLE, address.space),
+        channels=channels,
+        height=height,
+        width=width,
+        row=row,
+        plane=_slice(context, row, command.OUTPUT_Y_STRIDE, command.OUTPUT_SLICE_HIGH, group),
+        group=group,
+        item=item,
+    )
+    planes.check(context.layout)
+    return planes
+
+
+def second_planes(
+    context: OperationContext, command: NnCommand, shape: tuple[int, int, int], item: int = 1
+) -> Planes:
+    """The second operand, of the output's (channels, rows, pixels), checked."""
+    group = command.SECOND_GROUP
+    channels, height, width = shape
+    slice_bytes = _slice(context, command.SECOND_X_STRIDE, command.SECOND_Y_STRIDE, 0, group)
+    if context.target == A733 and channels > group:
+        least = ((height - 1) * command.SECOND_X_STRIDE + width) * group * item
+        if slice_bytes < least:
+            raise Unknown(
+                f"the second operand's channels are {slice_bytes} bytes apart, fewer than the "
+                f"{least} that one takes"
+            )
+    address = context.address(POINTERS["second"])
+    planes = Planes(
+        space=address.space,
+        offset=address.offset,
+        circle=context.circle(CIRCLE_ENDS["second"], command.SECOND_CIRCLE, address.space),
+        channels=channels,
+        height=height,
+        width=width,
+        row=command.SECOND_X_STRIDE,
+        plane=slice_bytes,
+        group=group,
+        item=item,
+    )
+    planes.check(context.layout)
+    return planes
+
+
+def first_scale(command: NnCommand) -> float:
+    """What sums are multiplied by."""
+    return scale_of(command.SCALE_MANTISSA, command.SCALE_EXPONENT)
+
+
+def second_scale(command: NnCommand) -> float:
+    """The other multiplier: of negative values, of a second operand, or R4 of a program."""
+    return scale_of(command.SECOND_MANTISSA, command.SECOND_EXPONENT)
+
+
+def decode_max_pooling(command: NnCommand) -> MaxPooling | None:
+    """The maximum that follows sums."""
+    if command.POOLING != 1:
+        return None
+    return MaxPooling(
+        size=3 if command.POOLING_OF_3 else 2,
+        stride=2 if command.POOLING_STRIDE_2 else 1,
+        left=command.POOLING_LEFT,
+        top=command.POOLING_TOP,
+        right=command.POOLING_RIGHT,
+        bottom=command.POOLING_BOTTOM,
+    )
+
+
+def pooled_shape(height: int, width: int, pooling: MaxPooling | None) -> tuple[int, int]:
+    """Rows and pixels behind a maximum; raises `Unknown` where nothing is left."""
+    if pooling is None:
+        return height, width
+    height += pooling.top + pooling.bottom - pooling.size
+    width += pooling.left + pooling.right - pooling.size
+    if height < 0 or width < 0:
+        raise Unknown("a maximum over windows that are larger than the image")
+    return height // pooling.stride + 1, width // pooling.stride + 1
+
+
+def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
+    sums = decode_sums(context, command)
+    stride = 2 if command.STRIDE_OF_2 or command.POOLING == _FIRST_PIXEL else 1
+    pooling = decode_max_pooling(command)
+    height, width = pooled_shape(
+        -(-command.OUTPUT_HEIGHT // stride), -(-command.OUTPUT_WIDTH // stride), pooling
+    )
+    shape = (command.OUTPUT_CHANNELS, height, width)
+    product = addition = None
+    if command.MULTIPLICATION:
+        if command.ADDITION or command.LEAKY or context.target != A733:
+            raise Unknown("a product with a second operand in this form")
+        product = _product(context, command, shape)
+    elif command.ADDITION:
+        if command.LEAKY:
+            raise Unknown("an addition and a second slope at once")
+        addition = _addition(context, command, shape)
+    elif context.has(POINTERS["second"]):
+        raise Unknown("a second operand, and nothing says what for")
+    if command.FLOAT_OUTPUT:
+        raise Unknown("an output of float32")
+    low, high = command.real(30), command.real(29)
+    if math.isnan(low) or math.isnan(high) or low > high:
+        raise Unknown(f"a clamp from {low} to {high}")
+    return Convolution(
+        sums=sums,
+        target=output_planes(context, command, _shuffled(context, command, shape)),
+        is_signed=command.OUTPUT_TYPE == INT8,
+        scale=first_scale(command),
+        negative_scale=second_scale(command) if command.LEAKY else None,
+        low=low,
+        high=high,
+        has_relu=bool(command.RELU),
+        stride=stride,
+        pooling=pooling,
+        addition=addition,
+        has_short_sums=context.target != A733,
+        product=product,
+        zero_point=command.OUTPUT_ZERO_POINT,
+        shuffles_depth=bool(command.DEPTH_TO_SPACE),
+    )
+
+
+def _shuffled(
+    context: OperationContext, command: NnCommand, shape: tuple[int, int, int]
+) -> tuple[int, int, int]:
+    if not command.DEPTH_TO_SPACE:
+        return shape
+    channels, height, width = shape
+    if channels % 4 or context.target != A733:
+        raise Unknown(f"{channels} channels as pixels of larger ones")
+    return channels // 4, height * 2, width * 2
+
+
+def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, int, int]) -> Second:
+    scale = second_scale(command)
+    constant = addend(context, command)
+    zero_point = -constant / scale
+    if command.SUBTRACTION:
+        raise Unknown("a subtraction")
+    if not 0 <= zero_point < 255.5 or abs(zero_point - round(zero_point)) > 0.02 * zero_point:
+        raise Unknown(f"an addition whose operand has the zero point {zero_point:.3f}")
+    return Second(second_planes(context, command, shape), scale, constant)
+
+
+def addend(context: OperationContext, command: NnCommand) -> float:
+    """What is added with a second operand: a float of nine bits of mantissa, with a hidden one."""
+    word = command.ADDEND
+    mantissa = 1 + (word & 511) / 512
+    if context.target == A733:
+        if word >> 14:
+            raise Unknown(f"an addend {word:#06x} of more than 14 bits")
+        return -mantissa * 2.0 ** ((word >> 9 & 31) - 15) if word else 0.0
+    if word >> 14:
+        raise Unknown(f"an addend {word:#06x} of more than 14 bits")
+    if not word & 0x1FFF:
+        return 0.0
+    if not word >> 13:
+        raise Unknown("an addend above zero")
+    return -mantissa * 2.0 ** ((word >> 9 & 15) - 7)
+
+
+def _product(context: OperationContext, command: NnCommand, shape: tuple[int, int, int]) -> Second:
+    constant = second_scale(command) if command.SECOND_MANTISSA | command.SECOND_EXPONENT else 0.0
+    if command.OUTPUT_TYPE != UINT8 or command.DEPTH_TO_SPACE:
+        raise Unknown("a product with a second operand in this form")
+    return Second(second_planes(context, command, shape), 1.0, -constant)
+
+
+def _kernels(context: OperationContext, command: NnCommand) -> Kernels:
+    address = context.address(POINTERS["coefficients"])
+    if address.space.source is not Source.COEFFICIENTS or address.offset:
+        raise Unknown(f"coefficients from {address.space} + {address.offset}, not from a blob")
+    shape = KernelShape(
+        channels=command.OUTPUT_CHANNELS,
+        depth=command.KERNEL_DEPTH,
+        height=kernel_height(command),
+        width=command.KERNEL_WIDTH,
+        is_depthwise=bool(command.DEPTHWISE),
+        per_core=command.KERNELS_PER_CORE,
+        cores=CORES[context.target],
+        is_signed=command.KERNEL_TYPE == INT8,
+        zero_point=command.COEFFICIENT_ZERO_POINT,
+        has_scales=bool(command.PER_CHANNEL),
+        has_negative_scales=bool(command.LEAKY) and not command.ADDITION,
+    )
+    return context.kernels(address.space, shape)
+
+
+def _check_types(command: NnCommand) -> None:
+    types = command.KERNEL_TYPE, command.INPUT_TYPE, command.OUTPUT_TYPE
+    if not set(types) <= {UINT8, INT8}:
+        kernel, source, target = (_TYPES.get(number, str(number)) for number in types)
+        raise Unknown(f"kernels of {kernel}, an input of {source}, an output of {target}")
+    if command.INPUT_TYPE == INT8 and command.ADDITION:
+        raise Unknown("an addition of int8 values")
+
+
+def _offset(value: int) -> int:
+    """Four bits of two's complement."""
+    return value - 16 if value & 8 else value
+
+
+def _slice(context: OperationContext, row: int, stride: int, high: int, group: int) -> int:
+    """Bytes from a slice to the next: A733 tells them, other chips tell the rows of one."""
+    if context.target == A733:
+        return stride | high << 16
+    return row * stride * group
+
+
+def _half_pooling(context: OperationContext, command: NnCommand) -> HalfPooling:
+    types = command.KERNEL_TYPE, command.OUTPUT_TYPE
+    if types != (FLOAT16, FLOAT16) or not command.NO_COEFFICIENTS:
+        raise Unknown("a convolution of float16")
+    uses = command.ADDITION, command.LEAKY, command.MULTIPLICATION, command.STRIDE_OF_2
+    if any(uses) or command.RELU or context.target != A733 or command.POOLING == _FIRST_PIXEL:
+        raise Unknown("float16 values in this form")
+    if command.INPUT_GROUP > 1 or command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE:
+        raise Unknown("channels of float16 side by side")
+    if command.OFFSET_X or command.OFFSET_Y:
+        raise Unknown("float16 values with a border")
+    pooling = decode_max_pooling(command)
+    source = replace(input_planes(context, command, 2), channels=command.OUTPUT_CHANNELS)
+    source.check(context.layout)
+    height, width = pooled_shape(source.height, source.width, pooling)
+    return HalfPooling(
+        source=source,
+        target=output_planes(context, command, (command.OUTPUT_CHANNELS, height, width), 2),
+        scale=first_scale(command),
+        pooling=pooling,
+    )
+
+
+def _transpose(context: OperationContext, command: TransposeCommand) -> BlockTranspose:
+    block, depth = command.BLOCK_BYTES, max(command.DEPTH, 1)
+    shape = (depth, command.HEIGHT, command.WIDTH, block)
+    sides = {
+        "input": (command.INPUT_SLICE, command.INPUT_ROW, block, command.INPUT_CIRCLE),
+        "output": (command.OUTPUT_SLICE, block, command.OUTPUT_ROW, command.OUTPUT_CIRCLE),
+    }
+    windows = []
+    for side, (slice_bytes, y_bytes, x_bytes, circle) in sides.items():
+        address = context.address(POINTERS[side])
+        window = Window(
+            address.space,
+            address.offset,
+            shape,
+            (slice_bytes, y_bytes, x_bytes, 1),
+            context.circle(CIRCLE_ENDS[side], circle, address.space),
+        )
+        context.layout.check(window)
+        windows.append(window)
+    if 0 in shape:
+        raise Unknown(f"blocks of {shape}")
+    return BlockTranspose(windows[0], windows[1])

@@ -1,0 +1,248 @@
+"""The tensor processor's commands."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....formats.nbg.model import Source
+from ..coefficients.stream import HEADER_SIZE, Header, decode
+from ..commands.tp import CIRCLE_ENDS, POINTERS, TpCommand
+from ..memory import Scattered, Window, wrapped
+from ..numbers import table_values
+from ..operation import V853, OperationContext
+from ..planes import Planes
+from ..refusal import Unknown
+from ..tasks import FullyConnected, Move, Table, Task
+from .loops import Loops, Tile, places
+
+UINT8, FLOAT16, INT8 = 0, 1, 2
+_FULLY_CONNECTED = 3
+_SLIDING, _BY_ITS_SIZE = 1, 3
+_TABLE_BYTES = 4104
+_SIZE_BITS = 14
+_ALIGNMENT = 64
+_MOST_VALUES = 1 << 26
+
+
+def decode_tp(context: OperationContext) -> Task:
+    """A command of the tensor processor; raises `Unknown` for what isn't known of it."""
+    command = TpCommand(context.words)
+    for word in range(31, len(context.words)):
+        if context.words[word]:
+            raise Unknown(f"word {word} of the command is {context.words[word]:#010x}")
+    if not {command.INPUT_TYPE, command.OUTPUT_TYPE} <= {UINT8, FLOAT16, INT8}:
+        raise Unknown(f"values of type {command.INPUT_TYPE} to {command.OUTPUT_TYPE}")
+    if command.SEQUENCE == _FULLY_CONNECTED:
+        return _fully_connected(context, command)
+    return _move(context, command)
+
+
+def _scale(command: TpCommand) -> float:
+    shift = command.SHIFT if command.SHIFT < 64 else command.SHIFT - 128
+    return (1 + command.MULTIPLIER / 32768.0) * 2.0**-shift
+
+
+def _move(context: OperationContext, command: TpCommand) -> Move:
+    if command.RELU:
+        raise Unknown("a copy that cuts negative values off")
+    item = 2 if command.INPUT_TYPE == FLOAT16 else 1
+    address = context.address(POINTERS["input"])
+    source = Planes(
+        space=address.space,
+        offset=address.offset,
+        circle=context.circle(CIRCLE_ENDS["input"], command.INPUT_CIRCLE, address.space),
+        channels=command.INPUT_DEPTH,
+        height=command.INPUT_HEIGHT,
+        width=command.INPUT_WIDTH,
+        row=command.ROW_STRIDE * item,
+        plane=command.SLICE_STRIDE * item,
+        item=item,
+    )
+    if 0 in (source.channels, source.height, source.width):
+        raise Unknown("an image without a pixel")
+    source.check(context.layout)
+    left, top, right, bottom = window = _window(command)
+    height, width = bottom - top + 1, right - left + 1
+    if height < 1 or width < 1:
+        raise Unknown(f"a window from {left}, {top} to {right}, {bottom}")
+    pooling = None
+    if command.POOLING:
+        pooling = command.POOLING_HEIGHT, command.POOLING_WIDTH
+        if command.POOLING == _SLIDING:
+            height, width = height - pooling[0] + 1, width - pooling[1] + 1
+        else:
+            height, width = height // pooling[0], width // pooling[1]
+        if height < 1 or width < 1:
+            raise Unknown("a maximum over windows that are larger than the image")
+    tiles = _tiles(command, height, width)
+    if height * width * source.channels > _MOST_VALUES:
+        raise Unknown(f"{source.channels} planes of {height} x {width} values")
+    order = _order(tiles, width)
+    shift_or_factor = command.SHIFT or command.MULTIPLIER
+    is_float = command.OUTPUT_TYPE == FLOAT16
+    return Move(
+        source=source,
+        input_is_float=command.INPUT_TYPE == FLOAT16,
+        output_is_float=is_float,
+        input_flips=command.INPUT_TYPE == INT8,
+        output_flips=command.OUTPUT_TYPE == INT8,
+        window=window,
+        border=None if command.BORDER_MODE else _border(command),
+        pooling=pooling,
+        slides=command.POOLING == _SLIDING,
+        input_zero_point=command.INPUT_ZERO_POINT,
+        output_zero_point=command.OUTPUT_ZERO_POINT,
+        scale=None if is_float and not shift_or_factor else _scale(command),
+        table=_table(context, command) if command.TABLE else None,
+        order=order,
+        target=_target(context, command, source.channels, tiles),
+    )
+
+
+def _window(command: TpCommand) -> tuple[int, int, int, int]:
+    def signed(value: int) -> int:
+        return value - 0x10000 if value & 0x8000 else value
+
+    return (
+        signed(command.WINDOW_LEFT),
+        signed(command.WINDOW_TOP),
+        signed(command.WINDOW_RIGHT),
+        signed(command.WINDOW_BOTTOM),
+    )
+
+
+def _border(command: TpCommand) -> float:
+    """The value beyond the image; 0 stands for the zero point."""
+    if command.INPUT_TYPE == FLOAT16:
+        bits = np.array(command.BORDER_CONSTANT, np.uint16)
+        return float(bits.view(np.float16))
+    if command.BORDER_CONSTANT > 255:
+        raise Unknown(f"a border of {command.BORDER_CONSTANT} round bytes")
+    return float(command.BORDER_CONSTANT or command.INPUT_ZERO_POINT)
+
+
+def _tiles(command: TpCommand, height: int, width: int) -> list[Tile]:
+    """The tiles in their order; each is cut to the image."""
+    sizes = command.TILE_HEIGHT, command.TILE_WIDTH
+    steps = command.TILE_STEP_Y, command.TILE_STEP_X
+    if command.POOLING == _SLIDING:
+        sizes = steps
+    elif command.POOLING == _BY_ITS_SIZE:
+        left, top, right, bottom = _window(command)
+        if steps[0] < bottom - top + 1 or steps[1] < right - left + 1:
+            raise Unknown("a maximum over tiles of an image")
+        sizes = steps = height, width
+    if 0 in sizes or 0 in steps:
+        raise Unknown(f"tiles of {sizes}, {steps} apart")
+    if len(range(0, height, steps[0])) * len(range(0, width, steps[1])) > 1 << 20:
+        raise Unknown("more than a million tiles")
+    return [
+        Tile(y, x, min(sizes[0], height - y), min(sizes[1], width - x))
+        for y in range(0, height, steps[0])
+        for x in range(0, width, steps[1])
+    ]
+
+
+def _order(tiles: list[Tile], width: int) -> NDArray[np.int32]:
+    """Which values of a plane of so many pixels a row come, one after another."""
+    parts = [
+        (
+            (tile.y + np.arange(tile.height, dtype=np.int32))[:, None] * width
+            + (tile.x + np.arange(tile.width, dtype=np.int32))
+        ).ravel()
+        for tile in tiles
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _target(
+    context: OperationContext, command: TpCommand, planes: int, tiles: list[Tile]
+) -> Scattered:
+    counts = (
+        command.COUNT_0,
+        command.COUNT_1,
+        command.COUNT_2,
+        command.COUNT_3,
+        command.COUNT_4,
+        command.COUNT_5,
+        0,
+    )
+    item = 2 if command.OUTPUT_TYPE == FLOAT16 else 1
+    increments = tuple(command.signed(word) * item for word in TpCommand.INCREMENTS)
+    resets = bool(command.RESET_1), bool(command.RESET_2), bool(command.RESET_3)
+    address = context.address(POINTERS["output"])
+    circle = context.circle(CIRCLE_ENDS["output"], command.OUTPUT_CIRCLE, address.space)
+    offsets = places(Loops(counts, increments, resets), tiles, planes)
+    offsets = wrapped(offsets + address.offset, circle)
+    limits = np.iinfo(np.int32)
+    if offsets.min() < 0 or offsets.max() > limits.max - item:
+        raise Unknown(f"values go to bytes {offsets.min()} to {offsets.max()} of {address.space}")
+    target = Scattered(address.space, offsets.astype(np.int32), item)
+    context.layout.check(target)
+    return target
+
+
+def _table(context: OperationContext, command: TpCommand) -> Table:
+    address = context.address(POINTERS["table"])
+    if address.space.source is not Source.COEFFICIENTS:
+        raise Unknown(f"a table from {address.space}")
+    content = context.layout.blob(address.space)[address.offset :][:_TABLE_BYTES]
+    if content.size < _TABLE_BYTES:
+        raise Unknown(f"a table of {content.size} bytes, not {_TABLE_BYTES}")
+    words = np.frombuffer(content.tobytes(), "<u4")
+    return Table(table_values(words), bool(command.SIGNED_TABLE), context.target != V853)
+
+
+def _fully_connected(context: OperationContext, command: TpCommand) -> FullyConnected:
+    if (command.INPUT_TYPE, command.OUTPUT_TYPE) != (UINT8, UINT8) or command.TABLE:
+        raise Unknown("a fully connected layer in this form")
+    inputs = command.INPUT_WIDTH * command.INPUT_HEIGHT * command.INPUT_DEPTH
+    outputs = command.COUNT_4
+    if not inputs or not outputs:
+        raise Unknown(f"a fully connected layer of {inputs} to {outputs} values")
+    windows = []
+    for side, size, blocks in (
+        ("input", inputs, command.INPUT_CIRCLE),
+        ("output", outputs, command.OUTPUT_CIRCLE),
+    ):
+        address = context.address(POINTERS[side])
+        circle = context.circle(CIRCLE_ENDS[side], blocks, address.space)
+        window = Window(address.space, address.offset, (size,), (1,), circle)
+        context.layout.check(window)
+        windows.append(window)
+    weights, bias = _matrix(context, inputs, outputs)
+    return FullyConnected(
+        source=windows[0],
+        target=windows[1],
+        weights=weights - np.int16(command.COEFFICIENT_ZERO_POINT),
+        bias=bias,
+        input_zero_point=command.INPUT_ZERO_POINT,
+        output_zero_point=command.OUTPUT_ZERO_POINT,
+        scale=_scale(command),
+        has_relu=bool(command.RELU),
+    )
+
+
+def _matrix(
+    context: OperationContext, inputs: int, outputs: int
+) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
+    """The matrix as (outputs, inputs) bytes, and what is added: a stream for each input."""
+    address = context.address(POINTERS["table"])
+    blob = context.layout.blob(address.space)[address.offset :]
+    header = Header.read(blob)
+    sizes_end = HEADER_SIZE + (_SIZE_BITS * inputs + 7) // 8
+    start = -(-sizes_end // _ALIGNMENT) * _ALIGNMENT
+    position = start + -(-4 * outputs // _ALIGNMENT) * _ALIGNMENT
+    if position > blob.size:
+        raise Unknown(f"a blob of {blob.size} bytes for {inputs} inputs and {outputs} outputs")
+    bits = np.unpackbits(blob[HEADER_SIZE:sizes_end], bitorder="little")[: _SIZE_BITS * inputs]
+    sizes = bits.reshape(inputs, _SIZE_BITS) @ (1 << np.arange(_SIZE_BITS))
+    bias = np.frombuffer(blob[start : start + 4 * outputs].tobytes(), "<i4")
+    weights = np.empty((outputs, inputs), np.int16)
+    for number, size in enumerate(sizes.tolist()):
+        stream = blob[position : position + (size + 7) // 8]
+        values, _ = decode(header, stream, size, outputs)
+        weights[:, number] = values & 255
+        position += (size + 7) // 8
+    return weights, bias

@@ -1,0 +1,248 @@
+"""Where commands read and write: spaces, circular buffers, and views of their bytes.
+
+An address is a byte of a space. All spaces that change lie in one array, a context's own; a blob of
+coefficients lies where the file has it. What is touched is always told by a `Window`: the decoder
+gives it to `MemoryMap.check`, whoever reads or writes gives it to `Memory`, which checks it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....native.memory import address_of
+from ...formats.nbg.model import Executable, Nbg, Source
+from .refusal import Unknown
+
+_ALIGNMENT = 256
+"""Bytes at whose multiples spaces begin; a driver allocates no smaller pieces."""
+
+VIP_SRAM_SIZE = 512 << 10
+"""Bytes of on-chip memory that all chips have; files say how much of it they use otherwise."""
+
+_TITLES = {
+    Source.INPUT: "network input",
+    Source.OUTPUT: "network output",
+    Source.POOL: "the memory pool",
+    Source.COEFFICIENTS: "coefficient blob",
+    Source.CONSTANTS: "constant",
+    Source.VIP_SRAM: "the VIP SRAM",
+}
+_SINGLE = (Source.POOL, Source.VIP_SRAM)
+_SAME = {Source.POOL_TOO: Source.POOL, Source.CONSTANTS_WRITTEN: Source.CONSTANTS}
+
+
+class Space(NamedTuple):
+    """A memory of its own: what it is, and the number among those of its kind."""
+
+    source: Source
+    number: int = 0
+
+    def __str__(self) -> str:
+        title = _TITLES[self.source]
+        return title if self.source in _SINGLE else f"{title} {self.number}"
+
+
+def space_of(source: int, index: int) -> Space:
+    """The space that a patch names; raises `Unknown` for a source that isn't known."""
+    try:
+        known = Source(source)
+    except ValueError:
+        raise Unknown(f"an address in memory of kind {source} has no known meaning") from None
+    known = _SAME.get(known, known)
+    if known not in _TITLES:
+        raise Unknown(f"an address in memory of kind {source} has no known meaning")
+    return Space(known, 0 if known in _SINGLE else index)
+
+
+@dataclass(frozen=True)
+class Circle:
+    """A circular buffer: addresses from `end` on are `size` bytes lower, as often as need be."""
+
+    end: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """An array of bytes in a space, `strides` apart; it may go round a circular buffer."""
+
+    space: Space
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    circle: Circle | None = None
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The first byte and the one behind the last, as if there were no circle."""
+        low = high = self.offset
+        if 0 in self.shape:
+            return low, high
+        for size, stride in zip(self.shape, self.strides, strict=True):
+            reach = (size - 1) * stride
+            low, high = low + min(reach, 0), high + max(reach, 0)
+        return low, high + 1
+
+    @property
+    def wraps(self) -> bool:
+        """Whether some byte lies behind the end of the circular buffer."""
+        return self.circle is not None and self.extent[1] > self.circle.end
+
+    def offsets(self) -> NDArray[np.int64]:
+        """Each element's byte in the space."""
+        offsets = np.full(self.shape, self.offset, np.int64)
+        for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            steps = np.arange(size, dtype=np.int64) * stride
+            offsets += steps.reshape((-1,) + (1,) * (len(self.shape) - axis - 1))
+        return wrapped(offsets, self.circle)
+
+
+@dataclass(frozen=True, eq=False)
+class Scattered:
+    """Values of `item` bytes in a space, each at a byte of its own; circles are resolved."""
+
+    space: Space
+    places: NDArray[np.int32]
+    item: int
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The first byte and the one behind the last."""
+        if not self.places.size:
+            return 0, 0
+        return int(self.places.min()), int(self.places.max()) + self.item
+
+
+def wrapped(offsets: NDArray[np.int64], circle: Circle | None) -> NDArray[np.int64]:
+    """Addresses where a circular buffer has them."""
+    if circle is None:
+        return offsets
+    rounds = np.maximum(0, (offsets - circle.end) // circle.size + 1)
+    inside: NDArray[np.int64] = offsets - rounds * circle.size
+    return inside
+
+
+class MemoryMap:
+    """Which spaces a file has, and where each of them begins in a context's array.
+
+    `blobs` are the coefficients, which nobody writes. `size` is what a context's array takes.
+    """
+
+    def __init__(self, model: Nbg, executable: Executable) -> None:
+        self.blobs = executable.coefficients
+        self.constants = executable.constants
+        self._places: dict[Space, tuple[int, int]] = {}
+        self.size = 0
+        sizes = [
+            *((Space(Source.INPUT, i), tensor.size) for i, tensor in enumerate(model.inputs)),
+            *((Space(Source.OUTPUT, i), tensor.size) for i, tensor in enumerate(model.outputs)),
+            *((Space(Source.CONSTANTS, i), data.size) for i, data in enumerate(self.constants)),
+            (Space(Source.VIP_SRAM), max(model.vip_sram_size, VIP_SRAM_SIZE)),
+            (Space(Source.POOL), model.memory_pool_size),
+        ]
+        for space, size in sizes:
+            self._places[space] = self.size, size
+            self.size += -(-size // _ALIGNMENT) * _ALIGNMENT
+
+    def spaces(self) -> Iterator[tuple[Space, int]]:
+        """All spaces that change, and how many bytes each has."""
+        for space, (_, size) in self._places.items():
+            yield space, size
+
+    def place(self, space: Space) -> tuple[int, int]:
+        """Where a space begins in a context's array, and how many bytes it has."""
+        try:
+            return self._places[space]
+        except KeyError:
+            raise Unknown(f"there is no {space} that an address could point into") from None
+
+    def blob(self, space: Space) -> NDArray[np.uint8]:
+        """The bytes of a blob of coefficients."""
+        if space.source is not Source.COEFFICIENTS or not 0 <= space.number < len(self.blobs):
+            raise Unknown(f"{space} isn't one of the file's {len(self.blobs)} coefficient blobs")
+        return self.blobs[space.number]
+
+    def check(self, window: Window | Scattered) -> None:
+        """Raise `Unknown` if a window leaves the space that it lies in."""
+        _, size = self.place(window.space)
+        check_extent(window, size)
+
+    def new(self) -> NDArray[np.uint8]:
+        """A context's array, with the file's constants in it."""
+        array = np.zeros(self.size, np.uint8)
+        for index, data in enumerate(self.constants):
+            start, size = self._places[Space(Source.CONSTANTS, index)]
+            array[start : start + size] = data
+        return array
+
+
+def check_extent(window: Window | Scattered, size: int) -> None:
+    """Raise `Unknown` if a window leaves its space of so many bytes."""
+    low, high = window.extent
+    if isinstance(window, Window) and window.circle is not None and high > window.circle.end:
+        circle = window.circle
+        low, high = min(low, circle.end - circle.size), circle.end
+        if circle.size <= 0:
+            raise Unknown(f"a circular buffer of {circle.size} bytes in {window.space}")
+    if low < 0 or high > size:
+        raise Unknown(f"bytes {low} to {high} of {window.space} are used, which has {size}")
+
+
+class Memory:
+    """One context's bytes. One thread at a time.
+
+    `registers` are what a stream processor's program leaves for the next command, by name.
+    """
+
+    def __init__(self, layout: MemoryMap, array: NDArray[np.uint8] | None = None) -> None:
+        self.layout = layout
+        self.array = layout.new() if array is None else array
+        self.registers: dict[str, NDArray[np.float64]] = {}
+
+    def space(self, space: Space) -> NDArray[np.uint8]:
+        """A space's bytes, in place."""
+        start, size = self.layout.place(space)
+        return self.array[start : start + size]
+
+    def read(self, window: Window) -> NDArray[np.uint8]:
+        """The bytes of a window: a view that isn't to be written to, or a copy."""
+        content = self.space(window.space)
+        check_extent(window, content.size)
+        if window.wraps:
+            taken: NDArray[np.uint8] = content[window.offsets()]
+            return taken
+        if 0 in window.shape:
+            return np.empty(window.shape, np.uint8)
+        view: NDArray[np.uint8] = np.lib.stride_tricks.as_strided(
+            content[window.offset :], window.shape, window.strides, writeable=False
+        )
+        return view
+
+    def write(self, window: Window, values: NDArray[np.uint8]) -> None:
+        """Store the bytes of a window, in its order where places are the same."""
+        content = self.space(window.space)
+        check_extent(window, content.size)
+        if window.wraps:
+            content[window.offsets()] = values
+        elif 0 not in window.shape:
+            view = np.lib.stride_tricks.as_strided(
+                content[window.offset :], window.shape, window.strides
+            )
+            view[...] = values
+
+    def scatter(self, target: Scattered, values: NDArray[np.uint8]) -> None:
+        """Store (values, bytes of one), in their order where places are the same."""
+        content = self.space(target.space)
+        check_extent(target, content.size)
+        for byte in range(target.item):
+            content[target.places + byte] = values[:, byte]
+
+    def pointer(self, space: Space) -> int:
+        """The address of a space's first byte, for C."""
+        start, _ = self.layout.place(space)
+        return address_of(self.array) + start

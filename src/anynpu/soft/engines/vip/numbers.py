@@ -1,0 +1,21 @@
+"""How commands hold real numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+MANTISSA_BITS = 23
+
+
+def scale_of(mantissa: int, exponent: int) -> float:
+    """A multiplier of 23 bits of mantissa and an exponent of seven bits, which wraps."""
+    power = exponent if exponent > 63 else exponent + 128
+    return (1 + mantissa / 2.0**MANTISSA_BITS) * 2.0 ** (power - 127)
+
+
+def table_values(words: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """A table's entries: a sign (bit 20), five bits of exponent, fifteen of mantissa."""
+    exponent = (words >> 15 & 31).astype(np.int64)
+    magnitude = (1 + (words & 0x7FFF) / 32768.0) * 2.0 ** (exponent - 15.0)
+    return np.where(exponent > 0, magnitude, 0.0) * np.where(words >> 20 & 1, -1.0, 1.0)

@@ -1,0 +1,141 @@
+"""An operation on its way to a description: its command, its operands' addresses, its registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats.nbg.model import (
+    NN_KINDS,
+    Executable,
+    Nbg,
+    Operation,
+    OperationKind,
+    Patch,
+    PatchedPlace,
+    Source,
+)
+from .coefficients import Kernels, KernelShape, read_kernels
+from .memory import Circle, MemoryMap, Space, space_of
+from .refusal import Unknown
+
+T527, A733, V853 = 0x10000016, 0x1000003B, 0xEE
+CORES = {T527: 6, A733: 8, V853: 3}
+"""The NN cores by target: how many streams a blob of coefficients has."""
+
+_OFFSET_BITS = 0x3FFFFFF
+"""What of a word says where a circular buffer ends; other bits beside it belong to others."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A byte of a space."""
+
+    space: Space
+    offset: int
+
+
+@dataclass(frozen=True)
+class OperationContext:
+    """Everything that a decoder may ask about operation `number` of a file."""
+
+    model: Nbg
+    executable: Executable
+    layout: MemoryMap
+    number: int
+    decoded: dict[tuple[int, KernelShape], Kernels]
+
+    @property
+    def operation(self) -> Operation:
+        return self.model.operations[self.number]
+
+    @property
+    def target(self) -> int:
+        return self.model.target
+
+    @property
+    def layer(self) -> str:
+        """The layer's name; empty for operations of no layer."""
+        layer = self.operation.layer
+        return "" if layer is None else self.model.layers[layer].name
+
+    @property
+    def title(self) -> str:
+        """How messages name the operation."""
+        named = f" of layer {self.layer!r}" if self.layer else ""
+        return f"operation {self.number}{named} ({self.operation.unit})"
+
+    @cached_property
+    def words(self) -> tuple[int, ...]:
+        """The command."""
+        kind, index = self.operation.kind, self.operation.index
+        if kind in NN_KINDS:
+            row = self.executable.nn[index]
+        elif kind == OperationKind.TP:
+            row = self.executable.tp[index]
+        else:
+            raise Unknown("it has no command")
+        return tuple(row.tolist())
+
+    @cached_property
+    def state(self) -> NDArray[np.uint8]:
+        """The registers that the operation loads, as the file has them."""
+        states = self.executable.states
+        if not 0 <= self.operation.state < len(states):
+            raise Unknown(f"it loads registers {self.operation.state} of {len(states)}")
+        return states[self.operation.state]
+
+    def patches(self, place: PatchedPlace) -> Mapping[int, Patch]:
+        """The addresses in a place of the operation, by the byte that they are put at."""
+        return self._patches[place]
+
+    @cached_property
+    def _patches(self) -> dict[int, dict[int, Patch]]:
+        found: dict[int, dict[int, Patch]] = {place: {} for place in PatchedPlace}
+        for number in self.operation.patches:
+            patch = self.executable.patches[number]
+            if patch.place not in found:
+                raise Unknown(f"patch {number} is of kind {patch.place}")
+            if patch.source != Source.COMMAND:
+                found[patch.place][patch.offset] = patch
+        return found
+
+    def has(self, byte: int) -> bool:
+        """Whether the command has an address at a byte."""
+        return byte in self._patches[PatchedPlace.COMMAND]
+
+    def address(self, byte: int) -> Address:
+        """The operand whose address the command has at a byte."""
+        patch = self._patches[PatchedPlace.COMMAND].get(byte)
+        if patch is None:
+            raise Unknown(f"the address at byte {byte} of the command isn't there")
+        space = space_of(patch.source, patch.number)
+        offset = patch.base
+        is_blob = space.source is Source.COEFFICIENTS
+        if self.executable.has_offsets_in_commands and not patch.is_transformed and not is_blob:
+            offset += self.words[byte // 4]
+        return Address(space, offset)
+
+    def kernels(self, space: Space, shape: KernelShape) -> Kernels:
+        """A blob's kernels; the tiles of a layer have the same ones."""
+        key = space.number, shape
+        if key not in self.decoded:
+            self.decoded[key] = read_kernels(self.layout.blob(space), shape)
+        return self.decoded[key]
+
+    def circle(self, byte: int, blocks: int, space: Space) -> Circle | None:
+        """The circular buffer of so many blocks of 64 bytes, in `space`, that ends as told there.
+
+        None where the operand isn't in one.
+        """
+        patch = self._patches[PatchedPlace.COMMAND].get(byte)
+        if patch is None or not blocks or space_of(patch.source, patch.number) != space:
+            return None
+        end = patch.base
+        if self.executable.has_offsets_in_commands:
+            end += self.words[byte // 4] & _OFFSET_BITS
+        return Circle(end, blocks << 6)

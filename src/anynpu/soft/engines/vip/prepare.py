@@ -1,0 +1,75 @@
+"""A file's operations as descriptions, in the order of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....errors import ModelError
+from ...formats.nbg import Nbg
+from ...formats.nbg.model import NN_KINDS, OperationKind
+from .memory import MemoryMap
+from .operation import CORES, OperationContext
+from .refusal import Refusal, Unknown
+from .tasks import Task
+from .units import DECODERS
+from .written import check_written
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a file's operations do; `numbers` are their places in the file."""
+
+    layout: MemoryMap
+    tasks: tuple[Task, ...]
+    numbers: tuple[int, ...]
+
+
+def prepare(model: Nbg) -> Prepared:
+    """Decode all operations; raises `Refusal`, which names what isn't known of the first."""
+    contexts, layout = _contexts(model)
+    tasks, numbers = [], []
+    for context in contexts:
+        tasks.append(_decoded(context))
+        numbers.append(context.number)
+    check_written(layout, model, tasks, [context.title for context in contexts])
+    return Prepared(layout, tuple(tasks), tuple(numbers))
+
+
+def refusals(model: Nbg) -> Iterator[Refusal]:
+    """All operations that are refused, each with its reason."""
+    for context in _contexts(model)[0]:
+        try:
+            _decoded(context)
+        except Refusal as refusal:
+            yield refusal
+
+
+def _contexts(model: Nbg) -> tuple[list[OperationContext], MemoryMap]:
+    executable = model.executable
+    if executable is None:
+        raise ModelError(f"network {model.name!r} has no commands")
+    if model.target not in CORES:
+        raise Refusal(f"commands of NPU {model.target:#x} aren't known")
+    if model.version < 0x20000 and executable.nn.size and executable.nn.shape[1] != 48:
+        raise Refusal("commands of 32 words aren't known")
+    layout = MemoryMap(model, executable)
+    decoded: dict[object, object] = {}
+    return [
+        OperationContext(model, executable, layout, number, decoded)  # type: ignore[arg-type]
+        for number, operation in enumerate(model.operations)
+        if operation.kind not in (OperationKind.INITIALISATION, OperationKind.FINAL)
+    ], layout
+
+
+def _decoded(context: OperationContext) -> Task:
+    decoder = DECODERS.get(context.operation.kind)
+    try:
+        if decoder is None:
+            raise Unknown("operations of this kind aren't known")
+        return decoder(context)
+    except Unknown as reason:
+        raise Refusal(f"{context.title}: {reason}") from None
+
+
+__all__ = ["NN_KINDS", "Prepared", "prepare", "refusals"]

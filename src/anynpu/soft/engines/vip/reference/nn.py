@@ -1,0 +1,142 @@
+"""What the NN core does, in real numbers that are exact: sums of bytes, and 24 bits of a scale."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory import Memory
+from ..planes import Planes
+from ..rounding import Reals, add_of_10_bits, add_of_16_bits, half_away
+from ..tasks import BlockTranspose, Convolution, HalfPooling, MaxPooling, Second, Sums
+from .compute import compute
+
+_SIGN = 128
+"""Bytes less 128 are the whole numbers of both types: uint8 by subtraction, int8 by its top bit."""
+
+_SIGN_BIT = np.uint8(_SIGN)
+
+
+def sums_of(task: Sums, memory: Memory) -> Reals:
+    """The sums of products as (channels, rows, pixels), with the bias."""
+    image = _padded(task, memory)
+    height, width = task.height, task.width
+    if task.kernels is None:
+        return image[:, :height, :width] + task.bias
+    total = np.zeros((task.channels, height, width))
+    weights = task.kernels.weights.astype(np.float64)
+    for y in range(task.kernel_height):
+        for x in range(task.kernel_width):
+            seen = image[:, y : y + height, x : x + width]
+            taps = weights[:, :, y, x]
+            if task.is_depthwise:
+                total += taps[:, :, None] * seen
+            else:
+                total += (taps @ seen.reshape(seen.shape[0], -1)).reshape(total.shape)
+    return total + task.kernels.bias[:, None, None]
+
+
+def _padded(task: Sums, memory: Memory) -> Reals:
+    """The image as whole numbers less 128, with the border that the kernels see."""
+    values = task.source.read(memory)[..., 0]
+    border = task.border
+    if task.is_signed:
+        values, border = values ^ _SIGN_BIT, border ^ _SIGN
+    channels, height, width = values.shape
+    rows = max(task.height + task.kernel_height - 1, task.top + height)
+    pixels = max(task.width + task.kernel_width - 1, task.left + width)
+    image = np.full((channels, rows, pixels), border - _SIGN, np.float64)
+    place = image[:, task.top : task.top + height, task.left : task.left + width]
+    np.subtract(values, _SIGN, out=place, dtype=np.float64)
+    return image
+
+
+def scaled(task: Convolution, sums: Reals) -> Reals:
+    """Sums in steps of the result; negative ones may have a slope of their own."""
+    kernels = task.sums.kernels
+    scales: float | Reals = task.scale
+    negative: float | Reals | None = task.negative_scale
+    if kernels is not None and kernels.scales is not None:
+        scales = kernels.scales.astype(np.float64)[:, None, None]
+        if negative is not None and kernels.negative_scales is not None:
+            negative = kernels.negative_scales.astype(np.float64)[:, None, None]
+    values: Reals = sums * scales
+    if negative is not None:
+        values = np.where(values < 0, sums * negative, values)
+    return values
+
+
+def pooled(values: Reals, pooling: MaxPooling) -> Reals:
+    """The maximum over windows of (channels, rows, pixels)."""
+    beyond = ((0, 0), (pooling.top, pooling.bottom), (pooling.left, pooling.right))
+    padded = np.pad(values, beyond, constant_values=-np.inf)
+    size = pooling.size
+    views = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))
+    result: Reals = views[:, :: pooling.stride, :: pooling.stride].max(axis=(-1, -2))
+    return result
+
+
+@compute.register
+def _(task: Convolution, memory: Memory) -> None:
+    values = scaled(task, sums_of(task.sums, memory))
+    values = np.clip(values, task.low, task.high)
+    if task.has_relu:
+        values = np.maximum(values, 0)
+    if task.stride > 1:
+        values = values[:, :: task.stride, :: task.stride]
+    if task.pooling is not None:
+        values = pooled(values, task.pooling)
+    if task.addition is not None:
+        values = _added(task, task.addition, values, memory)
+    if task.product is not None:
+        values = values * (_bytes(task.product.source, memory) + task.product.constant)
+    store(task, values, memory)
+
+
+def _bytes(planes: Planes, memory: Memory) -> Reals:
+    return planes.read(memory)[..., 0].astype(np.float64)
+
+
+def _added(task: Convolution, second: Second, values: Reals, memory: Memory) -> Reals:
+    operand = _bytes(second.source, memory) * second.scale
+    add = add_of_10_bits if task.has_short_sums else add_of_16_bits
+    return add(values, operand, second.constant)
+
+
+def store(task: Convolution, values: Reals, memory: Memory) -> None:
+    """Round (channels, rows, pixels) to bytes and write them."""
+    whole = np.clip(half_away(values) + task.zero_point, 0, 255).astype(np.uint8)
+    if task.is_signed:
+        whole ^= _SIGN_BIT
+    if task.shuffles_depth:
+        channels, height, width = whole.shape
+        pixels = whole.reshape(channels // 4, 2, 2, height, width)
+        whole = pixels.transpose(0, 3, 1, 4, 2).reshape(channels // 4, height * 2, width * 2)
+    task.target.write(memory, whole[..., None])
+
+
+@compute.register
+def _(task: HalfPooling, memory: Memory) -> None:
+    values = half_values(task.source, memory) * task.scale
+    if task.pooling is not None:
+        values = pooled(values, task.pooling)
+    task.target.write(memory, half_bytes(values))
+
+
+def half_values(planes: Planes, memory: Memory) -> Reals:
+    """A float16 tensor's values as (channels, rows, pixels)."""
+    content = np.ascontiguousarray(planes.read(memory))
+    return content.view(np.float16)[..., 0].astype(np.float64)
+
+
+def half_bytes(values: Reals) -> NDArray[np.uint8]:
+    """Values as float16, (channels, rows, pixels, 2) bytes."""
+    with np.errstate(over="ignore"):
+        halves = np.ascontiguousarray(values.astype(np.float16)[..., None])
+    return halves.view(np.uint8)
+
+
+@compute.register
+def _(task: BlockTranspose, memory: Memory) -> None:
+    # Read as a whole first: both may lie in the same buffer.
+    memory.write(task.target, memory.read(task.source).copy())

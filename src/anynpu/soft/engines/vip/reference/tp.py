@@ -1,0 +1,74 @@
+"""What the tensor processor does."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory import Memory
+from ..rounding import Reals, half_away
+from ..tasks import FullyConnected, Move
+from .compute import compute
+from .nn import half_bytes, half_values
+from .table import look_up
+
+_SIGN_BIT = np.uint8(128)
+
+
+@compute.register
+def _(task: Move, memory: Memory) -> None:
+    values = _seen(task, _loaded(task, memory))
+    if task.pooling is not None:
+        values = _maximum(task, task.pooling, values)
+    if not task.input_is_float:
+        values = values - task.input_zero_point
+    if task.table is not None:
+        values = look_up(task.table, values)
+    if task.scale is not None:
+        values = values * task.scale
+    ordered = values.reshape(values.shape[0], -1)[:, task.order].ravel()
+    memory.scatter(task.target, _stored(task, ordered))
+
+
+def _loaded(task: Move, memory: Memory) -> Reals:
+    if task.input_is_float:
+        return half_values(task.source, memory)
+    content = task.source.read(memory)[..., 0]
+    return (content ^ _SIGN_BIT if task.input_flips else content).astype(np.float64)
+
+
+def _seen(task: Move, image: Reals) -> Reals:
+    """The window's values, and those beyond the image."""
+    left, top, right, bottom = task.window
+    _, height, width = image.shape
+    rows, pixels = np.arange(top, bottom + 1), np.arange(left, right + 1)
+    inside_y, inside_x = np.clip(rows, 0, height - 1), np.clip(pixels, 0, width - 1)
+    seen: Reals = image[:, inside_y[:, None], inside_x]
+    if task.border is not None:
+        is_beyond = (rows != inside_y)[:, None] | (pixels != inside_x)
+        seen[:, is_beyond] = task.border
+    return seen
+
+
+def _maximum(task: Move, size: tuple[int, int], values: Reals) -> Reals:
+    steps = (1, 1) if task.slides else size
+    views = np.lib.stride_tricks.sliding_window_view(values, size, axis=(1, 2))
+    result: Reals = views[:, :: steps[0], :: steps[1]].max(axis=(-1, -2))
+    return result
+
+
+def _stored(task: Move, values: Reals) -> NDArray[np.uint8]:
+    if task.output_is_float:
+        return half_bytes(values)
+    whole = np.clip(half_away(values) + task.output_zero_point, 0, 255).astype(np.uint8)
+    return (whole ^ _SIGN_BIT if task.output_flips else whole)[:, None]
+
+
+@compute.register
+def _(task: FullyConnected, memory: Memory) -> None:
+    values = memory.read(task.source).astype(np.int64) - task.input_zero_point
+    sums = task.weights.astype(np.int64) @ values + task.bias
+    scaled: Reals = sums.astype(np.float64) * task.scale
+    whole = half_away(np.maximum(scaled, 0) if task.has_relu else scaled)
+    result = np.clip(whole + task.output_zero_point, 0, 255)
+    memory.write(task.target, result.astype(np.uint8))

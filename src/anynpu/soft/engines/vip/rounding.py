@@ -1,0 +1,81 @@
+"""How the chips round: one place, with what is known of it and how.
+
+All of it is measured on VeriSilicon's emulator of the chips, which executes the very files:
+rounding to whole numbers is half away from zero everywhere but in stream processor programs; the
+fused addition works with sums of small floats, of 10 significant bits in T527 and V853 and of 16 in
+A733, toward zero. 20,000 elements drawn from each of seven networks gave 3 that differ for the
+first, 590,000 elements 4 that differ for the second: ties of two negative operands.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+
+_LEAST = 2.0**-60
+_SMALLEST_SUM = 2.0**-6
+"""Of a convolution that is less than this, the adder of 10 bits takes nothing."""
+
+
+def half_away(values: Reals) -> Reals:
+    """To whole numbers, halves away from zero."""
+    result: Reals = np.trunc(values + np.copysign(0.5, values))
+    return result
+
+
+def _power(values: Reals) -> Reals:
+    """The power of two that each magnitude begins with."""
+    _, exponent = np.frexp(np.maximum(np.abs(values), _LEAST))
+    result: Reals = exponent - 1.0
+    return result
+
+
+def cut(values: Reals, bits: int) -> Reals:
+    """Values of so many significant bits, toward zero."""
+    unit = 2.0 ** (_power(values) - bits + 1)
+    result: Reals = np.trunc(values / unit) * unit
+    return result
+
+
+def _small_sum(a: Reals, b: Reals, bits: int, guard: int) -> tuple[Reals, Reals]:
+    """A sum whose operands are both cut at the last place of the larger, and guard bits.
+
+    With the sum comes that place.
+    """
+    unit = 2.0 ** (np.maximum(_power(a), _power(b)) - bits + 1 - guard)
+    return np.trunc(a / unit) * unit + np.trunc(b / unit) * unit, unit
+
+
+def _nearer(total: Reals, unit: Reals, where: NDArray[np.bool_]) -> Reals:
+    """Sums one unit nearer to zero in some places."""
+    return np.where(where, np.sign(total) * np.maximum(np.abs(total) - unit, 0), total)
+
+
+def add_of_10_bits(convolution: Reals, second: Reals, constant: float) -> Reals:
+    """The fused addition of T527 and V853: (convolution + constant) + second.
+
+    A negative first sum of operands with different signs is one unit nearer to zero, and so is
+    every second one.
+    """
+    kept = cut(np.where(np.abs(convolution) < _SMALLEST_SUM, 0, convolution), 10)
+    constants = np.full_like(second, constant)
+    total, unit = _small_sum(kept, constants, 10, 1)
+    first = cut(_nearer(total, unit, (kept * constants < 0) & (total < 0)), 10)
+    operand = cut(second, 10)
+    total, unit = _small_sum(first, operand, 10, 2)
+    return _nearer(total, unit, first * operand < 0)
+
+
+def add_of_16_bits(convolution: Reals, second: Reals, constant: float) -> Reals:
+    """The fused addition of A733: (second + constant) + convolution.
+
+    Where the signs of the last two differ, the sum is one unit nearer to zero if the first is the
+    larger one, or if there is no constant.
+    """
+    first, _ = _small_sum(cut(second, 16), np.full_like(second, constant), 16, 3)
+    kept = cut(convolution, 16)
+    total, unit = _small_sum(first, kept, 16, 3)
+    differ = first * kept < 0
+    return _nearer(total, unit, differ & (np.abs(first) > np.abs(kept)) if constant else differ)

@@ -1,0 +1,239 @@
+"""What operations do, resolved: descriptions without a command word, immutable.
+
+A unit is a decoder, which makes a description of an operation or raises `Unknown`, and a function
+of the reference that carries the description out on a context's memory.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .coefficients import Kernels
+from .memory import Scattered, Window
+from .planes import Planes
+
+
+class Task(ABC):
+    """One operation. `macs` are the products that it sums."""
+
+    @property
+    def macs(self) -> int:
+        return 0
+
+    @abstractmethod
+    def reads(self) -> Iterator[Window]:
+        """What it reads of memory that changes."""
+
+    @abstractmethod
+    def writes(self) -> Iterator[Window | Scattered]:
+        """What it writes."""
+
+
+@dataclass(frozen=True)
+class MaxPooling:
+    """A maximum over windows; padding counts for nothing."""
+
+    size: int
+    stride: int
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+@dataclass(frozen=True)
+class Second:
+    """A second operand, whose bytes less nothing are multiplied by `scale`.
+
+    `constant` is added with it: less the operand's zero point, in steps of the result.
+    """
+
+    source: Planes
+    scale: float
+    constant: float
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of products, as the NN core makes them for itself and for the stream processor.
+
+    `kernels` None: each channel is its own input, plus `bias`. `top` and `left` are rows and pixels
+    in front of the image; `border` is the pixel there and beyond the image, as in memory. Of
+    `height` rows and `width` pixels each, before a stride.
+    """
+
+    source: Planes
+    is_signed: bool
+    kernels: Kernels | None
+    bias: int
+    is_depthwise: bool
+    kernel_height: int
+    kernel_width: int
+    top: int
+    left: int
+    border: int
+    channels: int
+    height: int
+    width: int
+
+    @property
+    def macs(self) -> int:
+        taps = self.kernel_height * self.kernel_width
+        depth = 1 if self.is_depthwise else self.source.channels
+        return self.channels * self.height * self.width * taps * depth
+
+    def reads(self) -> Iterator[Window]:
+        for _, window in self.source.windows():
+            yield window
+
+
+@dataclass(frozen=True)
+class Convolution(Task):
+    """Sums, multiplied by `scale` or by each channel's own, and what follows until they are bytes.
+
+    In this order: negative values by `negative_scale` instead (or each channel's own), within
+    `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling`, then `addition`
+    or `product`. Values are steps of the result, which has the zero point `zero_point`.
+    `shuffles_depth` says that four channels are the pixels of one twice as high and wide.
+    """
+
+    sums: Sums
+    target: Planes
+    is_signed: bool
+    scale: float
+    negative_scale: float | None
+    low: float
+    high: float
+    has_relu: bool
+    stride: int
+    pooling: MaxPooling | None
+    addition: Second | None
+    has_short_sums: bool
+    product: Second | None
+    zero_point: int
+    shuffles_depth: bool
+
+    @property
+    def macs(self) -> int:
+        return self.sums.macs
+
+    def reads(self) -> Iterator[Window]:
+        yield from self.sums.reads()
+        for second in (self.addition, self.product):
+            if second is not None:
+                for _, window in second.source.windows():
+                    yield window
+
+    def writes(self) -> Iterator[Window]:
+        for _, window in self.target.windows():
+            yield window
+
+
+@dataclass(frozen=True)
+class HalfPooling(Task):
+    """A maximum over float16 values, which the NN core copies otherwise; multiplied by `scale`."""
+
+    source: Planes
+    target: Planes
+    scale: float
+    pooling: MaxPooling | None
+
+    def reads(self) -> Iterator[Window]:
+        for _, window in self.source.windows():
+            yield window
+
+    def writes(self) -> Iterator[Window]:
+        for _, window in self.target.windows():
+            yield window
+
+
+@dataclass(frozen=True)
+class BlockTranspose(Task):
+    """Blocks of bytes copied, rows for columns: both windows have the same shape."""
+
+    source: Window
+    target: Window
+
+    def reads(self) -> Iterator[Window]:
+        yield self.source
+
+    def writes(self) -> Iterator[Window]:
+        yield self.target
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A function as a table of 1,026 entries, over the exponent and the top bits of the mantissa.
+
+    `is_signed` says that negative arguments have a half of their own; otherwise the function is
+    odd. `exponents_are_flipped` says in which order exponents lie.
+    """
+
+    values: NDArray[np.float64]
+    is_signed: bool
+    exponents_are_flipped: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Move(Task):
+    """The tensor processor: pixels of a window through arithmetic to where loops put them.
+
+    The window (left, top, right, bottom, the last ones included) may reach over the image, where
+    pixels are `border`, or those of the image's edge with None. `pooling` are the height and width
+    of a maximum, which slides by one pixel or goes on by its size. Then integers lose
+    `input_zero_point`, `table` is applied, the result multiplied by `scale`, an integer rounded.
+    An int8 value has its top bit turned, before and after, where `flips` say so. `order` is which
+    value of a plane comes next, plane after plane.
+    """
+
+    source: Planes
+    input_is_float: bool
+    output_is_float: bool
+    input_flips: bool
+    output_flips: bool
+    window: tuple[int, int, int, int]
+    border: float | None
+    pooling: tuple[int, int] | None
+    slides: bool
+    input_zero_point: int
+    output_zero_point: int
+    scale: float | None
+    table: Table | None
+    order: NDArray[np.int32]
+    target: Scattered
+
+    def reads(self) -> Iterator[Window]:
+        for _, window in self.source.windows():
+            yield window
+
+    def writes(self) -> Iterator[Scattered]:
+        yield self.target
+
+
+@dataclass(frozen=True, eq=False)
+class FullyConnected(Task):
+    """A product of a matrix, (outputs, inputs) less its zero point, and a row of uint8."""
+
+    source: Window
+    target: Window
+    weights: NDArray[np.int16]
+    bias: NDArray[np.int32]
+    input_zero_point: int
+    output_zero_point: int
+    scale: float
+    has_relu: bool
+
+    @property
+    def macs(self) -> int:
+        return self.weights.size
+
+    def reads(self) -> Iterator[Window]:
+        yield self.source
+
+    def writes(self) -> Iterator[Window]:
+        yield self.target

@@ -1,0 +1,27 @@
+"""The chip's units, by the kind of an operation: who makes a description of it.
+
+What carries a description out is registered with `reference.compute`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...formats.nbg.model import OperationKind
+from .decode.nn import decode_nn
+from .decode.tp import decode_tp
+from .operation import OperationContext
+from .reference import nn as _nn
+from .reference import tp as _tp
+from .tasks import Task
+
+Decoder = Callable[[OperationContext], Task]
+
+DECODERS: Mapping[int, Decoder] = {
+    OperationKind.NN: decode_nn,
+    OperationKind.NN_TABLE: decode_nn,
+    OperationKind.NN_TRANSPOSE: decode_nn,
+    OperationKind.TP: decode_tp,
+}
+
+__all__ = ["DECODERS", "Decoder", "_nn", "_tp"]

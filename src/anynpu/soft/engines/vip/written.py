@@ -1,0 +1,67 @@
+"""Reads of memory that nobody wrote, found before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats.nbg.model import Nbg, Source
+from .memory import MemoryMap, Scattered, Window
+from .refusal import Refusal
+from .tasks import BlockTranspose, Task
+
+
+def check_written(
+    layout: MemoryMap, model: Nbg, tasks: Sequence[Task], titles: Sequence[str]
+) -> None:
+    """Follow the operations in their order; raises `Refusal` for the first that reads a byte of
+    which nothing is known, and for an output that isn't written as a whole.
+    """
+    known = {
+        space: np.full(size, space.source in (Source.INPUT, Source.CONSTANTS), np.bool_)
+        for space, size in layout.spaces()
+    }
+    for task, title in zip(tasks, titles, strict=True):
+        if isinstance(task, BlockTranspose):
+            # It copies whole buffers, and what is in their gaps stays as unknown as it was.
+            content = _at(known[task.source.space], task.source).copy()
+            _set(known[task.target.space], task.target, content)
+            continue
+        for window in task.reads():
+            if not _at(known[window.space], window).all():
+                raise Refusal(f"{title} reads bytes of {window.space} that nobody wrote")
+        for target in task.writes():
+            _set(known[target.space], target)
+    for space, content in known.items():
+        if space.source is Source.OUTPUT and not content.all():
+            name = model.outputs[space.number].name
+            raise Refusal(f"no operation writes all of output {name!r}")
+
+
+def _at(content: NDArray[np.bool_], window: Window) -> NDArray[np.bool_]:
+    if window.wraps:
+        return content[window.offsets()]
+    if 0 in window.shape:
+        return content[:0]
+    return np.lib.stride_tricks.as_strided(
+        content[window.offset :], window.shape, window.strides, writeable=False
+    )
+
+
+def _set(
+    content: NDArray[np.bool_],
+    target: Window | Scattered,
+    values: NDArray[np.bool_] | bool = True,
+) -> None:
+    if isinstance(target, Scattered):
+        for byte in range(target.item):
+            content[target.places + byte] = values
+    elif target.wraps:
+        content[target.offsets()] = values
+    elif 0 not in target.shape:
+        view = np.lib.stride_tricks.as_strided(
+            content[target.offset :], target.shape, target.strides
+        )
+        view[...] = values
