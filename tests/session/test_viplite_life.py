@@ -15,6 +15,7 @@ from benchmarks.null import VIPLITE_MODEL
 
 from ..conftest import SHARED
 from ..soft.viplite.client import relu
+from ..soft.viplite.test_twin import compiled
 from .test_life import PENDING, run_script
 
 SHAPE = (1, 3, 4, 5)
@@ -76,9 +77,9 @@ def test_compiled_models_with_twins(chip: str, name: str, sample: Callable[[str]
         np.testing.assert_array_equal(model.output_f32(0), found)
 
 
-def test_a_compiled_model_without_its_twin(sample: Callable[[str], Path]) -> None:
-    with pytest.raises(anynpu.CallError, match=r"ONNX file.*\$ANYNPU_TWIN"):
-        InferenceSession(sample("aisdk_lenet_v3.nb"))
+def test_a_compiled_model_that_is_not_executed() -> None:
+    with pytest.raises(anynpu.InvalidModelError, match=r"layer 'conv' .*\$ANYNPU_TWIN"):
+        InferenceSession(compiled())
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(0)", "del session", "session.close()"])

@@ -251,6 +251,7 @@ def version_2(tensor: bytes = b"", cut: int = 0) -> bytes:
         2: (entry, 112),
         3: (struct.pack("<64sIII", b"ConvolutionReluPoolingLayer2", 4, 1, 0xFFFFFFFF), 76),
         4: (struct.pack("<16I", 0xFFFF, 0xFFFF, 0xFFFFFFFF, *[0] * 5, 2, *[0] * 7), 32),
+        7: (bytes(192), 192),
         0x28: (b"", 8),
     }
     offset, table, body = 60 + 44 * len(parts), b"", b""
@@ -272,7 +273,7 @@ def test_a_file_of_version_2() -> None:
     assert [layer.name for layer in read.layers] == ["ConvolutionReluPoolingLayer2"]
     assert [(o.kind, o.layer) for o in read.operations] == [(0xFFFF, None), (2, 0)]
     assert [section.name for section in read.sections] == [
-        "network", "VIP SRAM", "inputs", "outputs", "layers", "operations",
+        "network", "VIP SRAM", "inputs", "outputs", "layers", "operations", "NN operations",
     ]  # fmt: skip
 
 
@@ -286,7 +287,7 @@ def test_damaged_files_of_version_2() -> None:
     whole = version_2()
     with pytest.raises(anynpu.ModelError, match="offset 16 announces"):
         nbg.read(whole[:-1])
-    with pytest.raises(anynpu.ModelError, match="section 'operations', which offset"):
+    with pytest.raises(anynpu.ModelError, match="section 'NN operations', which offset"):
         nbg.read(version_2(cut=1))
     for position in range(len(whole)):
         for value in (0, 0xFF):

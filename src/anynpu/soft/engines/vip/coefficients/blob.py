@@ -212,7 +212,8 @@ def arrange_slowly(
             position += count
         size = blocks * count * shape.block
         cut = values[position : position + size].reshape(blocks, count, shape.block)
-        kernels = cut.transpose(1, 0, 2).reshape(count, -1)[:, : shape.weights].astype(np.int32)
+        rows = cut.transpose(1, 0, 2).reshape(count, blocks * shape.block)
+        kernels = rows[:, : shape.weights].astype(np.int32)
         if shape.is_signed:
             target[own] = ((kernels + 128) & 255) - 128
         else:
