@@ -55,6 +55,7 @@ class Worker:
         self._folder = folder
         self._progress = progress
         self._process = 0
+        self._driver = os.getpid()
 
     @classmethod
     def start(cls, kind: Inputs, first: int, count: int, gigabytes: float) -> Worker:
@@ -134,7 +135,7 @@ class Worker:
     def _work(self, kind: Inputs, count: int) -> int:
         progress, before = self._progress, (0, 0, 0)
         for number in range(count):
-            if progress.stops:
+            if progress.stops or os.getppid() != self._driver:
                 break
             progress.inputs += 1
             progress.since = time.monotonic()
@@ -159,7 +160,8 @@ class Worker:
         if not any(before):
             return False
         size, files, threads = (now - old for now, old in zip(_held(), before, strict=True))
-        if size > _MOST_GROWTH or files > 0 or threads > 0:
+        # Threads of the kernels begin when a task is large enough for several.
+        if size > _MOST_GROWTH or files > 0 or threads > (os.cpu_count() or 1):
             print(f"{size} bytes, {files} files, {threads} threads more", file=sys.stderr)
             return True
         return False
