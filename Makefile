@@ -33,7 +33,8 @@ test: $(VENV)/installed-conformance
 
 nightly: $(VENV)/installed-conformance
 	$(BIN)/python -m pytest -m nightly $(ARGS)
-	$(BIN)/python -m tests.fuzz compiled --inputs $(INPUTS)
+	$(BIN)/python -m tests.fuzz tasks --inputs $(INPUTS)
+	$(BIN)/python -m tests.fuzz compiled --inputs $$(($(INPUTS) / 10))
 	$(BIN)/python -m tests.fuzz nbg --inputs $$(($(INPUTS) / 10))
 	$(BIN)/python -m tests.fuzz onnx --inputs $$(($(INPUTS) / 10))
 
@@ -60,12 +61,14 @@ sanitize: $(VENV)/installed-sanitize
 	$(WATCH) thread $(PYTEST) $(THREADED) $(ARGS)
 	$(WATCH) narrow $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz nbg --gigabytes 0 --seconds $$(($(FUZZ) / 5))
-	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) * 3 / 5))
+	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) / 5))
+	$(WATCH) address $(BIN)/python -m tests.fuzz tasks --gigabytes 0 --seconds $$(($(FUZZ) * 2 / 5))
 
 sanitize-briefly: $(VENV)/installed-sanitize
 	$(WATCH) address $(PYTEST) tests/native/test_steps.py tests/native/test_pump.py \
 		tests/soft/engines/rknpu/test_extents.py tests/fuzz
-	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds 30
+	$(WATCH) address $(BIN)/python -m tests.fuzz tasks --gigabytes 0 --seconds 15
+	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds 15
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

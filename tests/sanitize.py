@@ -98,6 +98,8 @@ def environment(name: str, folder: Path) -> dict[str, str]:
         **sanitizer.environment,
         "ANYNPU_NATIVE": str(folder),
         "LD_PRELOAD": ":".join(runtimes),
+        # A linker isn't watched: it keeps much until it ends.
+        "CC": f"env -u LD_PRELOAD {os.environ.get('CC', 'cc')}",
     }
 
 

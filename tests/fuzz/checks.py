@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -20,6 +22,8 @@ from anynpu.soft.engines.rknpu.work import check_room
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.rknn.model import CompiledModel
 from anynpu.soft.formats.rknn.reader import read_model
+
+from . import single_tasks
 
 REFUSED, RAN = "refused", "ran"
 _MOST_COMPARED = 1 << 23
@@ -47,6 +51,27 @@ def compiled_file(data: bytes, seed: int = 0) -> str:
         instance.close()
     assert isinstance(program, compiled_program.CompiledProgram)
     compare(program.graph(0).prepared, rng)
+    return RAN
+
+
+def single_task(data: bytes, seed: int = 0) -> str:
+    """Decode one damaged task of a compiled file, and run it with kernels and with the reference.
+
+    `data` is JSON, as `single_tasks` describes. Raises as `compiled_file` does.
+    """
+    damage = json.loads(data)
+    return run_single_task(single_tasks.find(damage), damage, seed)
+
+
+def run_single_task(
+    target: single_tasks.Target, damage: Mapping[str, Any] | None = None, seed: int = 0
+) -> str:
+    """As `single_task`, of a task and a damage or none."""
+    try:
+        prepared = target.prepared(damage)
+    except ModelError:
+        return REFUSED
+    compare(prepared, np.random.default_rng(seed))
     return RAN
 
 

@@ -10,6 +10,7 @@ import enum
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from unittest.mock import patch
 
 import numpy as np
@@ -55,6 +56,16 @@ class Target:
     data: bytes
     fields: dict[Kind, tuple[Field, ...]]
     registers: dict[int, tuple[Field, ...]]
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds that it has fields of."""
+        return tuple(self.fields)
+
+    @cached_property
+    def register_numbers(self) -> tuple[int, ...]:
+        """The registers that its commands write."""
+        return tuple(self.registers)
 
     @classmethod
     def of(cls, name: str, data: bytes) -> Target:

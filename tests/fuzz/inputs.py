@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypothesis.strategies import SearchStrategy
-
-from . import checks, compiled_files, nbg_files, onnx_files
+from . import checks, compiled_files, nbg_files, onnx_files, single_tasks
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """`strategy` makes (name, bytes); `check` says what became of the bytes, or raises."""
+    """`damaged` makes (name, bytes); `check` says what became of the bytes, or raises.
 
-    strategy: Callable[[], SearchStrategy[tuple[str, bytes]]]
+    `sound` makes what both need, once.
+    """
+
+    damaged: Callable[[random.Random], tuple[str, bytes]]
     check: Callable[[bytes], str]
+    sound: Callable[[], object]
+
+    def input(self, number: int) -> tuple[str, bytes]:
+        """The input of a number: always the same one."""
+        return self.damaged(random.Random(number))
 
 
-def _compiled() -> SearchStrategy[tuple[str, bytes]]:
-    return compiled_files.damaged(Path(os.environ.get("ANYNPU_FUZZ", compiled_files.FOLDER)))
+def _folder() -> Path:
+    return Path(os.environ.get("ANYNPU_FUZZ", compiled_files.FOLDER))
 
 
 KINDS: dict[str, Inputs] = {
-    "compiled": Inputs(_compiled, checks.compiled_file),
-    "nbg": Inputs(nbg_files.damaged, checks.nbg_file),
-    "onnx": Inputs(onnx_files.damaged, checks.onnx_file),
+    "compiled": Inputs(
+        lambda source: compiled_files.damaged(source, _folder()),
+        checks.compiled_file,
+        lambda: compiled_files.targets(_folder()),
+    ),
+    "tasks": Inputs(single_tasks.damaged, checks.single_task, single_tasks.targets),
+    "nbg": Inputs(nbg_files.damaged, checks.nbg_file, nbg_files.sound),
+    "onnx": Inputs(onnx_files.damaged, checks.onnx_file, onnx_files.sound),
 }

@@ -1,12 +1,11 @@
-"""Strategies for damaged soft `.nb` files: their tables changed, or the ONNX file inside."""
+"""Damaged soft `.nb` files: their tables changed, or the ONNX file inside."""
 
 from __future__ import annotations
 
+import random
 import tempfile
 from functools import cache
 from pathlib import Path
-
-from hypothesis import strategies as st
 
 from anynpu.soft.build import BuildOptions, build_file
 from anynpu.soft.formats import nbg
@@ -34,27 +33,26 @@ def sound() -> tuple[tuple[str, bytes, int], ...]:
     return tuple(found)
 
 
-@st.composite
-def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
+def damaged(source: random.Random) -> tuple[str, bytes]:
     """A file's name and its bytes: words of the header and the tables changed, or other ONNX."""
-    name, data, onnx = draw(st.sampled_from(sound()))
-    if draw(st.integers(0, 4)) == 0:
+    name, data, onnx = source.choice(sound())
+    if source.randrange(5) == 0:
         read = nbg.read(data)
-        _, inner = draw(onnx_files.damaged())
+        _, inner = onnx_files.damaged(source)
         return name, writer.write_soft(
             inner, name=read.name, target=read.target, cores=read.cores, inputs=read.inputs,
             outputs=read.outputs, layers=[layer.name for layer in read.layers],
         )  # fmt: skip
     changed = bytearray(data)
-    for _ in range(draw(st.sampled_from([1, 1, 2, 3]))):
-        place = 4 * draw(st.integers(0, onnx // 4 - 1))
+    for _ in range(source.choice((1, 1, 2, 3))):
+        place = 4 * source.randrange(onnx // 4)
         old = int.from_bytes(changed[place : place + 4], "little")
-        way = draw(st.integers(0, 3))
+        way = source.randrange(4)
         new = (
-            old ^ 1 << draw(st.integers(0, 31)),
-            old + draw(st.integers(-20, 20)),
-            draw(st.sampled_from(_EDGES)),
-            int.from_bytes(draw(st.binary(min_size=4, max_size=4)), "little"),
+            old ^ 1 << source.randrange(32),
+            old + source.randint(-20, 20),
+            source.choice(_EDGES),
+            source.getrandbits(32),
         )[way]
         changed[place : place + 4] = (new & 0xFFFFFFFF).to_bytes(4, "little")
     return name, bytes(changed)

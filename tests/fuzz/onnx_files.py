@@ -1,13 +1,14 @@
-"""Strategies for damaged ONNX files: what the engine reads of them, changed field by field."""
+"""Damaged ONNX files: what the engine reads of them, changed field by field."""
 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, load_from_string
 
 from tests import models
@@ -21,7 +22,7 @@ _OPERATORS = (
 )  # fmt: skip
 _PLACES = ("w.bin", "../w.bin", "/etc/passwd", "/dev/zero", "", "\0")
 
-Edit = Callable[[st.DrawFn, ModelProto], None]
+Edit = Callable[[random.Random, ModelProto], None]
 
 
 @cache
@@ -40,87 +41,98 @@ def sound() -> tuple[tuple[str, bytes], ...]:
     )
 
 
-def _json() -> st.SearchStrategy[str]:
-    numbers = st.sampled_from([0, 1, -1, 1.5, 1e400, 255, "x", None, True, *_EDGES])
-    lists = st.lists(numbers, max_size=5)
-    named = st.dictionaries(st.sampled_from(["x", "a", "y", ""]), st.one_of(lists, numbers))
-    values = st.one_of(named, st.lists(named, max_size=4), lists, numbers)
-    return st.one_of(
-        values.map(json.dumps),
-        st.sampled_from(["", "{", "[" * 5000, '{"x": [NaN]}', "1" * 5000, "\ud800"]),
-    )
+def _json(source: random.Random) -> str:
+    numbers = (0, 1, -1, 1.5, 1e400, 255, "x", None, True, *_EDGES)
+
+    def plain() -> Any:
+        return source.choices(numbers, k=source.randrange(6))
+
+    def named() -> Any:
+        names = source.sample(("x", "a", "y", ""), source.randrange(5))
+        return {name: source.choice((plain(), source.choice(numbers))) for name in names}
+
+    match source.randrange(6):
+        case 0 | 1:
+            return json.dumps(named())
+        case 2:
+            return json.dumps([named() for _ in range(source.randrange(5))])
+        case 3:
+            return json.dumps(plain())
+        case 4:
+            return json.dumps(source.choice(numbers))
+    return source.choice(("", "{", "[" * 5000, '{"x": [NaN]}', "1" * 5000, "\ud800"))
 
 
-def _metadata(draw: st.DrawFn, model: ModelProto) -> None:
-    key = "anynpu." + draw(st.sampled_from(_KEYS))
-    model.metadata_props.add(key=key).value = draw(_json()).encode("utf-8", "replace")
+def _metadata(source: random.Random, model: ModelProto) -> None:
+    key = "anynpu." + source.choice(_KEYS)
+    model.metadata_props.add(key=key).value = _json(source).encode("utf-8", "replace")
 
 
-def _port(draw: st.DrawFn, model: ModelProto) -> None:
+def _port(source: random.Random, model: ModelProto) -> None:
     infos = [*model.graph.input, *model.graph.output, *model.graph.value_info]
     if not infos:
         return
-    kind = draw(st.sampled_from(infos)).type.tensor_type
-    way = draw(st.integers(0, 4))
+    kind = source.choice(infos).type.tensor_type
+    way = source.randrange(5)
     if way == 0:
-        kind.elem_type = draw(st.integers(0, 40))
+        kind.elem_type = source.randrange(41)
     elif way == 1:
         kind.ClearField("shape")
     elif way == 2 or not kind.shape.dim:
-        kind.shape.dim.add().dim_value = draw(st.sampled_from(_EDGES))
+        kind.shape.dim.add().dim_value = source.choice(_EDGES)
     elif way == 3:
-        draw(st.sampled_from(list(kind.shape.dim))).dim_param = draw(st.sampled_from(["", "h"]))
+        source.choice(list(kind.shape.dim)).dim_param = source.choice(["", "h"])
     else:
-        draw(st.sampled_from(list(kind.shape.dim))).dim_value = draw(st.sampled_from(_EDGES))
+        source.choice(list(kind.shape.dim)).dim_value = source.choice(_EDGES)
 
 
-def _constant(draw: st.DrawFn, model: ModelProto) -> None:
+def _constant(source: random.Random, model: ModelProto) -> None:
     if not model.graph.initializer:
         return
-    tensor = draw(st.sampled_from(list(model.graph.initializer)))
-    way = draw(st.integers(0, 5))
+    tensor = source.choice(list(model.graph.initializer))
+    way = source.randrange(6)
     if way == 0:
-        tensor.data_type = draw(st.integers(0, 40))
+        tensor.data_type = source.randrange(41)
     elif way == 1:
-        tensor.dims[:] = draw(st.lists(st.sampled_from(_EDGES), max_size=5))
+        tensor.dims[:] = source.choices(_EDGES, k=source.randrange(6))
     elif way == 2:
-        tensor.raw_data = tensor.raw_data[: draw(st.integers(0, len(tensor.raw_data)))]
+        tensor.raw_data = tensor.raw_data[: source.randrange(len(tensor.raw_data) + 1)]
     elif way == 3:
-        tensor.name = draw(st.sampled_from(["", "x", "y", tensor.name + "_"]))
+        tensor.name = source.choice(["", "x", "y", tensor.name + "_"])
     elif way == 4:
-        tensor.raw_data = draw(st.binary(max_size=64))
+        tensor.raw_data = source.randbytes(source.randrange(65))
     else:
         tensor.data_location = TensorProto.EXTERNAL
-        tensor.external_data.add(key="location", value=draw(st.sampled_from(_PLACES)))
+        tensor.external_data.add(key="location", value=source.choice(_PLACES))
 
 
-def _node(draw: st.DrawFn, model: ModelProto) -> None:
-    node = draw(st.sampled_from(list(model.graph.node)))
-    way = draw(st.integers(0, 5))
+def _node(source: random.Random, model: ModelProto) -> None:
+    node = source.choice(list(model.graph.node))
+    way = source.randrange(6)
     names = ["", "x", "y", *(tensor.name for tensor in model.graph.initializer)]
     if way == 0:
-        node.op_type = draw(st.sampled_from(_OPERATORS))
+        node.op_type = source.choice(_OPERATORS)
     elif way == 1:
-        node.domain = draw(st.sampled_from(["", "ai.onnx", "com.microsoft", "tests", "other"]))
+        node.domain = source.choice(["", "ai.onnx", "com.microsoft", "tests", "other"])
     elif way == 2:
-        node.input[:] = draw(st.lists(st.sampled_from(names), max_size=4))
+        node.input[:] = source.choices(names, k=source.randrange(5))
     elif way == 3:
-        node.output[:] = draw(st.lists(st.sampled_from(names), max_size=3))
+        node.output[:] = source.choices(names, k=source.randrange(4))
     elif way == 4:
-        name = draw(st.sampled_from(["pads", "strides", "kernel_shape", "group", "axis", "to"]))
-        values = draw(st.lists(st.sampled_from(_EDGES), max_size=5))
-        entry = node.attribute.add(name=name, type=draw(st.sampled_from([2, 7])))
+        name = source.choice(["pads", "strides", "kernel_shape", "group", "axis", "to"])
+        values = source.choices(_EDGES, k=source.randrange(6))
+        entry = node.attribute.add(name=name, type=source.choice([2, 7]))
         entry.i, entry.ints[:] = (values or [0])[0], values
     else:
         model.graph.node.append(node)
 
 
-def _whole(draw: st.DrawFn, model: ModelProto) -> None:
-    way = draw(st.integers(0, 3))
+def _whole(source: random.Random, model: ModelProto) -> None:
+    way = source.randrange(4)
     if way == 0:
-        model.ir_version = draw(st.sampled_from([0, 3, 8, 11, 99, -1]))
+        model.ir_version = source.choice([0, 3, 8, 11, 99, -1])
     elif way == 1:
-        model.opset_import[0].version = draw(st.sampled_from([0, 1, 7, 13, 17, 21, 99]))
+        model.opset_import[0].version = source.choice([0, 1, 7, 13, 17, 21, 99])
     elif way == 2:
         del model.graph.output[:]
     else:
@@ -130,11 +142,10 @@ def _whole(draw: st.DrawFn, model: ModelProto) -> None:
 _EDITS: tuple[Edit, ...] = (_metadata, _metadata, _port, _constant, _node, _whole)
 
 
-@st.composite
-def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
+def damaged(source: random.Random) -> tuple[str, bytes]:
     """A model's name, and its bytes with one to four fields changed."""
-    name, data = draw(st.sampled_from(sound()))
+    name, data = source.choice(sound())
     model = load_from_string(data)
-    for _ in range(draw(st.sampled_from([1, 1, 2, 4]))):
-        draw(st.sampled_from(_EDITS))(draw, model)
+    for _ in range(source.choice([1, 1, 2, 4])):
+        source.choice(_EDITS)(source, model)
     return name, model.SerializeToString()

@@ -9,35 +9,25 @@ import lzma
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 
-from . import checks, compiled_files, nbg_files, onnx_files
+from . import checks, compiled_files, nbg_files, onnx_files, single_tasks
 from .inputs import KINDS
 
 CORPUS = Path(__file__).parents[1] / "data" / "hostile"
 """Files that did harm once: <kind>_<what>.xz."""
 
-few = settings(
-    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
+NUMBERS = {"tasks": 3000, "compiled": 600, "onnx": 200, "nbg": 150}
+"""Inputs of each kind."""
 
 
-@settings(few, max_examples=400)
-@given(compiled_files.damaged())
-def test_damaged_compiled_files(found: tuple[str, bytes]) -> None:
-    checks.compiled_file(found[1])
-
-
-@settings(few, max_examples=150)
-@given(onnx_files.damaged())
-def test_damaged_onnx_files(found: tuple[str, bytes]) -> None:
-    checks.onnx_file(found[1])
-
-
-@settings(few, max_examples=100)
-@given(nbg_files.damaged())
-def test_damaged_nbg_files(found: tuple[str, bytes]) -> None:
-    checks.nbg_file(found[1])
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_damaged_files(kind: str) -> None:
+    for number in range(NUMBERS[kind]):
+        _, data = KINDS[kind].input(number)
+        try:
+            KINDS[kind].check(data)
+        except Exception as error:
+            raise AssertionError(f"input {number}") from error
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in CORPUS.glob("*.xz")))
@@ -50,6 +40,8 @@ def test_sound_files_run() -> None:
     """The fuzzers begin with files that get as far as they can."""
     for target in compiled_files.targets():
         assert checks.compiled_file(target.data) == checks.RAN, target.name
+    for task in single_tasks.targets():
+        assert checks.run_single_task(task) == checks.RAN, task.file
     for name, data in onnx_files.sound():
         assert checks.onnx_file(data) == checks.RAN, name
     for name, data, _ in nbg_files.sound():

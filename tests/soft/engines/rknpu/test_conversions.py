@@ -86,6 +86,12 @@ def test_a_bit_says_how_the_output_rounds(bit: int, ties: Ties) -> None:
     assert output({DpuOutShift.OUT_CVT_SHIFT: 3, DpuOutShift.CVT_ROUND: bit}).ties is ties
 
 
+@pytest.mark.parametrize("shift", [48, 1100, 4095])
+def test_an_output_of_which_nothing_is_left_is_refused(shift: int) -> None:
+    with pytest.raises(ModelError, match="OUT_CVT_SHIFT"):
+        output({DpuOutShift.OUT_CVT_SHIFT: shift})
+
+
 def elementwise(changes: Mapping[Field, int]) -> Elementwise:
     """The sum with an operand that is converted."""
     changed = {

@@ -313,6 +313,8 @@ def _output(task: TaskRegisters, is_float: bool) -> Output:
         return Output(element, scale, 0, 0, factor, offset * 2.0**-exponent)
     if element.is_float:
         raise task.error(DpuDataFormat.OUT_PRECISION, "integers are not known to become it")
+    if shift > _LARGEST_SHIFT:
+        raise task.error(DpuOutShift.OUT_CVT_SHIFT, "it leaves nothing of any number")
     return Output(element, scale, shift, offset, 1.0, ties=ties)
 
 

@@ -147,7 +147,7 @@ def surface_packer(
     count = surfaces * ((height * width - 1) * ATOM + last)
     groups = _GROUP_COUNT.of(words.get(_GROUP_COUNTS, 0))
     size = words.get(_ORDER, 0) if groups else count
-    if groups * size > count:
+    if groups and not 0 < groups * size <= count:
         raise unknown_number(_ORDER, size)
     if _FROM_MEMORY.of(words.get(_MODE, 0)) and _pixels_written(words) != height * width:
         return _half_atoms(words, shape, address)
