@@ -16,7 +16,7 @@ from ..formats.nbg import Nbg, read
 from .driver import chosen_chip, needs_driver
 from .failure import Failure, invalid, require
 from .log import LOG
-from .networks import NETWORKS, Network, NetworkFile, borrow
+from .networks import NETWORKS, Network, NetworkFile
 
 _SOURCES: dict[int, CreateNetworkType] = {
     DupNetworkType.FROM_NBG_FILE: CreateNetworkType.FILE,
@@ -45,7 +45,7 @@ def vip_dup_network(
     require(dup_network, "dup_network")
     dup_network[0] = None
     source = type & ~_WAYS
-    with borrow(network) as original:
+    with NETWORKS.borrow(network) as original:
         if source in (DupNetworkType.NONE, DupNetworkType.FROM_NETWORK):
             created = original.duplicate()
         elif source in _SOURCES:

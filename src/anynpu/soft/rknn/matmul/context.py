@@ -32,9 +32,8 @@ class MatmulContext(DeviceContext):
         self.scalings: dict[str, Scaling] = {}
         self.converted_b = Converted()
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Let go of the memories and of what was made of them."""
-        super().close()
         self.memories.clear()
         self.converted_b = Converted()
 

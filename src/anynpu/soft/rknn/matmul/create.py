@@ -104,7 +104,7 @@ def _create(info: Any, shapes: Sequence[tuple[int, int, int]], attrs: Sequence[A
         check_product(product)
     for product, attr in zip(products, attrs, strict=True):
         _describe(product, attr)
-    return contexts.add(MatmulContext(products, device_for(products[0].soc.name)))
+    return contexts.CONTEXTS.add(MatmulContext(products, device_for(products[0].soc.name)))
 
 
 def _product(info: Any, shape: tuple[int, int, int]) -> Product:

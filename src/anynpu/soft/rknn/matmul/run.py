@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from ....rknn.abi import CoreMask, ErrorCode
+from .. import cores
 from .. import memory as memories
 from ..failure import Failure
 from ..leniency import crash
@@ -88,9 +89,8 @@ def rknn_matmul_run(ctx: MatmulContext) -> None:
     check_scales(ctx)
     sizes = ctx.product.sizes
     arrays = {name: ctx.memories[name].device[: sizes[name]] for name in sizes}
-    mask = ctx.core_mask
-    cores = 1 if mask is CoreMask.AUTO else frozenset({int(mask).bit_length() - 1})
-    with ctx.device.occupy(cores, ctx.priority) as ctx.last_cores:
+    ctx.cancelled.clear()
+    with cores.held(ctx, 1) as ctx.last_cores:
         start = time.perf_counter()
         multiply(ctx.product, arrays, ctx.scalings, ctx.converted_b)
         clock().finish(lambda: (layer(ctx.product),), ctx.soc, start, 1)
