@@ -20,7 +20,7 @@ from ...soc import Soc
 from ..engines.rknpu.memory import SLACK
 from ..mapping import map_descriptor
 from .engine import Engine
-from .memory import MemoryObject
+from .memory_objects import MemoryObject
 from .messages import Answer, Kind, Message
 
 _SEAL = 1033  # F_ADD_SEALS

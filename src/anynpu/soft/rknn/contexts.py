@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from ...rknn.abi import FUNCTIONS, CoreMask, ErrorCode, Function, InitFlag
 from ...soc import Soc
 from ..device import Cores, Device
+from ..device_memory import DeviceMemory
 from ..engines import NOT_CUSTOMIZED, Instance, LoweredModel, Program, Variant
 from ..handles import Runnable, RunnableTable
 from ..handles import borrow as borrow_thing
-from ..memory import DeviceMemory
 from . import board_refusals
 from .failure import CONVENTIONS, Failure
 from .leniency import crash

@@ -11,10 +11,10 @@ from ..._version import __version__
 from ...errors import ModelError, OptionError
 from ...rknn.abi import API_VERSION, ErrorCode, InitFlag
 from ...soc import Soc
-from ..cabi.memory import readable
+from ..cabi.memory_views import readable
 from ..device import device_for
 from ..engines import ModelSource, Program, load
-from . import board_refusals, contexts, log, memory
+from . import board_refusals, contexts, log, tensor_memory
 from .contexts import Context, DeviceContext
 from .failure import Failure
 from .leniency import crash, let_pass
@@ -72,7 +72,7 @@ def rknn_destroy(context: int) -> None:
 def end(removed: DeviceContext) -> None:
     """Close a context that was taken out of the table: its work ends, its memory is freed."""
     removed.close()
-    memory.release_all(removed)
+    tensor_memory.release_all(removed)
 
 
 def _create(program: Program, flags: InitFlag, options: Any) -> Context:

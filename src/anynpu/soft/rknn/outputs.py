@@ -9,7 +9,7 @@ import numpy as np
 from ...native import kernels
 from ...rknn.abi import ErrorCode
 from ...tensor import DType
-from ..cabi.memory import writable
+from ..cabi.memory_views import writable
 from ..engines import Port
 from .contexts import CONTEXTS, Context, on_context, on_context_as
 from .failure import Failure

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...errors import ModelError
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
+from ..device_memory import strict
 from ..engines import MissingOperatorError
-from ..memory import strict
 from . import board_refusals, cores, log
 from .contexts import Context, borrow, on_context, refuse_in_callback
 from .failure import Failure

@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import process
 from ...rknn.abi import ErrorCode, InitFlag, MemoryFlag, MemoryOrigin, SyncMode, TensorMem
-from ..memory import DeviceMemory, by_physical_address
+from ..device_memory import DeviceMemory, by_physical_address
 from . import log
 from .contexts import CONTEXTS, Context, DeviceContext, on_any_context, on_context
 from .failure import Failure

@@ -16,11 +16,11 @@ import numpy as np
 
 from ...viplite.abi import Status
 from ...viplite.formats import decode, size_of
-from ..cabi.memory import readable
+from ..cabi.memory_views import readable
+from ..device_memory import DeviceMemory
 from ..engines import Port
 from ..engines.nbg.twin import described
 from ..handles import Table, borrow
-from ..memory import DeviceMemory
 from .buffers import Buffer
 from .creation import open_file
 from .driver import needs_driver, table

@@ -26,8 +26,8 @@ from ...viplite.abi import (
     Status,
 )
 from ...viplite.formats import DTYPES, size_of, stored_dtype, stored_shape
+from ..device_memory import DeviceMemory, by_physical_address
 from ..handles import Table
-from ..memory import DeviceMemory, by_physical_address
 from .driver import needs_driver, table
 from .failure import Failure, invalid, require
 

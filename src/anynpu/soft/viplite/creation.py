@@ -11,7 +11,7 @@ from ... import soc as socs
 from ...errors import ModelError
 from ...soc import VipSoc
 from ...viplite.abi import CreateNetworkType, DupNetworkType, Status
-from ..cabi.memory import readable
+from ..cabi.memory_views import readable
 from ..formats.nbg import Nbg, read
 from .driver import chosen_chip, needs_driver
 from .failure import Failure, invalid, require

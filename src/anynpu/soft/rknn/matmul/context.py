@@ -7,7 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from ....rknn.matmul_product import Product
 from ...device import Device
-from ...memory import DeviceMemory
+from ...device_memory import DeviceMemory
 from ..contexts import DeviceContext, on_kind
 from .operands import Converted
 from .scaling import Scaling

@@ -20,7 +20,7 @@ from ....rknn.abi import (
 from ....rknn.matmul_product import Product
 from ....soc import Family, Soc
 from ...device import device_for
-from ...memory import strict
+from ...device_memory import strict
 from .. import contexts, lifecycle, log
 from ..failure import Failure, check_array
 from .context import MatmulContext

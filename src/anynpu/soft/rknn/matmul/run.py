@@ -6,8 +6,7 @@ import time
 from typing import Any
 
 from ....rknn.abi import CoreMask, ErrorCode
-from .. import cores
-from .. import memory as memories
+from .. import cores, tensor_memory
 from ..failure import Failure
 from ..leniency import crash
 from ..timing import clock
@@ -27,7 +26,7 @@ def rknn_matmul_set_io_mem(ctx: MatmulContext, mem: Any, attr: Any) -> None:
     if not attr:
         raise Failure(ErrorCode.PARAM_INVALID, "the attribute pointer is NULL")
     given = attr.contents
-    memory = memories.find(mem)
+    memory = tensor_memory.find(mem)
     name = given.name.decode(errors="replace")
     needed = ctx.product.sizes.get(name)
     if needed is None:
