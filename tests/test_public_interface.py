@@ -113,7 +113,7 @@ def test_the_soft_npu_imports_only_declarations_and_pure_functions() -> None:
         "anynpu.viplite.abi", "anynpu.viplite.formats", "anynpu.viplite.header",
         "anynpu.soc", "anynpu.tensor", "anynpu.layouts", "anynpu.matmul_layouts",
         "anynpu.errors", "anynpu._version", "anynpu.native", "anynpu.process",
-        "anynpu.structures",
+        "anynpu.structures", "anynpu.lifetime",
     )  # fmt: skip
     wrong = [
         (module, target)

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from anynpu import Model
-from anynpu.soft import memory as device_memory
-from anynpu.soft.rknn import lent_outputs
-from anynpu.soft.rknn import memory as lent_memory
+from anynpu.soft import device_memory
+from anynpu.soft.rknn import lent_outputs, tensor_memory
 
 from .. import models
 
@@ -20,7 +19,7 @@ _SECONDS = 60
 
 
 @pytest.mark.parametrize(
-    "lock", [lent_memory._lock, device_memory._alive_lock, lent_outputs.LENT._lock]
+    "lock", [tensor_memory._lock, device_memory._alive_lock, lent_outputs.LENT._lock]
 )
 def test_the_collector_may_close_a_model_inside_a_call(lock: Any) -> None:
     """A call that holds a lock allocates, and the collector finds a model that needs the lock."""

@@ -58,6 +58,6 @@ def find(name: str) -> Library:
 def of_chip(soc: Soc | VipSoc) -> tuple[Library, ...]:
     """The libraries that programs for a chip are linked with."""
     if isinstance(soc, VipSoc):
-        interface = next(i for i in Interface if i.npu_version == soc.npu_version)
+        interface = Interface.of_npu(soc.npu_version)
         return VIPLITE[interface], AWNN
     return (LIBRARIES[soc.library],)

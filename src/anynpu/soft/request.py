@@ -1,8 +1,9 @@
-"""A run on a thread of its own: for calls that return at once or only wait so long."""
+"""A run on a thread of its own: for calls that return at once, or wait for a limited time."""
 
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 import weakref
 from collections.abc import Callable
@@ -19,14 +20,21 @@ _PATIENCE = 10.0
 class Request:
     """Work that is under way from the moment it is made; any thread may wait for it.
 
-    `cancel` is called by whoever gives up waiting, and makes the work end soon. An exception that
-    is no `Failure` becomes one as the API's conventions have it.
+    `cancel` makes it end soon. An exception that is no `Failure` becomes one as the API's
+    conventions have it. `deadline` is the `time.monotonic` time at which whoever waits gives up,
+    with the failure that `late` makes.
     """
 
     def __init__(
-        self, work: Callable[[], None], cancel: Callable[[], None], conventions: Conventions
+        self,
+        work: Callable[[], None],
+        cancel: Callable[[], None],
+        conventions: Conventions,
+        deadline: float | None = None,
+        late: Callable[[], Failure] | None = None,
     ) -> None:
         self.cancel = cancel
+        self._deadline, self._late = deadline, late
         self._conventions = conventions
         self._failure: Failure | None = None
         self._done = threading.Event()
@@ -41,6 +49,14 @@ class Request:
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end; False where it didn't come in time."""
         return self._done.wait(seconds)
+
+    def wait_in_time(self) -> None:
+        """Wait for the end; where the time is over before, cancel the work and fail."""
+        deadline = self._deadline
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not self.wait(left) and self._late is not None:
+            self.cancel()
+            raise self._late()
 
     def result(self) -> None:
         """Raise the `Failure` that the work ended with, if any; the work is done."""

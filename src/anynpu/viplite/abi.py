@@ -76,6 +76,11 @@ class Interface(enum.Enum):
             return cls.V1_13 if minor == 13 else cls.V85X
         return None
 
+    @classmethod
+    def of_npu(cls, npu_version: str) -> Interface:
+        """The interface of the chips with an NPU of that name."""
+        return next(each for each in cls if each.npu_version == npu_version)
+
 
 def version_text(version: int) -> str:
     """What `vip_get_version` returns, as people write it: 0x00020003 is 2.0.3."""

@@ -156,7 +156,7 @@ def _chosen_interface() -> Interface:
     """That of the chip in ``$ANYNPU_SOC``; the newest one can do what the others can."""
     chip = socs.chosen_vip()
     version = chip.npu_version if chip is not None else Interface.V2_0.npu_version
-    return next(interface for interface in Interface if interface.npu_version == version)
+    return Interface.of_npu(version)
 
 
 _search = _VipliteSearch()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anynpu import soc
 from anynpu.errors import ModelError
 from anynpu.soft.driver.engine import Engine
-from anynpu.soft.driver.memory import MemoryObject
+from anynpu.soft.driver.memory_objects import MemoryObject
 from anynpu.soft.driver.messages import Submit
 from anynpu.soft.engines.compiled.program import CompiledProgram
 from anynpu.soft.engines.rknpu.memory import SLACK

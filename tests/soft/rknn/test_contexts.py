@@ -14,8 +14,8 @@ from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.abi import InitFlag as Flag
 from anynpu.rknn.abi import Query
 from anynpu.rknn.library import RknnLibrary
+from anynpu.soft.device_memory import STRICT_VARIABLE
 from anynpu.soft.engines.onnx.weights import remove_weights
-from anynpu.soft.memory import STRICT_VARIABLE
 
 from ... import models
 from ...capi import SUCC, attribute, get_output, infer, init, opened, query, set_input

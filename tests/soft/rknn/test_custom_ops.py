@@ -24,6 +24,7 @@ from anynpu.soft.rknn import custom_ops_calls
 
 from ... import models
 from ...capi import SUCC, get_output, infer, init, opened, query, set_input, set_inputs
+from ...matmul import Client
 from .custom_operators import CustomOperator, attribute, by_name, register, scale
 
 FAIL, INVALID = abi.ErrorCode.FAIL, abi.ErrorCode.PARAM_INVALID
@@ -497,6 +498,25 @@ def test_a_callback_that_runs_another_context(npu: RknnLibrary) -> None:
         with opened(npu, models.custom(metadata=metadata)) as context:
             assert register(npu, context, CustomOperator("cstScale", compute)) == SUCC
             np.testing.assert_array_equal(infer(npu, context, X, X), np.maximum(X, 0) + 1)
+
+
+def test_a_callback_that_multiplies_matrices(
+    npu: RknnLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Likewise on the core that the callback's own run occupies."""
+    monkeypatch.setenv("ANYNPU_SOC", "rk3566")
+    codes = []
+    with Client(npu, "rk3566", abi.MatmulType.INT8_MM_INT8_TO_INT32, (4, 64, 64)) as client:
+        client.put(np.ones((4, 64), np.int8), np.ones((64, 64), np.int8))
+
+        def compute(context: Any, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+            codes.append(client.run())
+            outputs[0][...] = client.result()[0, 0]
+
+        with opened(npu, models.custom()) as context:
+            assert register(npu, context, CustomOperator("cstScale", compute)) == SUCC
+            assert (infer(npu, context, X, X) == 64).all()
+    assert codes == [SUCC]
 
 
 def test_a_callback_that_takes_too_long(npu: RknnLibrary) -> None:

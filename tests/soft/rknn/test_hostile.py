@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from anynpu.rknn import abi
 from anynpu.rknn.library import RknnLibrary, load
+from anynpu.soft.device_memory import strict
 from anynpu.soft.formats.rknn import write_soft
-from anynpu.soft.memory import strict
 from anynpu.soft.rknn import IMPLEMENTED
 
 from ... import models

@@ -13,7 +13,7 @@ from anynpu.rknn import abi
 from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.abi import TensorFormat as Fmt
 from anynpu.rknn.library import RknnLibrary
-from anynpu.soft.memory import STRICT_VARIABLE
+from anynpu.soft.device_memory import STRICT_VARIABLE
 from anynpu.tensor import DType
 
 from ... import models

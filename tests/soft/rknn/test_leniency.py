@@ -16,7 +16,7 @@ from anynpu.rknn.abi import Query
 from anynpu.rknn.abi import TensorFormat as Fmt
 from anynpu.rknn.abi import TensorType as Type
 from anynpu.rknn.library import RknnLibrary
-from anynpu.soft.memory import STRICT_VARIABLE
+from anynpu.soft.device_memory import STRICT_VARIABLE
 from anynpu.soft.rknn.leniency import CRASHES, LENIENCIES
 
 from ... import models

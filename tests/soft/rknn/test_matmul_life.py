@@ -295,7 +295,7 @@ def test_core_masks(
             assert code == (SUCC if mask in masks else ERROR.FAIL)
             if code == SUCC:
                 assert_is(client.multiply(a, b), sums(a, b), "INT32")
-                cores = contexts._contexts[client.context].last_cores
+                cores = contexts.CONTEXTS.find(client.context).last_cores
                 assert cores == ({mask.bit_length() - 1} if mask else {0})
 
 

@@ -12,7 +12,7 @@ from anynpu.rknn import abi
 from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.abi import Query
 from anynpu.rknn.library import RknnLibrary
-from anynpu.soft.memory import STRICT_VARIABLE
+from anynpu.soft.device_memory import STRICT_VARIABLE
 
 from ... import models
 from ...capi import SUCC, attribute, infer, opened, query

@@ -15,11 +15,13 @@ from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.library import RknnLibrary
 from anynpu.soc import find
 from anynpu.soft.device import DeadlineError, Device
+from anynpu.soft.failure import Failure
 from anynpu.soft.rknn import contexts
 
 from ... import models
-from ...capi import SUCC, get_output, opened, set_input
+from ...capi import SUCC, get_output, init, opened, set_input
 
+SOON = 20
 SHAPE = (1, 3, 64, 64)
 VALUES = np.random.default_rng(0).normal(0, 1, SHAPE).astype(np.float32)
 LIKE = np.empty((1, 32, 64, 64), np.float32)
@@ -44,12 +46,12 @@ def test_a_run_that_returns_at_once(npu: RknnLibrary) -> None:
 
 
 def is_idle(context: int) -> bool:
-    request = contexts._contexts[context].request
+    request = contexts.CONTEXTS.find(context).request
     return request is None or request.is_done
 
 
 def device_of(context: int) -> Device:
-    return contexts._contexts[context].device
+    return contexts.CONTEXTS.find(context).device
 
 
 def test_a_timeout_by_the_model_s_clock(npu: RknnLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,10 +71,10 @@ def test_an_idle_core_is_taken_and_a_named_one_waited_for(npu: RknnLibrary) -> N
         with device_of(named).occupy(frozenset({0}), 0):
             assert run(npu, named, non_block=1) == SUCC
             assert npu.rknn_run(free, None) == SUCC
-            assert contexts._contexts[free].last_cores == {1}
+            assert contexts.CONTEXTS.find(free).last_cores == {1}
             assert not is_idle(named)
         get_output(npu, named, LIKE)
-        assert contexts._contexts[named].last_cores == {0}
+        assert contexts.CONTEXTS.find(named).last_cores == {0}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ def test_a_run_takes_the_cores_of_its_mask(
         assert npu.rknn_set_core_mask(context, mask) == SUCC
         assert set_input(npu, context, VALUES) == SUCC
         assert npu.rknn_run(context, None) == SUCC
-        assert contexts._contexts[context].last_cores == cores
+        assert contexts.CONTEXTS.find(context).last_cores == cores
 
 
 def test_outputs_wait_by_themselves(npu: RknnLibrary) -> None:
@@ -163,6 +165,24 @@ def test_destroying_a_context_that_runs(npu: RknnLibrary) -> None:
         with opened(npu, SLOW) as context:
             assert set_input(npu, context, SLOW_VALUES) == SUCC
             assert run(npu, context, non_block=1) == SUCC
+
+
+def test_destroying_a_context_whose_run_waits_for_cores(npu: RknnLibrary) -> None:
+    """It needn't wait for the runs of others."""
+    code, context = init(npu, MODEL)
+    assert code == SUCC
+    assert set_input(npu, context, VALUES) == SUCC
+    with device_of(context).occupy(frozenset({0, 1, 2}), 0):
+        assert run(npu, context, non_block=1) == SUCC
+        request = contexts.CONTEXTS.find(context).request
+        destroying = threading.Thread(target=npu.rknn_destroy, args=(context,), daemon=True)
+        destroying.start()
+        destroying.join(SOON)
+        assert not destroying.is_alive()
+    assert request is not None
+    with pytest.raises(Failure, match="cancelled") as caught:
+        request.result()
+    assert caught.value.code == Code.FAIL
 
 
 def test_the_number_of_cores_for_a_batch(npu: RknnLibrary) -> None:

@@ -16,7 +16,7 @@ from anynpu.rknn import abi
 from anynpu.rknn.abi import CoreMask as Mask
 from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.library import RknnLibrary
-from anynpu.soft.memory import STRICT_VARIABLE
+from anynpu.soft.device_memory import STRICT_VARIABLE
 
 from ... import models
 from ...capi import SUCC, attribute, get_output, infer, init, opened, set_input, set_inputs

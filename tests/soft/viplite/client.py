@@ -145,3 +145,19 @@ def infer(vip: VipliteLibrary, network: int, *values: np.ndarray) -> list[np.nda
     for buffer in (*inputs, *outputs):
         assert vip.vip_destroy_buffer(buffer) == OK
     return found
+
+
+def make_group(vip: VipliteLibrary, count: int) -> int:
+    """A group for some networks, which must be had."""
+    group = ctypes.c_void_p()
+    assert vip.vip_create_group(count, ctypes.byref(group)) == OK
+    assert group.value
+    return group.value
+
+
+def ready(vip: VipliteLibrary, model: bytes) -> tuple[int, int, int]:
+    """(network, input buffer, output buffer), prepared and bound."""
+    _, network = create(vip, model)
+    assert vip.vip_prepare_network(network) == OK
+    (source,), (target,) = bind_all(vip, network)
+    return network, source, target

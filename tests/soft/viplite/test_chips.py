@@ -12,12 +12,15 @@ import pytest
 
 from anynpu import soc
 from anynpu.soft.cabi.build import library_folder
+from anynpu.soft.failure import Failure
 from anynpu.soft.viplite import IMPLEMENTED, function_table, functions
+from anynpu.soft.viplite.driver import DRIVER
+from anynpu.soft.viplite.groups import GROUPS
 from anynpu.viplite import abi
 from anynpu.viplite.abi import Interface, Status
 from anynpu.viplite.library import VipliteLibrary, load
 
-from .client import OK, bind_all, create, prepared, relu, slow
+from .client import OK, bind_all, bytes_of, create, make_group, prepared, ready, relu, slow
 
 CHIPS = {Interface.V85X: "v853", Interface.V1_13: "t527", Interface.V2_0: "a733"}
 LIBRARIES = {
@@ -144,6 +147,33 @@ def test_v85x_has_no_code_for_cancelled(monkeypatch: pytest.MonkeyPatch) -> None
         assert vip.vip_trigger_network(network) == OK
         assert vip.vip_cancel_network(network) == OK
         assert vip.vip_wait_network(network) == Status.FAILURE
+    assert vip.vip_destroy() == OK
+
+
+@pytest.mark.parametrize(
+    ("chip", "code"),
+    [("v853", Status.FAILURE), ("t527", Status.CANCELED), ("a733", Status.CANCELED)],
+)
+def test_a_run_ends_with_its_group(
+    monkeypatch: pytest.MonkeyPatch, chip: str, code: Status
+) -> None:
+    """Whoever waits for it gets the code that the chip's interface has for it."""
+    vip = of_chip(chip, monkeypatch)
+    assert (vip.vip_init(0) if chip == "v853" else vip.vip_init()) == OK
+    group = make_group(vip, 2)
+    for _ in range(2):
+        network, _, target = ready(vip, relu(chip))
+        assert vip.vip_add_network(group, network) == OK
+    with DRIVER.pool(soc.find_vip(chip)).occupy(1, 0):
+        assert vip.vip_trigger_group(group, 2) == OK
+        request = GROUPS.find(group).request
+        assert vip.vip_destroy_group(group) == OK
+    assert request is not None
+    with pytest.raises(Failure) as caught:
+        request.result()
+    assert caught.value.code == code
+    assert not bytes_of(vip, target).any()
+    assert vip.vip_run_network(network) == OK
     assert vip.vip_destroy() == OK
 
 

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from anynpu import soc
+from anynpu.soft.viplite.driver import DRIVER
 from anynpu.viplite import abi
 from anynpu.viplite.abi import GroupProperty, Status
 from anynpu.viplite.library import VipliteLibrary
 
-from .client import OK, answer, bind_all, bytes_of, create, relu, slow
+from .client import OK, answer, bytes_of, create, make_group, ready, relu, slow
 
 INVALID = Status.INVALID_ARGUMENTS
-
-
-def make_group(vip: VipliteLibrary, count: int) -> int:
-    group = ctypes.c_void_p()
-    assert vip.vip_create_group(count, ctypes.byref(group)) == OK
-    assert group.value
-    return group.value
-
-
-def ready(vip: VipliteLibrary, model: bytes) -> tuple[int, int, int]:
-    """(network, input buffer, output buffer)."""
-    _, network = create(vip, model)
-    assert vip.vip_prepare_network(network) == OK
-    (source,), (target,) = bind_all(vip, network)
-    return network, source, target
 
 
 def set_word(vip: VipliteLibrary, group: int, property: int, word: int) -> int:
@@ -113,6 +102,18 @@ def test_destroying_a_group_that_runs(vip: VipliteLibrary) -> None:
     assert vip.vip_trigger_group(group, 1) == OK
     assert vip.vip_destroy_group(group) == OK
     assert vip.vip_run_network(network) == OK
+
+
+def test_a_call_that_waits_while_its_group_is_destroyed(vip: VipliteLibrary) -> None:
+    group = make_group(vip, 1)
+    network, _, _ = ready(vip, relu())
+    assert vip.vip_add_network(group, network) == OK
+    with ThreadPoolExecutor() as threads, DRIVER.pool(soc.find_vip("a733")).occupy(1, 0):
+        assert vip.vip_trigger_group(group, 1) == OK
+        setting = threads.submit(set_word, vip, group, GroupProperty.SET_TIME_OUT, 1)
+        time.sleep(0.02)  # or it comes later, and finds no group
+        assert vip.vip_destroy_group(group) == OK
+        assert setting.result(20) == INVALID
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anynpu.soft.memory import strict
+from anynpu.soft.device_memory import strict
 from anynpu.soft.viplite import IMPLEMENTED
 from anynpu.viplite import abi
 from anynpu.viplite.abi import Status

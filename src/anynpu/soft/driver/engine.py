@@ -25,7 +25,7 @@ from ..engines.rknpu.work import count_tasks
 from ..engines.work import Budget
 from ..formats.rknn.model import Generation
 from .job import TaskList, task_lists
-from .memory import Constants, MemoryObject, ObjectAddresses, ObjectMap
+from .memory_objects import Constants, MemoryObject, ObjectAddresses, ObjectMap
 from .messages import Submit
 
 _MOST_KEPT = 64

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import ModelError
 from ..formats.rknn.model import Task
-from .memory import MemoryObject, ObjectAddresses
+from .memory_objects import MemoryObject, ObjectAddresses
 from .messages import Submit
 
 TASK: np.dtype[Any] = np.dtype(

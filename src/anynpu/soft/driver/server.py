@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from ...errors import ModelError
+from ...lifetime import Closeable
 from ...soc import Soc
 from ..engines.rknpu.memory import SLACK
 from ..mapping import map_descriptor
 from .engine import Engine
-from .memory import MemoryObject
+from .memory_objects import MemoryObject
 from .messages import Answer, Kind, Message
 
 _SEAL = 1033  # F_ADD_SEALS
@@ -35,11 +35,11 @@ def _silent(line: str, is_problem: bool) -> None:
     pass
 
 
-class Server:
+class Server(Closeable):
     """A Unix socket on which programs find the NPU, and the threads that serve them.
 
     `report` gets a line for each job: what was computed, or why not. Jobs are computed one after
-    another, whoever submits them. As a context manager it closes itself.
+    another, whoever submits them.
     """
 
     def __init__(
@@ -61,17 +61,6 @@ class Server:
         self._programs: set[socket.socket] = set()
         self._thread = threading.Thread(target=self._accept, name="anynpu-driver", daemon=True)
         self._thread.start()
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Serve nobody any more."""

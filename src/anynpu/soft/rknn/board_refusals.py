@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from ...rknn.abi import ErrorCode
 from ...soc import Soc
+from ..device_memory import strict
 from ..engines import Customization, Program, Refusal
-from ..memory import strict
 from . import log
 from .failure import Failure
 

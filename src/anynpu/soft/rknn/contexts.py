@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from ... import process
 from ...rknn.abi import FUNCTIONS, CoreMask, ErrorCode, Function, InitFlag
 from ...soc import Soc
-from ..cabi import doors
 from ..device import Cores, Device
+from ..device_memory import DeviceMemory
 from ..engines import NOT_CUSTOMIZED, Instance, LoweredModel, Program, Variant
-from ..memory import DeviceMemory
+from ..handles import Runnable, RunnableTable
+from ..handles import borrow as borrow_thing
 from . import board_refusals
-from .failure import Failure
+from .failure import CONVENTIONS, Failure
 from .leniency import crash
 from .lent_outputs import LENT, Lender
 
 if TYPE_CHECKING:
-    from ..request import Request
     from .custom_ops import CustomOperators
     from .input_binding import InputBinding
     from .output_binding import OutputBinding
@@ -31,8 +30,8 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class DeviceContext:
-    """What is behind one handle, whatever it is for. Its lock is held during every call on it.
+class DeviceContext(Runnable):
+    """What a handle stands for, whatever it computes.
 
     `last_cores` are those of the last run. `callback_thread` is the thread that is inside a custom
     operator's callback.
@@ -41,25 +40,23 @@ class DeviceContext:
     purpose = ""
 
     def __init__(self, device: Device, priority: int = 0) -> None:
-        self.lock = threading.RLock()
-        self.closed = False
+        super().__init__(CONVENTIONS)
         self.device = device
         self.priority = priority
         self.core_mask = CoreMask.AUTO
         self.last_cores: Cores = frozenset()
-        self.request: Request | None = None
         self.callback_thread: int | None = None
 
     @property
     def soc(self) -> Soc:
         return self.device.soc
 
-    def cancel(self) -> None:
-        """Make a run under way end soon, where that is possible; from any thread."""
+    def is_called_by_run(self) -> bool:
+        return self.callback_thread == threading.get_ident()
 
-    def close(self) -> None:
-        """Let go of what it holds."""
-        self.closed = True
+    def cancel(self) -> None:
+        super().cancel()
+        self.device.wake()
 
 
 _C = TypeVar("_C", bound=DeviceContext)
@@ -130,13 +127,13 @@ class Context(DeviceContext):
         return self.instance
 
     def cancel(self) -> None:
+        super().cancel()
         instance = self.instance
         if instance is not None:
             instance.cancel()
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Let go of the model; buffers that were lent may be in use still."""
-        super().close()
         LENT.outlive(self.lender)
         if self.operators is not None:
             self.operators.close()
@@ -149,64 +146,26 @@ class Context(DeviceContext):
         self.shares_sram_of = self.weight_memory = self.internal_memory = None
 
 
-_contexts: dict[int, DeviceContext] = {}
-_handles = itertools.count(1)
+def _invalid(handle: int) -> Failure:
+    text = f"context {handle:#x} is not alive"
+    # A board checks for 0 alone; its handles are pointers.
+    return crash("destroyed context", text) if handle else Failure(ErrorCode.CTX_INVALID, text)
 
 
-def add(context: DeviceContext) -> int:
-    """Give a context a handle."""
-    handle = next(_handles)
-    _contexts[handle] = context
-    return handle
+CONTEXTS: RunnableTable[DeviceContext] = RunnableTable(itertools.count(1), _invalid)
 
 
-def _leave_behind() -> None:
-    """In a forked process no context from before is alive, and none is taken apart."""
-    process.keep_for_ever(dict(_contexts))
-    _contexts.clear()
-
-
-def _cancel_all() -> None:
-    for context in list(_contexts.values()):
-        context.cancel()
-
-
-process.in_child(_leave_behind)
-doors.at_hurry(_cancel_all)
-
-
-def is_alive(handle: int) -> bool:
-    """Whether a handle has a context."""
-    return handle in _contexts
-
-
-@contextmanager
-def borrow_as(kind: type[_C], handle: int) -> Iterator[_C]:
+def borrow_as(kind: type[_C], handle: int) -> AbstractContextManager[_C]:
     """The context of a handle, idle and locked for the block.
 
     CTX_INVALID if it isn't alive, or of another kind.
     """
-    context = _find(kind, handle)
-    while True:
-        # A callback belongs to the request: it would wait for itself.
-        is_callback = _is_in_callback(context)
-        if context.request is not None and not is_callback:
-            context.request.wait()
-        with context.lock:
-            if context.closed:
-                raise _invalid(handle)
-            if context.request is None or context.request.is_done or is_callback:
-                yield context
-                return
-
-
-def _is_in_callback(context: DeviceContext) -> bool:
-    return context.callback_thread == threading.get_ident()
+    return borrow_thing(_find(kind, handle), lambda: _invalid(handle))
 
 
 def refuse_in_callback(context: DeviceContext) -> None:
     """FAIL where a custom operator's callback makes a call that changes what is being run."""
-    if _is_in_callback(context):
+    if context.is_called_by_run():
         raise Failure(
             ErrorCode.FAIL, "a custom op's callback can't make this call on the context it runs in"
         )
@@ -289,26 +248,15 @@ _REFUSALS = {
 
 def remove(handle: int, kind: type[DeviceContext] = DeviceContext) -> DeviceContext:
     """Take a context out of the table; CTX_INVALID if it isn't alive, or of another kind."""
-    context = _find(kind, handle)
-    refuse_in_callback(context)
-    if _contexts.pop(handle, None) is None:
-        raise _invalid(handle)
-    return context
+    refuse_in_callback(_find(kind, handle))
+    return CONTEXTS.remove(handle)
 
 
 def _find(kind: type[_C], handle: int) -> _C:
-    context = _contexts.get(handle)
-    if context is None:
-        raise _invalid(handle)
+    context = CONTEXTS.find(handle)
     if not isinstance(context, kind):
         raise Failure(
             ErrorCode.CTX_INVALID,
             f"context {handle:#x} is for {context.purpose}, not for {kind.purpose}",
         )
     return context
-
-
-def _invalid(handle: int) -> Failure:
-    text = f"context {handle:#x} is not alive"
-    # A board checks for 0 alone; its handles are pointers.
-    return crash("destroyed context", text) if handle else Failure(ErrorCode.CTX_INVALID, text)

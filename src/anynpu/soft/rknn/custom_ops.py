@@ -18,7 +18,7 @@ from ...rknn.abi import (
     TensorType,
 )
 from ...tensor import DType
-from ..cabi.memory import readable
+from ..cabi.memory_views import readable
 from ..engines import Customization, CustomNode
 from . import board_refusals, custom_ops_calls, log
 from .contexts import Context, on_context, refuse_in_callback

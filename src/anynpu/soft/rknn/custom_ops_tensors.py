@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...rknn.abi import CustomOpTensor, ErrorCode
+from ..device_memory import DeviceMemory
 from ..engines import Port
-from ..memory import DeviceMemory
-from . import memory
+from . import tensor_memory
 from .attributes import model_order
 from .contexts import Context
 from .failure import Failure
@@ -39,7 +39,7 @@ class CustomTensor:
         self._guard[:] = _GUARD
         self.structure = CustomOpTensor()
         model_order(self.structure.attr, port)
-        self.structure.mem = memory.lend(ctx, self._memory, size)
+        self.structure.mem = tensor_memory.lend(ctx, self._memory, size)
 
     def with_index(self, index: int) -> CustomOpTensor:
         """A copy of the structure for an operator's input or output of this index."""
@@ -62,7 +62,7 @@ class CustomTensor:
             )
 
     def close(self) -> None:
-        memory.take_back(self.structure.mem)
+        tensor_memory.take_back(self.structure.mem)
 
 
 class TensorStore:

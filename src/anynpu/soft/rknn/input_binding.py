@@ -13,8 +13,8 @@ from ...native import kernels
 from ...rknn.abi import ErrorCode, TensorFormat
 from ...soc import Family, Soc
 from ...tensor import DType
+from ..device_memory import DeviceMemory
 from ..engines import Port
-from ..memory import DeviceMemory
 from . import log, native_memory
 from .attributes import input_width_stride
 from .contexts import Context

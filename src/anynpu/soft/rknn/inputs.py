@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ...rknn.abi import ErrorCode, InitFlag, TensorFormat, TensorType
 from ...tensor import DType
-from ..cabi.memory import readable
+from ..cabi.memory_views import readable
+from ..device_memory import strict
 from ..engines import Port
-from ..memory import strict
 from . import native_memory
 from .attributes import PACKED_CHANNELS
 from .contexts import Context, on_context

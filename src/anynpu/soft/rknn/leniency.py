@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...rknn.abi import ErrorCode
-from ..memory import strict
+from ..device_memory import strict
 from . import log
 from .failure import Failure
 

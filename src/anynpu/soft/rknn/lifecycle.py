@@ -11,10 +11,10 @@ from ..._version import __version__
 from ...errors import ModelError, OptionError
 from ...rknn.abi import API_VERSION, ErrorCode, InitFlag
 from ...soc import Soc
-from ..cabi.memory import readable
+from ..cabi.memory_views import readable
 from ..device import device_for
 from ..engines import ModelSource, Program, load
-from . import board_refusals, contexts, log, memory
+from . import board_refusals, contexts, log, tensor_memory
 from .contexts import Context, DeviceContext
 from .failure import Failure
 from .leniency import crash, let_pass
@@ -52,7 +52,7 @@ def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any
         created = _create(program, flags, options)
     except (ModelError, OSError) as error:
         raise Failure(ErrorCode.MODEL_INVALID, f"load model failed! {error}") from error
-    context[0] = contexts.add(created)
+    context[0] = contexts.CONTEXTS.add(created)
 
 
 def rknn_dup_context(context_in: Any, context_out: Any) -> None:
@@ -71,12 +71,8 @@ def rknn_destroy(context: int) -> None:
 
 def end(removed: DeviceContext) -> None:
     """Close a context that was taken out of the table: its work ends, its memory is freed."""
-    if removed.request is not None:
-        removed.request.cancel()
-        removed.request.wait()
-    with removed.lock:
-        removed.close()
-        memory.release_all(removed)
+    removed.close()
+    tensor_memory.release_all(removed)
 
 
 def _create(program: Program, flags: InitFlag, options: Any) -> Context:
@@ -103,7 +99,7 @@ def _duplicate(ctx: Context) -> int:
     created = Context(ctx.program, ctx.device, ctx.flags)
     created.core_mask = ctx.core_mask
     created.batch_cores = ctx.batch_cores
-    return contexts.add(created)
+    return contexts.CONTEXTS.add(created)
 
 
 def _source(model: int, size: int, options: Any) -> ModelSource:

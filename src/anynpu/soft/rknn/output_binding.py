@@ -13,8 +13,8 @@ from ...native import kernels
 from ...rknn.abi import ErrorCode, TensorFormat
 from ...soc import Family, Soc
 from ...tensor import DType
+from ..device_memory import DeviceMemory
 from ..engines import Port
-from ..memory import DeviceMemory
 from .attributes import is_feature, native_output_shape, nhwc_output_channels
 from .failure import Failure
 from .leniency import crash, let_pass

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ...errors import ModelError
 from ...rknn.abi import CoreMask, ErrorCode, InitFlag
-from ..device import Cores, DeadlineError, Device
+from ..device_memory import strict
 from ..engines import MissingOperatorError
-from ..memory import strict
-from ..request import Request
-from . import board_refusals, log
+from . import board_refusals, cores, log
 from .contexts import Context, borrow, on_context, refuse_in_callback
-from .failure import CONVENTIONS, Failure
+from .failure import Failure
 from .leniency import crash, let_pass
 from .readiness import check_memory_for_run, check_shapes_are_set
 from .timing import clock
@@ -52,7 +47,7 @@ def rknn_set_batch_core_num(ctx: Context, core_num: int) -> None:
 
 
 def rknn_run(context: int, extend: Any) -> None:
-    """Compute: until the outputs are there, for so long, or (non_block) only begin to."""
+    """Compute until the outputs are there or the time is over, or (non_block) only begin to."""
     with borrow(context) as ctx:
         refuse_in_callback(ctx)
         _check_ready(ctx)
@@ -61,16 +56,21 @@ def rknn_run(context: int, extend: Any) -> None:
         seconds = milliseconds / 1000 if milliseconds > 0 else None
         # How an earlier run ended is nobody's business any more.
         ctx.request = None
+        ctx.cancelled.clear()
         if not returns_at_once and seconds is None:
             _compute(ctx, None)
             return
-        request = _begin(ctx, seconds)
-    if returns_at_once:
-        return
-    if not request.wait(seconds):
-        request.cancel()
-        raise Failure(ErrorCode.TIMEOUT, f"the run took longer than {milliseconds} ms")
-    request.result()
+        deadline = None if seconds is None else time.monotonic() + seconds
+        _ = ctx.arrays
+        request = ctx.begin(
+            lambda: _compute(ctx, deadline),
+            deadline,
+            lambda: Failure(ErrorCode.TIMEOUT, f"the run took longer than {milliseconds} ms"),
+        )
+    if not returns_at_once:
+        # Its end is kept: rknn_outputs_get fails as the run did.
+        request.wait_in_time()
+        request.result()
 
 
 def rknn_wait(context: int, extend: Any) -> None:
@@ -81,19 +81,6 @@ def rknn_wait(context: int, extend: Any) -> None:
     with borrow(context):
         log.warning("rknn_wait fence fd = -1 is invalid")
         raise Failure(ErrorCode.FAIL, "wait failed; rknn_outputs_get waits for a run")
-
-
-def _begin(ctx: Context, seconds: float | None) -> Request:
-    deadline = None if seconds is None else time.monotonic() + seconds
-    instance = ctx.arrays
-
-    def work() -> None:
-        with ctx.lock:
-            if not ctx.closed:
-                _compute(ctx, deadline)
-
-    ctx.request = Request(work, instance.cancel, CONVENTIONS)
-    return ctx.request
 
 
 def _check_ready(ctx: Context) -> None:
@@ -129,19 +116,17 @@ def _compute(ctx: Context, deadline: float | None) -> None:
     for index, binding in ctx.input_bindings.items():
         binding.load(instance.inputs[index], flush=bool(flushes))
     try:
-        with _occupy(ctx, deadline) as cores:
+        with cores.held(ctx, ctx.batch_cores, deadline) as taken:
             start = time.perf_counter()
             instance.run()
             ctx.run_microseconds = clock().finish(
                 lambda: ctx.program.lowered(ctx.variant).layers,
                 ctx.soc,
                 start,
-                len(cores),
+                len(taken),
                 deadline,
             )
-            ctx.last_cores = cores
-    except DeadlineError:
-        raise Failure(ErrorCode.TIMEOUT, "the cores did not become free in time") from None
+            ctx.last_cores = taken
     except MissingOperatorError as error:
         missing = (board_refusals.unsupported(op_type, ctx.soc) for op_type in error.op_types)
         raise Failure(ErrorCode.FAIL, "\n".join(missing)) from error
@@ -152,32 +137,3 @@ def _compute(ctx: Context, deadline: float | None) -> None:
         bound.store(instance.outputs[index], invalidate=bool(flushes))
     if strict() and ctx.internal_memory is not None:
         ctx.internal_memory.scribble()
-
-
-_thread = threading.local()
-
-
-@contextmanager
-def _occupy(ctx: Context, deadline: float | None) -> Iterator[Cores]:
-    """Hold the context's cores for the block.
-
-    A run that a custom operator makes inside of another one goes on with that one's cores: it
-    could wait for them for ever.
-    """
-    held: dict[Device, Cores] = _thread.__dict__.setdefault("held", {})
-    if ctx.device in held:
-        yield held[ctx.device]
-        return
-    with ctx.device.occupy(_cores(ctx), ctx.priority, deadline) as cores:
-        held[ctx.device] = cores
-        try:
-            yield cores
-        finally:
-            del held[ctx.device]
-
-
-def _cores(ctx: Context) -> Cores | int:
-    """Which cores to hold, or how many, whichever are idle (RKNN_NPU_CORE_AUTO)."""
-    if ctx.core_mask is CoreMask.AUTO:
-        return ctx.batch_cores
-    return frozenset(core for core in range(ctx.soc.cores) if ctx.core_mask >> core & 1)

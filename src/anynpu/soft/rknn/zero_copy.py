@@ -8,8 +8,7 @@ from ...rknn.abi import MAX_NAME_LEN, ErrorCode, TensorFormat
 from ...soc import Family, Soc
 from ...tensor import DType
 from ..engines import Port
-from . import input_binding, output_binding
-from . import memory as memories
+from . import input_binding, output_binding, tensor_memory
 from .contexts import Context, on_context
 from .failure import Failure
 from .input_types import named
@@ -22,7 +21,7 @@ def rknn_set_io_mem(ctx: Context, mem: Any, attr: Any) -> None:
     if not attr:
         raise Failure(ErrorCode.PARAM_INVALID, "the attribute pointer is NULL")
     wanted = attr.contents
-    memory = memories.find(mem)
+    memory = tensor_memory.find(mem)
     check_memory_may_be_set(ctx)
     check_shapes_are_set(ctx)
     is_input, index, port = _find_port(ctx, wanted)

@@ -16,14 +16,15 @@ import numpy as np
 
 from ...viplite.abi import Status
 from ...viplite.formats import decode, size_of
-from ..cabi.memory import readable
+from ..cabi.memory_views import readable
+from ..device_memory import DeviceMemory
 from ..engines import Port
 from ..engines.nbg.twin import described
-from ..memory import DeviceMemory
+from ..handles import Table, borrow
 from .buffers import Buffer
 from .creation import open_file
-from .driver import Table, needs_driver
-from .failure import Failure, require
+from .driver import needs_driver, table
+from .failure import Failure, invalid, require
 from .lifecycle import vip_destroy, vip_init
 from .networks import Network
 from .preparation import prepare
@@ -53,7 +54,7 @@ class AwnnContext:
 
     def run(self) -> None:
         """Compute, and convert the outputs."""
-        with self.network.lock:
+        with borrow(self.network, _destroyed):
             check_ready(self.network)
             compute(self.network, None)
             for port, buffer, target in zip(
@@ -67,7 +68,11 @@ class AwnnContext:
             buffer.close()
 
 
-_CONTEXTS: Table[AwnnContext] = Table("awnn context")
+def _destroyed() -> Failure:
+    return invalid("the awnn context was destroyed meanwhile")
+
+
+_CONTEXTS: Table[AwnnContext] = table(Table, "awnn context")
 
 
 def awnn_init() -> None:
@@ -102,7 +107,7 @@ def awnn_set_input_buffers(context: int | None, input_buffers: Any) -> None:
     addresses = [input_buffers[index] for index in range(len(found.inputs))]
     for address in addresses:
         require(address, "input buffer")
-    with found.network.lock:
+    with borrow(found.network, _destroyed):
         for address, buffer in zip(addresses, found.inputs, strict=True):
             source = np.frombuffer(readable(address, buffer.size), np.uint8)
             np.copyto(buffer.memory.host[: buffer.size], source)
@@ -134,7 +139,7 @@ def awnn_dump_io(context: int | None, path: bytes | None) -> None:
     require(path, "path")
     assert path is not None, "it was required"
     start = os.fsdecode(path)
-    with found.network.lock:
+    with borrow(found.network, _destroyed):
         for number, buffer in enumerate(found.inputs):
             raw = buffer.memory.host[: buffer.size].tolist()
             _write(f"{start}.input_{number}.txt", map(str, raw))

@@ -26,8 +26,9 @@ from ...viplite.abi import (
     Status,
 )
 from ...viplite.formats import DTYPES, size_of, stored_dtype, stored_shape
-from ..memory import DeviceMemory, by_physical_address
-from .driver import Table, needs_driver
+from ..device_memory import DeviceMemory, by_physical_address
+from ..handles import Table
+from .driver import needs_driver, table
 from .failure import Failure, invalid, require
 
 _LARGEST = 2**32 - 1
@@ -65,7 +66,7 @@ def _layout(dtype: DType, shape: tuple[int, ...]) -> tuple[int, np.dtype[Any], t
     return size_of(shape, dtype), stored_dtype(dtype), stored_shape(shape, dtype)
 
 
-BUFFERS: Table[Buffer] = Table("buffer")
+BUFFERS: Table[Buffer] = table(Table, "buffer")
 
 
 @needs_driver

@@ -11,12 +11,12 @@ from ... import soc as socs
 from ...errors import ModelError
 from ...soc import VipSoc
 from ...viplite.abi import SOFT_TWIN_FOLLOWS, CreateNetworkType, DupNetworkType, Status
-from ..cabi.memory import readable
+from ..cabi.memory_views import readable
 from ..formats.nbg import Nbg, read
 from .driver import chosen_chip, needs_driver
 from .failure import Failure, invalid, require
 from .log import LOG
-from .networks import NETWORKS, Network, NetworkFile, borrow
+from .networks import NETWORKS, Network, NetworkFile
 
 _SOURCES: dict[int, CreateNetworkType] = {
     DupNetworkType.FROM_NBG_FILE: CreateNetworkType.FILE,
@@ -52,7 +52,7 @@ def vip_dup_network(
     require(dup_network, "dup_network")
     dup_network[0] = None
     source = type & ~_WAYS
-    with borrow(network) as original:
+    with NETWORKS.borrow(network) as original:
         if source in (DupNetworkType.NONE, DupNetworkType.FROM_NETWORK):
             created = original.duplicate()
         elif source in _SOURCES:

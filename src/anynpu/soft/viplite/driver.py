@@ -7,9 +7,9 @@ last `vip_destroy`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ... import process
 from ... import soc as socs
@@ -17,75 +17,31 @@ from ...errors import OptionError
 from ...soc import VipSoc
 from ...viplite.abi import Status
 from ..device import CorePool
+from ..handles import Table
 from .failure import Failure, invalid
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class Closeable(Protocol):
-    """What a handle stands for."""
-
-    def close(self) -> None: ...
-
-
-_T = TypeVar("_T", bound=Closeable)
-_handles = itertools.count(1)
-
-
-class Table(Generic[_T]):
-    """The objects of one kind by their handles: small integers, never reused."""
-
-    def __init__(self, kind: str) -> None:
-        _TABLES.append(self)
-        self._kind = kind
-        self._objects: dict[int, _T] = {}
-
-    def add(self, entry: _T) -> int:
-        """Give an object a handle."""
-        handle = next(_handles)
-        self._objects[handle] = entry
-        return handle
-
-    def find(self, handle: int | None) -> _T:
-        """The object of a handle; INVALID_ARGUMENTS for NULL and for one that isn't alive."""
-        found = self._objects.get(handle or 0)
-        if found is None:
-            raise self._unknown(handle)
-        return found
-
-    def remove(self, handle: int | None) -> _T:
-        """Take an object out of the table; INVALID_ARGUMENTS as for `find`."""
-        found = self._objects.pop(handle or 0, None)
-        if found is None:
-            raise self._unknown(handle)
-        return found
-
-    def all(self) -> list[_T]:
-        """What is alive."""
-        return list(self._objects.values())
-
-    def leave_behind(self) -> None:
-        """Know of nothing any more, and keep it as it is."""
-        process.keep_for_ever(self._objects)
-        self._objects = {}
-
-    def close_all(self) -> None:
-        """Close what is left."""
-        while self._objects:
-            self._objects.popitem()[1].close()
-
-    def _unknown(self, handle: int | None) -> Failure:
-        return invalid(f"{self._kind} {handle or 0:#x} is not alive")
-
-
+_numbers = itertools.count(1)
 _TABLES: list[Table[Any]] = []
+_AnyTable = TypeVar("_AnyTable", bound=Table[Any])
+
+
+def table(
+    make: Callable[[Iterator[int], Callable[[int], Failure]], _AnyTable], kind: str
+) -> _AnyTable:
+    """The table of a kind of things, made by its class; INVALID_ARGUMENTS where none is alive."""
+    made = make(_numbers, lambda handle: invalid(f"{kind} {handle:#x} is not alive"))
+    _TABLES.append(made)
+    return made
 
 
 def close_everything() -> None:
     """Close what the program left alive, what was built on others first."""
-    for table in reversed(_TABLES):
-        table.close_all()
+    for each in reversed(_TABLES):
+        each.close_all()
 
 
 class Power:
@@ -126,11 +82,9 @@ class Driver:
             raise Failure(Status.FAILURE, "vip_init has not been called")
 
     def leave_behind(self) -> None:
-        """In a forked process nobody uses the driver, and nothing from before is taken apart."""
+        """In a forked process nobody uses the driver."""
         self.users = 0
         self._pools = {}
-        for table in _TABLES:
-            table.leave_behind()
 
 
 DRIVER = Driver()

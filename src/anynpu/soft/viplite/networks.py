@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -12,17 +11,17 @@ from typing import Concatenate, ParamSpec, TypeVar
 from ...errors import ModelError
 from ...soc import VipSoc
 from ...viplite.abi import Status
-from ..cabi import doors
 from ..engines import Instance, Program, Variant
 from ..engines.nbg import vip
 from ..engines.nbg.twin import TwinProgram
 from ..engines.vip.refusal import Refusal
 from ..formats.nbg import Nbg
-from ..request import Request
+from ..handles import RunnableTable
 from .buffers import Buffer
-from .driver import DRIVER, Table, needs_driver
-from .failure import Failure, invalid
+from .driver import DRIVER, needs_driver, table
+from .failure import Failure
 from .log import LOG
+from .runs import TimedRunnable
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -58,29 +57,24 @@ class NetworkFile:
             return self._programs[twin]
 
 
-class Network:
-    """One network. Its lock is held during every call on it but `vip_cancel_network`.
+class Network(TimedRunnable):
+    """One network.
 
-    `priority` is 0 (lowest) to 255, `timeout` in milliseconds, 0 for none; `deadline` is when the
-    time of a run under way is over (`time.monotonic`). `instance` and `ports` are there while the
-    network is prepared; `inputs` and `outputs` are the buffers bound, by index.
+    `priority` is 0 (lowest) to 255. `instance` and `ports` are there while the network is prepared;
+    `inputs` and `outputs` are the buffers bound, by index.
     """
 
+    kind = "network"
+
     def __init__(self, file: NetworkFile) -> None:
-        self.lock = threading.RLock()
+        super().__init__()
         self.file = file
-        self.closed = False
         self.priority = 0
-        self.timeout = 0
-        self.deadline: float | None = None
         self.twin: Path | None = None
         self.instance: Instance | None = None
         self.ports = Variant((), ())
         self.inputs: dict[int, Buffer] = {}
         self.outputs: dict[int, Buffer] = {}
-        self.request: Request | None = None
-        self.cancelled = threading.Event()
-        self.microseconds = 0
 
     @property
     def nbg(self) -> Nbg:
@@ -107,59 +101,24 @@ class Network:
         return created
 
     def cancel(self) -> None:
-        """Make a run that waits or is under way end soon; from any thread."""
-        self.cancelled.set()
+        super().cancel()
         instance = self.instance
         if instance is not None:
             instance.cancel()
         DRIVER.pool(self.chip).wake()
 
-    def finish(self) -> None:
+    def unprepare(self) -> None:
         """Let go of what preparing made."""
         if self.instance is not None:
             self.instance.close()
         self.instance = None
         self.inputs, self.outputs = {}, {}
 
-    def close(self) -> None:
-        """End a run under way and let go of everything."""
-        self.cancel()
-        request = self.request
-        if request is not None:
-            request.wait()
-        with self.lock:
-            self.closed = True
-            # A run keeps the network, which keeps the run.
-            self.request = None
-            self.finish()
+    def release(self) -> None:
+        self.unprepare()
 
 
-NETWORKS: Table[Network] = Table("network")
-
-
-def _cancel_all() -> None:
-    for network in NETWORKS.all():
-        network.cancel()
-
-
-doors.at_hurry(_cancel_all)
-
-
-@contextmanager
-def borrow(handle: int | None) -> Iterator[Network]:
-    """The network of a handle, idle and locked for the block; INVALID_ARGUMENTS where none is."""
-    network = NETWORKS.find(handle)
-    while True:
-        # Another thread that waits for the run may take it away.
-        if (request := network.request) is not None:
-            request.wait()
-        with network.lock:
-            if network.closed:
-                raise invalid(f"network {handle or 0:#x} is not alive")
-            request = network.request
-            if request is None or request.is_done:
-                yield network
-                return
+NETWORKS: RunnableTable[Network] = table(RunnableTable, "network")
 
 
 def on_network(
@@ -170,7 +129,7 @@ def on_network(
     @needs_driver
     @wraps(function)
     def call(handle: int | None, /, *arguments: _P.args, **keywords: _P.kwargs) -> _R:
-        with borrow(handle) as network:
+        with NETWORKS.borrow(handle) as network:
             return function(network, *arguments, **keywords)
 
     return call

@@ -23,4 +23,4 @@ def prepare(network: Network) -> None:
 def vip_finish_network(network: Network) -> None:
     """Undo the preparation; buffers are no longer bound."""
     _ = network.prepared
-    network.finish()
+    network.unprepare()

@@ -13,11 +13,11 @@ from ...native import kernels
 from ...viplite.abi import Status
 from ..device import CancelledError, DeadlineError
 from ..engines import Port
-from ..request import Request
+from . import runs
 from .buffers import Buffer
 from .driver import DRIVER, needs_driver
-from .failure import CONVENTIONS, Failure
-from .networks import NETWORKS, Network, borrow, on_network
+from .failure import Failure
+from .networks import NETWORKS, Network, on_network
 
 _HIGHEST_PRIORITY = 255
 
@@ -25,39 +25,31 @@ _HIGHEST_PRIORITY = 255
 @needs_driver
 def vip_run_network(network: int | None) -> None:
     """Compute; returns when the outputs are there, or the network's time is out."""
-    with borrow(network) as found:
-        check_ready(found)
-        found.request = None
-        if not found.timeout:
-            compute(found, None)
-            return
-        request = _begin(found)
-    _finish(found, request)
+    runs.run(NETWORKS, network, _checked)
 
 
 @on_network
 def vip_trigger_network(network: Network) -> None:
     """Begin to compute."""
-    check_ready(network)
-    _begin(network)
+    network.trigger(_checked(network))
 
 
 @needs_driver
 def vip_wait_network(network: int | None) -> None:
     """Wait for the run that was triggered, and end as it ended; at once where there is none."""
-    found = NETWORKS.find(network)
-    request = found.request
-    if request is not None:
-        _finish(found, request)
-        return
-    with borrow(network):
-        _ = found.prepared
+    runs.wait(NETWORKS, network, lambda found: found.prepared)
 
 
 @needs_driver
 def vip_cancel_network(network: int | None) -> None:
     """Make a run that waits or is under way end with CANCELED; from any thread."""
     NETWORKS.find(network).cancel()
+
+
+def _checked(network: Network) -> runs.Work:
+    """What a run of the network does, which may be submitted."""
+    check_ready(network)
+    return lambda deadline: compute(network, deadline)
 
 
 def check_ready(network: Network) -> None:
@@ -101,10 +93,10 @@ def compute(network: Network, deadline: float | None) -> None:
     except DeadlineError:
         raise Failure(Status.TIMEOUT, "the NPU did not become free in time") from None
     except CancelledError:
-        raise _cancelled(network) from None
+        raise runs.cancelled(network.chip) from None
     except ModelError as error:
         if network.cancelled.is_set():
-            raise _cancelled(network) from None
+            raise runs.cancelled(network.chip) from None
         raise Failure(Status.FAILURE, str(error)) from error
 
 
@@ -125,34 +117,3 @@ def _move(source: NDArray[Any], target: NDArray[Any]) -> None:
         kernels.copy(source, target)
     else:
         kernels.convert(source, target)
-
-
-def _begin(network: Network) -> Request:
-    """A run on a thread of its own."""
-    deadline = time.monotonic() + network.timeout / 1000 if network.timeout else None
-    network.deadline = deadline
-
-    def work() -> None:
-        with network.lock:
-            if not network.closed:
-                compute(network, deadline)
-
-    network.request = Request(work, network.cancel, CONVENTIONS)
-    return network.request
-
-
-def _finish(network: Network, request: Request) -> None:
-    """Wait for a run, as long as the network has time, and end as it ended."""
-    deadline = network.deadline
-    if not request.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
-        request.cancel()
-        raise Failure(Status.TIMEOUT, f"the run took longer than {network.timeout} ms")
-    if network.request is request:
-        network.request = None
-    request.result()
-
-
-def _cancelled(network: Network) -> Failure:
-    # V85x's interface has no code for it.
-    has_code = network.chip.npu_version != "v1"
-    return Failure(Status.CANCELED if has_code else Status.FAILURE, "the run was cancelled")

@@ -12,7 +12,7 @@ from ....native import kernels
 from ....native.matmul import Weights, multiply_half, multiply_int8
 from ....rknn.matmul_product import Product
 from ....tensor import DType
-from ...memory import Bytes
+from ...device_memory import Bytes
 from .operands import Converted, c_view, load_a, load_b, load_real, store_c
 from .scaling import PLAIN, Scaling
 

@@ -7,7 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from ....rknn.matmul_product import Product
 from ...device import Device
-from ...memory import DeviceMemory
+from ...device_memory import DeviceMemory
 from ..contexts import DeviceContext, on_kind
 from .operands import Converted
 from .scaling import Scaling
@@ -32,9 +32,8 @@ class MatmulContext(DeviceContext):
         self.scalings: dict[str, Scaling] = {}
         self.converted_b = Converted()
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Let go of the memories and of what was made of them."""
-        super().close()
         self.memories.clear()
         self.converted_b = Converted()
 

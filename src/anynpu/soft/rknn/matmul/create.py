@@ -20,7 +20,7 @@ from ....rknn.abi import (
 from ....rknn.matmul_product import Product
 from ....soc import Family, Soc
 from ...device import device_for
-from ...memory import strict
+from ...device_memory import strict
 from .. import contexts, lifecycle, log
 from ..failure import Failure, check_array
 from .context import MatmulContext
@@ -104,7 +104,7 @@ def _create(info: Any, shapes: Sequence[tuple[int, int, int]], attrs: Sequence[A
         check_product(product)
     for product, attr in zip(products, attrs, strict=True):
         _describe(product, attr)
-    return contexts.add(MatmulContext(products, device_for(products[0].soc.name)))
+    return contexts.CONTEXTS.add(MatmulContext(products, device_for(products[0].soc.name)))
 
 
 def _product(info: Any, shape: tuple[int, int, int]) -> Product:

@@ -8,7 +8,7 @@ from ....matmul_layouts import pack_int4, unpack_int4
 from ....rknn.abi import ErrorCode, MatmulInfo, MatmulLayout, MatmulType
 from ....rknn.matmul_product import Product
 from ....tensor import DType
-from ...cabi.memory import readable, writable
+from ...cabi.memory_views import readable, writable
 from ..failure import Failure
 from .create import check_product, chip, member
 

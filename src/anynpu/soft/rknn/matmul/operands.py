@@ -16,7 +16,7 @@ from ....native.matmul import Weights
 from ....rknn.abi import MatmulLayout
 from ....rknn.matmul_product import Product
 from ....tensor import DType
-from ...memory import Bytes
+from ...device_memory import Bytes
 from .scaling import PLAIN, Scaling
 
 

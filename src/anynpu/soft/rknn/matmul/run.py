@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from ....rknn.abi import CoreMask, ErrorCode
-from .. import memory as memories
+from .. import cores, tensor_memory
 from ..failure import Failure
 from ..leniency import crash
 from ..timing import clock
@@ -26,7 +26,7 @@ def rknn_matmul_set_io_mem(ctx: MatmulContext, mem: Any, attr: Any) -> None:
     if not attr:
         raise Failure(ErrorCode.PARAM_INVALID, "the attribute pointer is NULL")
     given = attr.contents
-    memory = memories.find(mem)
+    memory = tensor_memory.find(mem)
     name = given.name.decode(errors="replace")
     needed = ctx.product.sizes.get(name)
     if needed is None:
@@ -88,9 +88,8 @@ def rknn_matmul_run(ctx: MatmulContext) -> None:
     check_scales(ctx)
     sizes = ctx.product.sizes
     arrays = {name: ctx.memories[name].device[: sizes[name]] for name in sizes}
-    mask = ctx.core_mask
-    cores = 1 if mask is CoreMask.AUTO else frozenset({int(mask).bit_length() - 1})
-    with ctx.device.occupy(cores, ctx.priority) as ctx.last_cores:
+    ctx.cancelled.clear()
+    with cores.held(ctx, 1) as ctx.last_cores:
         start = time.perf_counter()
         multiply(ctx.product, arrays, ctx.scalings, ctx.converted_b)
         clock().finish(lambda: (layer(ctx.product),), ctx.soc, start, 1)

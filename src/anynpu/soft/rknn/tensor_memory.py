@@ -13,9 +13,9 @@ from typing import Any
 
 from ... import process
 from ...rknn.abi import ErrorCode, InitFlag, MemoryFlag, MemoryOrigin, SyncMode, TensorMem
-from ..memory import DeviceMemory, by_physical_address
+from ..device_memory import DeviceMemory, by_physical_address
 from . import log
-from .contexts import Context, DeviceContext, is_alive, on_any_context, on_context
+from .contexts import CONTEXTS, Context, DeviceContext, on_any_context, on_context
 from .failure import Failure
 from .leniency import crash
 from .readiness import check_memory_may_be_set
@@ -156,7 +156,7 @@ def rknn_destroy_mem(ctx: int, mem: Any) -> None:
     except Failure:
         if not mem:
             raise
-        if not is_alive(ctx):
+        if ctx not in CONTEXTS:
             raise crash("destroyed context", f"context {ctx:#x} is not alive") from None
         raise crash("destroyed memory", _UNKNOWN) from None
     with _lock:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import process
-from .cabi.memory import writable
+from .cabi.memory_views import writable
 from .mapping import map_descriptor
 
 STRICT_VARIABLE = "ANYNPU_SOFT_STRICT"
