@@ -57,7 +57,7 @@ _Static_assert(offsetof(struct affine, zero_point) == 4, "affine.zero_point");
 _Static_assert(sizeof(struct affine) == 8, "affine");
 #endif
 
-/* One array of a job's: how it is converted, where it is, and how many elements it has. */
+/* One array of a request's: how it is converted, where it is, and how many elements it has. */
 struct transfer {
     uint64_t conversion;
     struct affine affine;
@@ -116,8 +116,8 @@ _Static_assert(offsetof(struct image, size) == 40, "image.size");
 _Static_assert(sizeof(struct image) == 48, "image");
 #endif
 
-/* One array of a job's, and what is made of it where.
- * The owner keeps both arrays until the job is done. */
+/* One array of a request's, and what is made of it where.
+ * The owner keeps both arrays until the request is done. */
 struct arrangement {
     uint64_t kind;
     uint64_t source;

@@ -30,6 +30,7 @@ _SOURCES_OF = {
     "anynpu.native.kernels": "arrays.h",
     "anynpu.native.transfers": "arrays.h",
     "anynpu.native.matmul": "arrays.h",
+    "anynpu.native.pump.c_threads": "pump.c",
     "anynpu.native.pump.interface": "pump.c",
     "anynpu.native.steps": "steps.c",
     "anynpu.soft.driver.messages": "driver/engine.c",
