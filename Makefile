@@ -1,6 +1,6 @@
 # make demo   read a page of text on a simulated RK3588
 # make test   run the tests (ARGS='-k name' for some)     make nightly   those that take minutes
-# make lint   types and style                             make bench     benchmarks
+# make lint   types and style (make style corrects it)    make bench     benchmarks
 # make conformance   against the vendor's simulator and the vendor's own runtime, as tables
 # make sanitize   native code and engines under sanitizers, and fuzzing (FUZZ=300 seconds of it)
 # Each makes .venv and installs what it needs on the first run.
@@ -23,7 +23,11 @@ WATCHED := tests/native tests/soft/engines tests/soft/formats tests/soft/test_nb
 THREADED := tests/native/test_steps.py tests/native/test_pump.py \
 	tests/soft/engines/compiled/test_networks.py
 
-.PHONY: demo test nightly conformance vendor-runtime vendor-runtime-tables lint bench sanitize sanitize-briefly clean
+C_FILES := $(wildcard native/*.[ch] native/driver/*.[ch])
+# What writes C headers from Python's declarations.
+HEADERS := anynpu.native.header anynpu.soft.engines.rknpu.kernels.header
+
+.PHONY: demo test nightly conformance vendor-runtime vendor-runtime-tables lint style bench sanitize sanitize-briefly clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/anynpu demo
@@ -41,7 +45,15 @@ nightly: $(VENV)/installed-conformance
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
+	for header in $(HEADERS); do $(BIN)/python -m $$header --check || exit 1; done
 	$(BIN)/mypy
+
+style: $(VENV)/installed-dev
+	for header in $(HEADERS); do $(BIN)/python -m $$header || exit 1; done
+	$(BIN)/clang-format -i $(C_FILES)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
 
 conformance: $(VENV)/installed-conformance vendor-runtime
 	$(BIN)/python -m tests.conformance.rknn_files $(ARGS)
@@ -59,7 +71,7 @@ bench: $(VENV)/installed-conformance
 sanitize: $(VENV)/installed-sanitize
 	$(WATCH) address $(PYTEST) $(WATCHED) $(ARGS)
 	$(WATCH) thread $(PYTEST) $(THREADED) $(ARGS)
-	$(WATCH) narrow $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) / 5))
+	$(WATCH) plain $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz nbg --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz tasks --gigabytes 0 --seconds $$(($(FUZZ) * 2 / 5))
@@ -73,7 +85,7 @@ sanitize-briefly: $(VENV)/installed-sanitize
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed-%: pyproject.toml CMakeLists.txt $(wildcard native/*.c) | $(BIN)/python
+$(VENV)/installed-%: pyproject.toml CMakeLists.txt $(wildcard native/*.[ch]) native/flags.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	touch $@
 

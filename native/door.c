@@ -210,7 +210,7 @@ static word pass(unsigned number, const word *arguments) {
     const struct door *door = &doors[number];
     if (!enter())
         return door->refusal;
-    struct call call = {door->function, arguments, (word)pthread_self(), 0, 0,
+    struct call call = {door->function,          arguments, (word)pthread_self(), 0, 0,
                         PTHREAD_COND_INITIALIZER};
     if (!(is_main() || has_small_stack()) || holds_python() || !make_elsewhere(&call))
         call.result = make(call.function, arguments);
@@ -219,14 +219,17 @@ static word pass(unsigned number, const word *arguments) {
 }
 
 /* The thread whose call this one makes: itself, but for helpers. */
-EXPORT word anynpu_door_caller(void) { return caller ? caller : (word)pthread_self(); }
+EXPORT word anynpu_door_caller(void) {
+    return caller ? caller : (word)pthread_self();
+}
 
-#define DOOR(n)                                                                              \
-    static word door_##n(word a, word b, word c, word d, word e, word f, word g, word h) {   \
-        const word arguments[] = {a, b, c, d, e, f, g, h};                                   \
-        return pass(0x##n, arguments);                                                       \
+#define DOOR(n)                                                                                    \
+    static word door_##n(word a, word b, word c, word d, word e, word f, word g, word h) {         \
+        const word arguments[] = {a, b, c, d, e, f, g, h};                                         \
+        return pass(0x##n, arguments);                                                             \
     }
 #define NAME(n) door_##n,
+/* clang-format off */
 #define SIXTEEN(X, n)                                                                    \
     X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) X(n##8) X(n##9) X(n##a) \
         X(n##b) X(n##c) X(n##d) X(n##e) X(n##f)
@@ -238,6 +241,7 @@ EXPORT word anynpu_door_caller(void) { return caller ? caller : (word)pthread_se
 EACH_OF(DOOR, 0) EACH_OF(DOOR, 1) EACH_OF(DOOR, 2) EACH_OF(DOOR, 3)
 static function *const entrances[MAX_DOORS] = {
     EACH_OF(NAME, 0) EACH_OF(NAME, 1) EACH_OF(NAME, 2) EACH_OF(NAME, 3)};
+/* clang-format on */
 
 /* ---------------------------------------------------------------------------- the ends of things */
 
@@ -255,7 +259,8 @@ static int64_t now(void) {
 /* Wait until no other thread is inside; 0 where that took longer. */
 static int drain(int64_t nanoseconds) {
     const int64_t end = now() + nanoseconds;
-    const struct timespec until = {.tv_sec = (time_t)(end / SECOND), .tv_nsec = (long)(end % SECOND)};
+    const struct timespec until = {.tv_sec = (time_t)(end / SECOND),
+                                   .tv_nsec = (long)(end % SECOND)};
     int code = 0;
     pthread_mutex_lock(&lock);
     while (atomic_load(&inside) > depth && code != ETIMEDOUT)
@@ -278,8 +283,7 @@ static void end_calls(void) {
     void *state = holds_python() ? python.save() : NULL;
     atomic_store(&is_closed, 1);
     if (!drain(SECOND)) {
-        struct call call = {hurried, nothing, (word)pthread_self(), 0, 0,
-                            PTHREAD_COND_INITIALIZER};
+        struct call call = {hurried, nothing, (word)pthread_self(), 0, 0, PTHREAD_COND_INITIALIZER};
         if (!has_small_stack() || !make_elsewhere(&call))
             hurry();
         if (!drain(10 * SECOND))
@@ -300,7 +304,9 @@ static void end(int status, void *asked) {
 }
 
 #ifndef __GLIBC__
-static void end_simply(void) { end_calls(); }
+static void end_simply(void) {
+    end_calls();
+}
 #endif
 
 /* A forked process has this thread alone, and whatever others held stays so. */

@@ -7,83 +7,29 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) || defined(__i386__)
-#include <immintrin.h>
-#define HAS_F16C __builtin_cpu_supports("f16c")
-#define WITH_F16C __attribute__((target("avx,f16c")))
-#define HAS_WIDE __builtin_cpu_supports("avx2")
-#define WIDE __attribute__((target("avx2")))
-#else
-#define HAS_WIDE 0
-#define WIDE
-#endif
+#include "arrays.h"
+#include "cpu.h"
+#include "half.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 32")
-
-struct affine {
-    float scale;
-    float zero_point;
-};
-_Static_assert(sizeof(struct affine) == 8, "as anynpu/native/kernels.py declares it");
 
 /* How one run of elements becomes another: a conversion, or a copy. */
 typedef void conversion(const struct affine *how, const void *source, void *target, size_t count);
 
-/* ------------------------------------------------------------- IEEE float16 <-> float32, by bits */
+/* ------------------------------------------------------------------------- float16 <-> float32 */
 
-static uint16_t half_bits(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-    if (magnitude >= 0x7f800000) /* infinite, or no number: its payload's top bits, made quiet */
-        return sign | 0x7c00 | (magnitude > 0x7f800000 ? 0x200 | (magnitude >> 13 & 0x3ff) : 0);
-    if (magnitude >= 0x477ff000) /* rounds to more than the largest */
-        return sign | 0x7c00;
-    if (magnitude >= 0x38800000) { /* normal: to nearest, ties to even */
-        uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-        return sign | (rounded - 0x38000000) >> 13;
-    }
-    /* subnormal: adding 2^-1 aligns the mantissa so that the addition itself rounds */
-    float aligned, half = 0.5f;
-    memcpy(&aligned, &magnitude, sizeof aligned);
-    aligned += half;
-    memcpy(&magnitude, &aligned, sizeof magnitude);
-    return sign | (magnitude - 0x3f000000);
-}
-
-static float float_value(uint16_t bits) {
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff, result;
-    if (magnitude >= 0x7c00) { /* infinite, or no number, made quiet */
-        result = sign | 0x7f800000 | magnitude << 13;
-        if (magnitude > 0x7c00)
-            result |= 0x400000;
-    } else if (magnitude >= 0x400) {
-        result = sign | ((magnitude << 13) + 0x38000000);
-    } else { /* subnormal: an integer times 2^-24 */
-        float value = (float)magnitude * 0x1p-24f;
-        memcpy(&result, &value, sizeof result);
-        result |= sign;
-    }
-    float value;
-    memcpy(&value, &result, sizeof value);
-    return value;
-}
-
-#ifdef HAS_F16C
-WITH_F16C static size_t to_half_by_eights(const float *source, uint16_t *target, size_t count) {
+#ifdef X86
+WITH_AVX2 static size_t to_half_by_eights(const float *source, uint16_t *target, size_t count) {
     size_t i = 0;
     for (; i + 8 <= count; i += 8)
-        _mm_storeu_si128((__m128i *)(target + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(source + i), _MM_FROUND_TO_NEAREST_INT));
+        store_eight_halves(target + i, _mm256_loadu_ps(source + i));
     return i;
 }
 
-WITH_F16C static size_t to_float_by_eights(const uint16_t *source, float *target, size_t count) {
+WITH_AVX2 static size_t to_float_by_eights(const uint16_t *source, float *target, size_t count) {
     size_t i = 0;
     for (; i + 8 <= count; i += 8)
-        _mm256_storeu_ps(target + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(source + i))));
+        _mm256_storeu_ps(target + i, eight_floats(source + i));
     return i;
 }
 #endif
@@ -94,17 +40,12 @@ static void float_to_half(const struct affine *how, const void *values, void *ha
     const float *source = values;
     uint16_t *target = halves;
     size_t i = 0;
-#if defined(HAS_F16C)
-    if (HAS_F16C)
+#ifdef X86
+    if (has_avx2(running_form))
         i = to_half_by_eights(source, target, count);
-#elif defined(__ARM_FP16_FORMAT_IEEE)
-    for (; i < count; i++) {
-        __fp16 half = (__fp16)source[i];
-        memcpy(target + i, &half, sizeof half);
-    }
 #endif
     for (; i < count; i++)
-        target[i] = half_bits(source[i]);
+        target[i] = half_of_float(source[i]);
 }
 
 static void half_to_float(const struct affine *how, const void *halves, void *values,
@@ -113,44 +54,32 @@ static void half_to_float(const struct affine *how, const void *halves, void *va
     const uint16_t *source = halves;
     float *target = values;
     size_t i = 0;
-#if defined(HAS_F16C)
-    if (HAS_F16C)
+#ifdef X86
+    if (has_avx2(running_form))
         i = to_float_by_eights(source, target, count);
-#elif defined(__ARM_FP16_FORMAT_IEEE)
-    for (; i < count; i++) {
-        __fp16 half;
-        memcpy(&half, source + i, sizeof half);
-        target[i] = (float)half;
-    }
 #endif
     for (; i < count; i++)
-        target[i] = float_value(source[i]);
+        target[i] = float_of_half(source[i]);
 }
 
 /* --------------------------------------------------------------------------- affine quantisation */
 
-/* The function compiled twice, for the processors that have wider vectors too. */
-#define BOTH_WIDTHS(name)                                                                      \
-    WIDE static void name##_wide(const struct affine *how, const void *source, void *target,   \
-                                 size_t count) {                                               \
-        name##_loop(how, source, target, count);                                               \
-    }                                                                                          \
-    static void name(const struct affine *how, const void *source, void *target,               \
-                     size_t count) {                                                           \
-        if (HAS_WIDE)                                                                          \
-            name##_wide(how, source, target, count);                                           \
-        else                                                                                   \
-            name##_loop(how, source, target, count);                                           \
+#define IN_EACH_FORM_OF_ELEMENTS(name, element, other)                                             \
+    IN_EACH_FORM(name##_run,                                                                       \
+                 (const struct affine *how, const element *source, other *target, size_t count),   \
+                 (how, source, target, count))                                                     \
+    static void name(const struct affine *how, const void *source, void *target, size_t count) {   \
+        name##_run(how, source, target, count);                                                    \
     }
 
-#define DEQUANTIZE(name, quantized)                                                            \
-    INLINE void name##_loop(const struct affine *how, const quantized *restrict source,        \
-                            float *restrict target, size_t count) {                            \
-        float scale = how->scale, zero = how->zero_point;                                      \
-        for (size_t i = 0; i < count; i++)                                                     \
-            target[i] = ((float)source[i] - zero) * scale;                                     \
-    }                                                                                          \
-    BOTH_WIDTHS(name)
+#define DEQUANTIZE(name, quantized)                                                                \
+    INLINE void name##_run_inline(const struct affine *how, const quantized *restrict source,      \
+                                  float *restrict target, size_t count) {                          \
+        float scale = how->scale, zero = how->zero_point;                                          \
+        for (size_t i = 0; i < count; i++)                                                         \
+            target[i] = ((float)source[i] - zero) * scale;                                         \
+    }                                                                                              \
+    IN_EACH_FORM_OF_ELEMENTS(name, quantized, float)
 
 DEQUANTIZE(dequantize_int8, int8_t)
 DEQUANTIZE(dequantize_uint8, uint8_t)
@@ -159,20 +88,20 @@ DEQUANTIZE(dequantize_uint16, uint16_t)
 
 /* Adding and taking away 1.5 * 2^23 rounds a small number to nearest, ties to even. Limiting comes
  * first, and what is no number becomes the lowest value. */
-#define QUANTIZE(name, quantized, lowest, highest)                                             \
-    INLINE void name##_loop(const struct affine *how, const float *restrict source,            \
-                            quantized *restrict target, size_t count) {                        \
-        float scale = how->scale, zero = how->zero_point;                                      \
-        float low = (float)(lowest) - zero, high = (float)(highest) - zero;                    \
-        for (size_t i = 0; i < count; i++) {                                                   \
-            float value = source[i] / scale;                                                   \
-            value = value > low ? value : low;                                                 \
-            value = value < high ? value : high;                                               \
-            value = value + 0x1.8p23f - 0x1.8p23f;                                             \
-            target[i] = (quantized)(int32_t)(value + zero);                                    \
-        }                                                                                      \
-    }                                                                                          \
-    BOTH_WIDTHS(name)
+#define QUANTIZE(name, quantized, lowest, highest)                                                 \
+    INLINE void name##_run_inline(const struct affine *how, const float *restrict source,          \
+                                  quantized *restrict target, size_t count) {                      \
+        float scale = how->scale, zero = how->zero_point;                                          \
+        float low = (float)(lowest) - zero, high = (float)(highest) - zero;                        \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            float value = source[i] / scale;                                                       \
+            value = value > low ? value : low;                                                     \
+            value = value < high ? value : high;                                                   \
+            value = value + 0x1.8p23f - 0x1.8p23f;                                                 \
+            target[i] = (quantized)(int32_t)(value + zero);                                        \
+        }                                                                                          \
+    }                                                                                              \
+    IN_EACH_FORM_OF_ELEMENTS(name, float, quantized)
 
 QUANTIZE(quantize_int8, int8_t, INT8_MIN, INT8_MAX)
 QUANTIZE(quantize_uint8, uint8_t, 0, UINT8_MAX)
@@ -194,16 +123,17 @@ static void copy_quads(const struct affine *how, const void *source, void *targe
     memcpy(target, source, count * 4);
 }
 
-/* The numbers are those of native/kernels.py. */
 static const struct {
     conversion *convert;
     size_t source_size, target_size;
 } conversions[] = {
-    {copy_bytes, 1, 1},       {copy_pairs, 2, 2},        {copy_quads, 4, 4},
-    {dequantize_int8, 1, 4},  {dequantize_uint8, 1, 4},  {dequantize_int16, 2, 4},
-    {dequantize_uint16, 2, 4}, {half_to_float, 2, 4},    {quantize_int8, 4, 1},
-    {quantize_uint8, 4, 1},   {quantize_int16, 4, 2},    {quantize_uint16, 4, 2},
-    {float_to_half, 4, 2},
+    [UINT8_TO_UINT8] = {copy_bytes, 1, 1},           [UINT16_TO_UINT16] = {copy_pairs, 2, 2},
+    [UINT32_TO_UINT32] = {copy_quads, 4, 4},         [INT8_TO_FLOAT32] = {dequantize_int8, 1, 4},
+    [UINT8_TO_FLOAT32] = {dequantize_uint8, 1, 4},   [INT16_TO_FLOAT32] = {dequantize_int16, 2, 4},
+    [UINT16_TO_FLOAT32] = {dequantize_uint16, 2, 4}, [FLOAT16_TO_FLOAT32] = {half_to_float, 2, 4},
+    [FLOAT32_TO_INT8] = {quantize_int8, 4, 1},       [FLOAT32_TO_UINT8] = {quantize_uint8, 4, 1},
+    [FLOAT32_TO_INT16] = {quantize_int16, 4, 2},     [FLOAT32_TO_UINT16] = {quantize_uint16, 4, 2},
+    [FLOAT32_TO_FLOAT16] = {float_to_half, 4, 2},
 };
 
 #define CONVERSIONS (sizeof conversions / sizeof *conversions)
@@ -221,13 +151,6 @@ EXPORT int32_t anynpu_convert(uint32_t number, const struct affine *how, const v
  * Steps of a program: the request brings the arrays' addresses and their conversions, the worker
  * the addresses of its memory, one for each array.
  */
-
-struct transfer {
-    uint64_t conversion;
-    struct affine affine;
-    uint64_t array, count; /* the array's address, and its elements */
-};
-_Static_assert(sizeof(struct transfer) == 32, "as anynpu/native/transfers.py declares it");
 
 /* From arrays to memory. */
 EXPORT int32_t anynpu_send(const struct transfer *transfers, void *const *memories, size_t count) {
@@ -253,8 +176,8 @@ EXPORT int32_t anynpu_receive(const struct transfer *transfers, const void *cons
 }
 
 /* Call a function for each of some handles, up to the first result that isn't 0. */
-EXPORT int32_t anynpu_each(int32_t (*function)(void *, int32_t), void *const *handles,
-                           size_t count, int32_t argument) {
+EXPORT int32_t anynpu_each(int32_t (*function)(void *, int32_t), void *const *handles, size_t count,
+                           int32_t argument) {
     int32_t result = 0;
     for (size_t i = 0; i < count && !result; i++)
         result = function(handles[i], argument);
@@ -273,7 +196,6 @@ typedef uint8_t bytes __attribute__((vector_size(16)));
 typedef uint16_t pairs __attribute__((vector_size(16)));
 
 #define STRIP 256
-#define LARGEST_BLOCK 32
 #define WIDEST 4
 
 #if defined(__clang__) || __GNUC__ >= 12
@@ -288,79 +210,79 @@ typedef uint16_t pairs __attribute__((vector_size(16)));
 #define LOW_PAIRS 0, 8, 1, 9, 2, 10, 3, 11
 #define HIGH_PAIRS 4, 12, 5, 13, 6, 14, 7, 15
 
-#define ROTATE(name, vector, choose, low, high)                                                \
-    INLINE void name(vector *tile, size_t count, size_t times) {                               \
-        vector other[LARGEST_BLOCK];                                                           \
-        UNROLLED for (size_t round = 0; round < times; round++) {                              \
-            UNROLLED for (size_t i = 0; i < count / 2; i++) {                                  \
-                other[2 * i] = choose(tile[i], tile[i + count / 2], low);                      \
-                other[2 * i + 1] = choose(tile[i], tile[i + count / 2], high);                 \
-            }                                                                                  \
-            memcpy(tile, other, count * sizeof *tile);                                         \
-        }                                                                                      \
+#define ROTATE(name, vector, choose, low, high)                                                    \
+    INLINE void name(vector *tile, size_t count, size_t times) {                                   \
+        vector other[LARGEST_BLOCK];                                                               \
+        UNROLLED for (size_t round = 0; round < times; round++) {                                  \
+            UNROLLED for (size_t i = 0; i < count / 2; i++) {                                      \
+                other[2 * i] = choose(tile[i], tile[i + count / 2], low);                          \
+                other[2 * i + 1] = choose(tile[i], tile[i + count / 2], high);                     \
+            }                                                                                      \
+            memcpy(tile, other, count * sizeof *tile);                                             \
+        }                                                                                          \
     }
 
 ROTATE(rotate_bytes, bytes, CHOOSE_BYTES, LOW_BYTES, HIGH_BYTES)
 ROTATE(rotate_pairs, pairs, CHOOSE_PAIRS, LOW_PAIRS, HIGH_PAIRS)
 
 /* A strip of pixels of `block` channels, a power of two, to rows of channels, and back. */
-#define STRIPS(kind, element, vector, lanes, pixel_bits, rotate)                               \
-    INLINE void kind##_to_rows_of(const element *source, element *rows, size_t block,          \
-                                  size_t pixels) {                                             \
-        for (size_t i = 0; i < pixels; i += lanes) {                                           \
-            vector tile[LARGEST_BLOCK];                                                        \
-            memcpy(tile, source + i * block, block * sizeof *tile);                            \
-            rotate(tile, block, pixel_bits);                                                   \
-            UNROLLED for (size_t c = 0; c < block; c++)                                        \
-                memcpy(rows + c * STRIP + i, &tile[c], sizeof *tile);                          \
-        }                                                                                      \
-    }                                                                                          \
-    INLINE void kind##_from_rows_of(const element *rows, element *target, size_t block,        \
-                                    size_t pixels) {                                           \
-        for (size_t i = 0; i < pixels; i += lanes) {                                           \
-            vector tile[LARGEST_BLOCK];                                                        \
-            UNROLLED for (size_t c = 0; c < block; c++)                                        \
-                memcpy(&tile[c], rows + c * STRIP + i, sizeof *tile);                          \
-            rotate(tile, block, block == 16 ? 4 : block == 8 ? 3 : 2);                         \
-            memcpy(target + i * block, tile, block * sizeof *tile);                            \
-        }                                                                                      \
-    }                                                                                          \
-    INLINE void kind##_to_rows(const element *source, element *rows, size_t block,             \
-                               size_t pixels) {                                                \
-        if (block == 16)                                                                       \
-            kind##_to_rows_of(source, rows, 16, pixels);                                               \
-        else if (block == 8)                                                                   \
-            kind##_to_rows_of(source, rows, 8, pixels);                                                \
-        else                                                                                   \
-            kind##_to_rows_of(source, rows, 4, pixels);                                                \
-    }                                                                                          \
-    INLINE void kind##_from_rows(const element *rows, element *target, size_t block,           \
-                                 size_t pixels) {                                              \
-        if (block == 16)                                                                       \
-            kind##_from_rows_of(rows, target, 16, pixels);                                             \
-        else if (block == 8)                                                                   \
-            kind##_from_rows_of(rows, target, 8, pixels);                                              \
-        else                                                                                   \
-            kind##_from_rows_of(rows, target, 4, pixels);                                              \
+#define STRIPS(kind, element, vector, lanes, pixel_bits, rotate)                                   \
+    INLINE void kind##_to_rows_of(const element *source, element *rows, size_t block,              \
+                                  size_t pixels) {                                                 \
+        for (size_t i = 0; i < pixels; i += lanes) {                                               \
+            vector tile[LARGEST_BLOCK];                                                            \
+            memcpy(tile, source + i * block, block * sizeof *tile);                                \
+            rotate(tile, block, pixel_bits);                                                       \
+            UNROLLED for (size_t c = 0; c < block; c++)                                            \
+                memcpy(rows + c * STRIP + i, &tile[c], sizeof *tile);                              \
+        }                                                                                          \
+    }                                                                                              \
+    INLINE void kind##_from_rows_of(const element *rows, element *target, size_t block,            \
+                                    size_t pixels) {                                               \
+        for (size_t i = 0; i < pixels; i += lanes) {                                               \
+            vector tile[LARGEST_BLOCK];                                                            \
+            UNROLLED for (size_t c = 0; c < block; c++)                                            \
+                memcpy(&tile[c], rows + c * STRIP + i, sizeof *tile);                              \
+            rotate(tile, block, block == 16 ? 4 : block == 8 ? 3 : 2);                             \
+            memcpy(target + i * block, tile, block * sizeof *tile);                                \
+        }                                                                                          \
+    }                                                                                              \
+    INLINE void kind##_to_rows(const element *source, element *rows, size_t block,                 \
+                               size_t pixels) {                                                    \
+        if (block == 16)                                                                           \
+            kind##_to_rows_of(source, rows, 16, pixels);                                           \
+        else if (block == 8)                                                                       \
+            kind##_to_rows_of(source, rows, 8, pixels);                                            \
+        else                                                                                       \
+            kind##_to_rows_of(source, rows, 4, pixels);                                            \
+    }                                                                                              \
+    INLINE void kind##_from_rows(const element *rows, element *target, size_t block,               \
+                                 size_t pixels) {                                                  \
+        if (block == 16)                                                                           \
+            kind##_from_rows_of(rows, target, 16, pixels);                                         \
+        else if (block == 8)                                                                       \
+            kind##_from_rows_of(rows, target, 8, pixels);                                          \
+        else                                                                                       \
+            kind##_from_rows_of(rows, target, 4, pixels);                                          \
     }
 
 STRIPS(bytes, uint8_t, bytes, 16, 4, rotate_bytes)
 STRIPS(pairs, uint16_t, pairs, 8, 3, rotate_pairs)
 
 /* One element after the other: for other sizes, and for the pixels that fill no strip. */
-#define PLAIN(size)                                                                            \
-    INLINE void transpose_##size(const uint8_t *source, uint8_t *target, size_t rows,          \
-                                 size_t source_step, size_t columns, size_t target_step) {     \
-        for (size_t r = 0; r < rows; r++)                                                      \
-            for (size_t c = 0; c < columns; c++)                                               \
-                memcpy(target + (r * target_step + c) * size,                                  \
-                       source + (c * source_step + r) * size, size);                           \
+#define TRANSPOSE(size)                                                                            \
+    INLINE void transpose_##size(const uint8_t *source, uint8_t *target, size_t rows,              \
+                                 size_t source_step, size_t columns, size_t target_step) {         \
+        for (size_t r = 0; r < rows; r++)                                                          \
+            for (size_t c = 0; c < columns; c++)                                                   \
+                memcpy(target + (r * target_step + c) * size,                                      \
+                       source + (c * source_step + r) * size, size);                               \
     }
 
-PLAIN(1)
-PLAIN(2)
-PLAIN(4)
-PLAIN(8)
+TRANSPOSE(1)
+TRANSPOSE(2)
+TRANSPOSE(4)
+TRANSPOSE(8)
 
 /* target[r][c] = source[c][r], rows lying so many elements apart. */
 INLINE void transpose(const uint8_t *source, uint8_t *target, size_t size, size_t rows,
@@ -408,19 +330,11 @@ INLINE void strip_from_rows(const uint8_t *rows, uint8_t *target, size_t size, s
                   block, block);
 }
 
-struct blocks {
-    uint64_t batch, channels, blocks, pixels, block; /* N, C, C1, H * W, C2 <= LARGEST_BLOCK */
-    uint64_t surface; /* pixels from one block to the next, H * W or more */
-    uint64_t conversion;
-    struct affine affine;
-};
-_Static_assert(sizeof(struct blocks) == 64, "as anynpu/native/kernels.py declares it");
-
 static size_t at_most(size_t value, size_t limit) {
     return value < limit ? value : limit;
 }
 
-INLINE void unpack_here(const struct blocks *how, const uint8_t *source, uint8_t *target) {
+INLINE void unpack_inline(const struct blocks *how, const uint8_t *source, uint8_t *target) {
     conversion *convert = conversions[how->conversion].convert;
     size_t from = conversions[how->conversion].source_size;
     size_t to = conversions[how->conversion].target_size;
@@ -442,7 +356,7 @@ INLINE void unpack_here(const struct blocks *how, const uint8_t *source, uint8_t
         }
 }
 
-INLINE void pack_here(const struct blocks *how, const uint8_t *source, uint8_t *target) {
+INLINE void pack_inline(const struct blocks *how, const uint8_t *source, uint8_t *target) {
     conversion *convert = conversions[how->conversion].convert;
     size_t from = conversions[how->conversion].source_size;
     size_t to = conversions[how->conversion].target_size;
@@ -466,22 +380,17 @@ INLINE void pack_here(const struct blocks *how, const uint8_t *source, uint8_t *
         }
 }
 
-WIDE static void unpack_wide(const struct blocks *how, const uint8_t *source, uint8_t *target) {
-    unpack_here(how, source, target);
-}
+IN_EACH_FORM(unpack, (const struct blocks *how, const uint8_t *source, uint8_t *target),
+             (how, source, target))
 
-WIDE static void pack_wide(const struct blocks *how, const uint8_t *source, uint8_t *target) {
-    pack_here(how, source, target);
-}
+IN_EACH_FORM(pack, (const struct blocks *how, const uint8_t *source, uint8_t *target),
+             (how, source, target))
 
 /* NC1HWC2 to NCHW, converted on the way. */
 EXPORT int32_t anynpu_unpack(const struct blocks *how, const uint8_t *source, uint8_t *target) {
     if (how->conversion >= CONVERSIONS || how->block > LARGEST_BLOCK)
         return -1;
-    if (HAS_WIDE)
-        unpack_wide(how, source, target);
-    else
-        unpack_here(how, source, target);
+    unpack(how, source, target);
     return 0;
 }
 
@@ -489,21 +398,11 @@ EXPORT int32_t anynpu_unpack(const struct blocks *how, const uint8_t *source, ui
 EXPORT int32_t anynpu_pack(const struct blocks *how, const uint8_t *source, uint8_t *target) {
     if (how->conversion >= CONVERSIONS || how->block > LARGEST_BLOCK)
         return -1;
-    if (HAS_WIDE)
-        pack_wide(how, source, target);
-    else
-        pack_here(how, source, target);
+    pack(how, source, target);
     return 0;
 }
 
 /* ------------------------------------------------------------------------- NCHW to and from NHWC */
-
-struct image {
-    uint64_t batch, channels, height, width;
-    uint64_t row;  /* pixels from one row of the NHWC side to the next */
-    uint64_t size; /* bytes of an element: 1, 2, 4 or 8 */
-};
-_Static_assert(sizeof(struct image) == 48, "as anynpu/native/kernels.py declares it");
 
 EXPORT int32_t anynpu_to_channels_last(const struct image *how, const uint8_t *source,
                                        uint8_t *target) {
@@ -516,8 +415,7 @@ EXPORT int32_t anynpu_to_channels_last(const struct image *how, const uint8_t *s
             case 1: memcpy(to, from, how->width * size); break;
             case 3: transpose(from, to, size, how->width, plane, 3, 3); break;
             case 4: transpose(from, to, size, how->width, plane, 4, 4); break;
-            default:
-                transpose(from, to, size, how->width, plane, how->channels, how->channels);
+            default: transpose(from, to, size, how->width, plane, how->channels, how->channels);
             }
         }
     return 0;
@@ -528,17 +426,8 @@ EXPORT int32_t anynpu_to_channels_last(const struct image *how, const uint8_t *s
  * A step of a program: the request brings what becomes of each of its arrays.
  */
 
-enum arrangement_kind { AS_IT_IS, INTERLEAVED, LIMITED };
-
-struct arrangement {
-    uint64_t kind, source, target; /* addresses */
-    struct image image;            /* INTERLEAVED: planes become pixels */
-    uint64_t count;                /* LIMITED: floats, each brought into low..high */
-    float low, high;
-};
-
 /* What is no number stays what it is. Both arrays may be the same. */
-INLINE void limit_here(const float *source, float *target, size_t count, float low, float high) {
+INLINE void limit_inline(const float *source, float *target, size_t count, float low, float high) {
     for (size_t i = 0; i < count; i++) {
         float value = source[i];
         value = value < low ? low : value;
@@ -546,10 +435,8 @@ INLINE void limit_here(const float *source, float *target, size_t count, float l
     }
 }
 
-WIDE static void limit_wide(const float *source, float *target, size_t count, float low,
-                            float high) {
-    limit_here(source, target, count, low, high);
-}
+IN_EACH_FORM(limit, (const float *source, float *target, size_t count, float low, float high),
+             (source, target, count, low, high))
 
 EXPORT int32_t anynpu_arrange(const struct arrangement *arrangements, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -558,10 +445,8 @@ EXPORT int32_t anynpu_arrange(const struct arrangement *arrangements, size_t cou
         void *target = (void *)(uintptr_t)how->target;
         if (how->kind == INTERLEAVED)
             anynpu_to_channels_last(&how->image, source, target);
-        else if (how->kind == LIMITED && HAS_WIDE)
-            limit_wide(source, target, how->count, how->low, how->high);
         else if (how->kind == LIMITED)
-            limit_here(source, target, how->count, how->low, how->high);
+            limit(source, target, how->count, how->low, how->high);
         else if (how->kind != AS_IT_IS)
             return -1;
     }
@@ -575,40 +460,28 @@ EXPORT int32_t anynpu_arrange(const struct arrangement *arrangements, size_t cou
  * there is a table of 256 targets for each channel.
  */
 
-struct pixels {
-    uint64_t batch, channels, height, width;
-    uint64_t row;    /* pixels from one row of the source to the next */
-    uint64_t image;  /* pixels from one sample to the next */
-    uint64_t source; /* 0 float32, 1 float16, 2 eight bits */
-    uint64_t target; /* 0 float32, 1 int8 */
-    uint64_t divides; /* 0: x * first + second, 1: (x - first) / second */
-    const float *first, *second;
-    const void *table; /* (channels, 256) */
-};
-_Static_assert(offsetof(struct pixels, first) == 72, "as anynpu/native/kernels.py declares it");
-
 #define PLANE 256 /* pixels that are worked on at a time */
 
-#define GATHER(name, element)                                                                  \
-    INLINE void name(const element *source, size_t step, element *target, size_t count) {      \
-        for (size_t i = 0; i < count; i++)                                                     \
-            target[i] = source[i * step];                                                      \
-    }                                                                                          \
-    INLINE void name##_channel(const element *source, size_t step, element *target,            \
-                               size_t count) {                                                 \
-        switch (step) { /* a constant step lets the compiler use vectors */                    \
-        case 1: memcpy(target, source, count * sizeof *target); break;                         \
-        case 3: name(source, 3, target, count); break;                                         \
-        case 4: name(source, 4, target, count); break;                                         \
-        default: name(source, step, target, count);                                            \
-        }                                                                                      \
+#define GATHER(name, element)                                                                      \
+    INLINE void name(const element *source, size_t step, element *target, size_t count) {          \
+        for (size_t i = 0; i < count; i++)                                                         \
+            target[i] = source[i * step];                                                          \
+    }                                                                                              \
+    INLINE void name##_channel(const element *source, size_t step, element *target,                \
+                               size_t count) {                                                     \
+        switch (step) { /* a constant step lets the compiler use vectors */                        \
+        case 1: memcpy(target, source, count * sizeof *target); break;                             \
+        case 3: name(source, 3, target, count); break;                                             \
+        case 4: name(source, 4, target, count); break;                                             \
+        default: name(source, step, target, count);                                                \
+        }                                                                                          \
     }
 
 GATHER(gather_quads, float)
 GATHER(gather_pairs, uint16_t)
 
 INLINE void real_plane(const struct pixels *how, const void *source, float *plane, size_t count) {
-    if (how->source == 0) {
+    if (how->source == FLOATS) {
         gather_quads_channel(source, how->channels, plane, count);
         return;
     }
@@ -641,7 +514,7 @@ INLINE void real_channel(const struct pixels *how, const void *source, size_t ch
     float plane[PLANE];
     real_plane(how, source, plane, count);
     normalize(plane, how->first[channel], how->second[channel], how->divides != 0, count);
-    if (how->target == 1)
+    if (how->target == INTEGERS)
         to_bytes(plane, (int8_t *)target, count);
     else
         memcpy(target, plane, count * sizeof *plane);
@@ -650,7 +523,7 @@ INLINE void real_channel(const struct pixels *how, const void *source, size_t ch
 INLINE void table_channel(const struct pixels *how, const uint8_t *source, size_t channel,
                           uint8_t *target, size_t count) {
     size_t step = how->channels;
-    if (how->target == 1) {
+    if (how->target == INTEGERS) {
         const uint8_t *table = (const uint8_t *)how->table + channel * 256;
         for (size_t i = 0; i < count; i++)
             target[i] = table[source[i * step]];
@@ -671,7 +544,7 @@ INLINE void take_row(const struct pixels *how, const uint8_t *source, uint8_t *t
         for (size_t c = 0; c < how->channels; c++) {
             const uint8_t *first = source + (x * how->channels + c) * from;
             uint8_t *out = target + c * plane + x * to;
-            if (how->source == 2)
+            if (how->source == BYTES)
                 table_channel(how, first, c, out, count);
             else
                 real_channel(how, first, c, out, count);
@@ -679,7 +552,7 @@ INLINE void take_row(const struct pixels *how, const uint8_t *source, uint8_t *t
     }
 }
 
-INLINE void take_pixels_here(const struct pixels *how, const uint8_t *source, uint8_t *target) {
+INLINE void take_pixels_inline(const struct pixels *how, const uint8_t *source, uint8_t *target) {
     static const size_t source_sizes[] = {4, 2, 1}, target_sizes[] = {4, 1};
     size_t from = how->channels * source_sizes[how->source], to = target_sizes[how->target];
     for (size_t n = 0; n < how->batch; n++)
@@ -688,19 +561,14 @@ INLINE void take_pixels_here(const struct pixels *how, const uint8_t *source, ui
                      target + (n * how->channels * how->height + y) * how->width * to);
 }
 
-WIDE static void take_pixels_wide(const struct pixels *how, const uint8_t *source,
-                                  uint8_t *target) {
-    take_pixels_here(how, source, target);
-}
+IN_EACH_FORM(take_pixels, (const struct pixels *how, const uint8_t *source, uint8_t *target),
+             (how, source, target))
 
 EXPORT int32_t anynpu_take_pixels(const struct pixels *how, const uint8_t *source,
                                   uint8_t *target) {
-    if (how->source > 2 || how->target > 1)
+    if (how->source > BYTES || how->target > INTEGERS)
         return -1;
-    if (HAS_WIDE)
-        take_pixels_wide(how, source, target);
-    else
-        take_pixels_here(how, source, target);
+    take_pixels(how, source, target);
     return 0;
 }
 
@@ -722,36 +590,32 @@ INLINE int8_t wrapped(float value) {
     return rounded < -0x1p31f ? 0 : (int8_t)(uint8_t)(uint32_t)(int32_t)rounded;
 }
 
-INLINE void quantize_wrapping_here(const struct affine *how, const float *restrict source,
-                                   int8_t *restrict target, size_t count) {
+INLINE void quantize_wrapping_inline(const struct affine *how, const float *restrict source,
+                                     int8_t *restrict target, size_t count) {
     float zero = how->zero_point * how->scale, steps = 1 / how->scale;
     for (size_t i = 0; i < count; i++)
         target[i] = wrapped((source[i] + zero) * steps);
 }
 
-WIDE static void quantize_wrapping_wide(const struct affine *how, const float *source,
-                                        int8_t *target, size_t count) {
-    quantize_wrapping_here(how, source, target, count);
-}
+IN_EACH_FORM(quantize_wrapping,
+             (const struct affine *how, const float *source, int8_t *target, size_t count),
+             (how, source, target, count))
 
 EXPORT int32_t anynpu_quantize_wrapping(const struct affine *how, const float *source,
                                         int8_t *target, size_t count) {
-    if (HAS_WIDE)
-        quantize_wrapping_wide(how, source, target, count);
-    else
-        quantize_wrapping_here(how, source, target, count);
+    quantize_wrapping(how, source, target, count);
     return 0;
 }
 
 /* q * scale - zero point * scale, each product and the difference rounded to float32. */
-#define RESTORE(name, quantized)                                                               \
-    INLINE void name##_loop(const struct affine *how, const quantized *restrict source,        \
-                            float *restrict target, size_t count) {                            \
-        float scale = how->scale, zero = how->zero_point * how->scale;                         \
-        for (size_t i = 0; i < count; i++)                                                     \
-            target[i] = (float)source[i] * scale - zero;                                       \
-    }                                                                                          \
-    BOTH_WIDTHS(name)
+#define RESTORE(name, quantized)                                                                   \
+    INLINE void name##_run_inline(const struct affine *how, const quantized *restrict source,      \
+                                  float *restrict target, size_t count) {                          \
+        float scale = how->scale, zero = how->zero_point * how->scale;                             \
+        for (size_t i = 0; i < count; i++)                                                         \
+            target[i] = (float)source[i] * scale - zero;                                           \
+    }                                                                                              \
+    IN_EACH_FORM_OF_ELEMENTS(name, quantized, float)
 
 RESTORE(restore_int8, int8_t)
 

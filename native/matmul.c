@@ -9,26 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if (defined(__x86_64__) || defined(__i386__)) && !defined(PLAIN)
-#include <immintrin.h>
-#define HAS_WIDE __builtin_cpu_supports("avx2")
-#define WIDE __attribute__((target("avx2")))
-#define HAS_HALF \
-    (HAS_WIDE && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
-#define HALF __attribute__((target("avx2,fma,f16c")))
-#define X86 1
-#endif
+#include "arrays.h"
+#include "cpu.h"
+#include "half.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 8")
-
-/* C (m, n) = A (m, k) times B. B lies in parts of `segment` rows, each (n / block_n, rows / block_k,
- * block_n, block_k); or, where block_k is 0, as (k, n). */
-struct product {
-    int64_t m, k, n, segment, block_n, block_k, threads;
-};
-_Static_assert(sizeof(struct product) == 56, "as anynpu/native/matmul.py declares it");
 
 /* A thread's share: columns of C. */
 struct share {
@@ -61,7 +46,7 @@ struct run {
 };
 
 #ifdef X86
-WIDE INLINE int32_t sum_of_lanes(__m256i lanes) {
+WITH_AVX2 INLINE int32_t sum_of_lanes(__m256i lanes) {
     __m128i half = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
     half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4e));
     half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1));
@@ -69,35 +54,34 @@ WIDE INLINE int32_t sum_of_lanes(__m256i lanes) {
 }
 
 /* Adds the products of `rows_a` rows of A and `rows_b` of B; `length` is a multiple of 16. */
-WIDE INLINE void add_dots_of(const struct run *run, const int16_t *a, size_t a_row, const int8_t *b,
-                             int32_t *c, size_t c_row, size_t rows_a, size_t rows_b) {
+WITH_AVX2 INLINE void add_dots_of(const struct run *run, const int16_t *a, size_t a_row,
+                                  const int8_t *b, int32_t *c, size_t c_row, size_t rows_a,
+                                  size_t rows_b) {
     __m256i sums[TILE_A][TILE_B];
     UNROLLED for (size_t m = 0; m < rows_a; m++) {
-        UNROLLED for (size_t n = 0; n < rows_b; n++)
-            sums[m][n] = _mm256_setzero_si256();
+        UNROLLED for (size_t n = 0; n < rows_b; n++) sums[m][n] = _mm256_setzero_si256();
     }
     for (size_t block = 0; block < run->count; block++, b += run->step) {
         for (size_t i = 0; i < run->length; i += 16, a += 16) {
             __m256i left[TILE_A];
-            UNROLLED for (size_t m = 0; m < rows_a; m++)
-                left[m] = _mm256_loadu_si256((const __m256i *)(a + m * a_row));
+            UNROLLED for (size_t m = 0; m < rows_a; m++) left[m] =
+                _mm256_loadu_si256((const __m256i *)(a + m * a_row));
             UNROLLED for (size_t n = 0; n < rows_b; n++) {
                 const void *bytes = b + n * run->row + i;
                 __m256i right = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes));
-                UNROLLED for (size_t m = 0; m < rows_a; m++)
-                    sums[m][n] = _mm256_add_epi32(sums[m][n], _mm256_madd_epi16(left[m], right));
+                UNROLLED for (size_t m = 0; m < rows_a; m++) sums[m][n] =
+                    _mm256_add_epi32(sums[m][n], _mm256_madd_epi16(left[m], right));
             }
         }
     }
     UNROLLED for (size_t m = 0; m < rows_a; m++) {
-        UNROLLED for (size_t n = 0; n < rows_b; n++)
-            c[m * c_row + n] += sum_of_lanes(sums[m][n]);
+        UNROLLED for (size_t n = 0; n < rows_b; n++) c[m * c_row + n] += sum_of_lanes(sums[m][n]);
     }
 }
 
-WIDE static void add_dots_wide(const struct run *run, const int16_t *a, size_t a_row,
-                               const int8_t *b, int32_t *c, size_t c_row, size_t rows_a,
-                               size_t rows_b) {
+WITH_AVX2 static void add_dots_avx2(const struct run *run, const int16_t *a, size_t a_row,
+                                    const int8_t *b, int32_t *c, size_t c_row, size_t rows_a,
+                                    size_t rows_b) {
     if (rows_a == 2 && rows_b == 4)
         add_dots_of(run, a, a_row, b, c, c_row, 2, 4);
     else if (rows_b == 4)
@@ -114,7 +98,7 @@ struct pairs {
     __m256i low, high;
 };
 
-WIDE INLINE struct pairs interleave(const int8_t *even, const int8_t *odd) {
+WITH_AVX2 INLINE struct pairs interleave(const int8_t *even, const int8_t *odd) {
     __m128i first = _mm_loadu_si128((const __m128i *)even);
     __m128i second = _mm_loadu_si128((const __m128i *)odd);
     struct pairs pairs = {_mm256_cvtepi8_epi16(_mm_unpacklo_epi8(first, second)),
@@ -123,13 +107,13 @@ WIDE INLINE struct pairs interleave(const int8_t *even, const int8_t *odd) {
 }
 
 /* They times a pair of A's elements: as many sums as there are columns. */
-WIDE INLINE void add_pairs(__m256i sums[2], struct pairs pairs, __m256i pair) {
+WITH_AVX2 INLINE void add_pairs(__m256i sums[2], struct pairs pairs, __m256i pair) {
     sums[0] = _mm256_add_epi32(sums[0], _mm256_madd_epi16(pairs.low, pair));
     sums[1] = _mm256_add_epi32(sums[1], _mm256_madd_epi16(pairs.high, pair));
 }
 
-WIDE static void add_rows_wide(const int16_t *a, const int8_t *b, size_t b_row, int32_t *c,
-                               size_t columns) {
+WITH_AVX2 static void add_rows_avx2(const int16_t *a, const int8_t *b, size_t b_row, int32_t *c,
+                                    size_t columns) {
     __m256i pairs[ROWS_AT_ONCE / 2];
     UNROLLED for (size_t i = 0; i < ROWS_AT_ONCE / 2; i++) {
         int32_t both;
@@ -139,16 +123,15 @@ WIDE static void add_rows_wide(const int16_t *a, const int8_t *b, size_t b_row, 
     for (size_t n = 0; n < columns; n += 16) {
         __m256i sums[2] = {_mm256_loadu_si256((const __m256i *)(c + n)),
                            _mm256_loadu_si256((const __m256i *)(c + n + 8))};
-        UNROLLED for (size_t i = 0; i < ROWS_AT_ONCE / 2; i++)
-            add_pairs(sums, interleave(b + 2 * i * b_row + n, b + (2 * i + 1) * b_row + n),
-                      pairs[i]);
+        UNROLLED for (size_t i = 0; i < ROWS_AT_ONCE / 2; i++) add_pairs(
+            sums, interleave(b + 2 * i * b_row + n, b + (2 * i + 1) * b_row + n), pairs[i]);
         _mm256_storeu_si256((__m256i *)(c + n), sums[0]);
         _mm256_storeu_si256((__m256i *)(c + n + 8), sums[1]);
     }
 }
 
-WIDE static void pack_pairs_wide(const int8_t *b, size_t b_row, size_t rows, size_t columns,
-                                 int16_t *pairs) {
+WITH_AVX2 static void pack_pairs_avx2(const int8_t *b, size_t b_row, size_t rows, size_t columns,
+                                      int16_t *pairs) {
     for (size_t row = 0; row < rows; row += 2, b += 2 * b_row)
         for (size_t side = 0; side < columns; side += SIDE) {
             int16_t *target = pairs + side * rows + row * SIDE;
@@ -159,8 +142,8 @@ WIDE static void pack_pairs_wide(const int8_t *b, size_t b_row, size_t rows, siz
 }
 
 /* Adds the products of `rows_a` rows of A and a side of a panel. */
-WIDE INLINE void add_side_of(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows,
-                             int32_t *c, size_t c_row, size_t rows_a) {
+WITH_AVX2 INLINE void add_side_of(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows,
+                                  int32_t *c, size_t c_row, size_t rows_a) {
     __m256i sums[TILE_B][2];
     UNROLLED for (size_t m = 0; m < rows_a; m++) {
         sums[m][0] = _mm256_loadu_si256((const __m256i *)(c + m * c_row));
@@ -181,8 +164,8 @@ WIDE INLINE void add_side_of(const int16_t *a, size_t a_row, const int16_t *pair
     }
 }
 
-WIDE static void add_side_wide(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows,
-                               int32_t *c, size_t c_row, size_t rows_a) {
+WITH_AVX2 static void add_side_avx2(const int16_t *a, size_t a_row, const int16_t *pairs,
+                                    size_t rows, int32_t *c, size_t c_row, size_t rows_a) {
     if (rows_a == TILE_B)
         add_side_of(a, a_row, pairs, rows, c, c_row, TILE_B);
     else
@@ -239,8 +222,8 @@ static void add_rows_plain(const int16_t *a, const int8_t *b, size_t b_row, int3
 static void add_dots(const struct run *run, const int16_t *a, size_t a_row, const int8_t *b,
                      int32_t *c, size_t c_row, size_t rows_a, size_t rows_b) {
 #ifdef X86
-    if (HAS_WIDE && run->length % 16 == 0) {
-        add_dots_wide(run, a, a_row, b, c, c_row, rows_a, rows_b);
+    if (has_avx2(running_form) && run->length % 16 == 0) {
+        add_dots_avx2(run, a, a_row, b, c, c_row, rows_a, rows_b);
         return;
     }
 #endif
@@ -249,8 +232,8 @@ static void add_dots(const struct run *run, const int16_t *a, size_t a_row, cons
 
 static void add_rows(const int16_t *a, const int8_t *b, size_t b_row, int32_t *c, size_t columns) {
 #ifdef X86
-    if (HAS_WIDE && columns % 16 == 0) {
-        add_rows_wide(a, b, b_row, c, columns);
+    if (has_avx2(running_form) && columns % 16 == 0) {
+        add_rows_avx2(a, b, b_row, c, columns);
         return;
     }
 #endif
@@ -260,8 +243,8 @@ static void add_rows(const int16_t *a, const int8_t *b, size_t b_row, int32_t *c
 /* Pairs of rows of B with their columns interleaved: `SIDE` columns of each pair lie together. */
 static void pack_pairs(const int8_t *b, size_t b_row, size_t rows, size_t columns, int16_t *pairs) {
 #ifdef X86
-    if (HAS_WIDE) {
-        pack_pairs_wide(b, b_row, rows, columns, pairs);
+    if (has_avx2(running_form)) {
+        pack_pairs_avx2(b, b_row, rows, columns, pairs);
         return;
     }
 #endif
@@ -271,18 +254,22 @@ static void pack_pairs(const int8_t *b, size_t b_row, size_t rows, size_t column
 static void add_side(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows, int32_t *c,
                      size_t c_row, size_t rows_a) {
 #ifdef X86
-    if (HAS_WIDE) {
-        add_side_wide(a, a_row, pairs, rows, c, c_row, rows_a);
+    if (has_avx2(running_form)) {
+        add_side_avx2(a, a_row, pairs, rows, c, c_row, rows_a);
         return;
     }
 #endif
     add_side_plain(a, a_row, pairs, rows, c, c_row, rows_a);
 }
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
 /* From one widened row of A to the next: rows a power of two apart would share a cache's sets. */
-static size_t row_of_a(const struct product *p) { return (size_t)p->k + 32; }
+static size_t row_of_a(const struct product *p) {
+    return (size_t)p->k + 32;
+}
 
 /* Let the memory be on its way; it needn't be there. */
 static void fetch(const int8_t *memory, size_t size) {
@@ -358,8 +345,8 @@ static int multiply_panels(const struct product *p, struct share share, const in
             pack_pairs(b + start * n + j, n, rows, columns, pairs);
             for (size_t side = 0; side < columns; side += SIDE)
                 for (size_t i = 0; i < m; i += TILE_B)
-                    add_side(a + i * row_of_a(p) + start, row_of_a(p), pairs + side * rows, rows, c + i * n + j + side,
-                             n, smaller(TILE_B, m - i));
+                    add_side(a + i * row_of_a(p) + start, row_of_a(p), pairs + side * rows, rows,
+                             c + i * n + j + side, n, smaller(TILE_B, m - i));
         }
     }
     free(pairs);
@@ -450,35 +437,29 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
 /* ------------------------------------------------------------------------------------- float16 */
 
 #ifdef X86
-HALF INLINE float sum_of_floats(__m256 lanes) {
+WITH_AVX2 INLINE float sum_of_floats(__m256 lanes) {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
     half = _mm_add_ps(half, _mm_movehl_ps(half, half));
     half = _mm_add_ss(half, _mm_movehdup_ps(half));
     return _mm_cvtss_f32(half);
 }
 
-HALF INLINE __m256 eight_halves(const uint16_t *halves) {
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)halves));
-}
-
 /* Adds the products of one row of A and `rows_b` of B; `length` is a multiple of 8. */
-HALF INLINE void add_half_dots_of(const struct run *run, const float *a, const uint16_t *b,
-                                  float *c, size_t rows_b) {
+WITH_AVX2 INLINE void add_half_dots_of(const struct run *run, const float *a, const uint16_t *b,
+                                       float *c, size_t rows_b) {
     __m256 sums[TILE_B];
-    UNROLLED for (size_t n = 0; n < rows_b; n++)
-        sums[n] = _mm256_setzero_ps();
+    UNROLLED for (size_t n = 0; n < rows_b; n++) sums[n] = _mm256_setzero_ps();
     for (size_t block = 0; block < run->count; block++, b += run->step)
         for (size_t i = 0; i < run->length; i += 8, a += 8) {
             __m256 left = _mm256_loadu_ps(a);
-            UNROLLED for (size_t n = 0; n < rows_b; n++)
-                sums[n] = _mm256_fmadd_ps(left, eight_halves(b + n * run->row + i), sums[n]);
+            UNROLLED for (size_t n = 0; n < rows_b; n++) sums[n] =
+                _mm256_fmadd_ps(left, eight_floats(b + n * run->row + i), sums[n]);
         }
-    UNROLLED for (size_t n = 0; n < rows_b; n++)
-        c[n] += sum_of_floats(sums[n]);
+    UNROLLED for (size_t n = 0; n < rows_b; n++) c[n] += sum_of_floats(sums[n]);
 }
 
-HALF static void add_half_dots(const struct run *run, const float *a, const uint16_t *b, float *c,
-                               size_t rows_b) {
+WITH_AVX2 static void add_half_dots(const struct run *run, const float *a, const uint16_t *b,
+                                    float *c, size_t rows_b) {
     if (rows_b == TILE_B)
         add_half_dots_of(run, a, b, c, TILE_B);
     else
@@ -486,8 +467,8 @@ HALF static void add_half_dots(const struct run *run, const float *a, const uint
             add_half_dots_of(run, a, b + n * run->row, c + n, 1);
 }
 
-HALF static void multiply_half_blocks(const struct product *p, const float *a, const uint16_t *b,
-                                      float *c) {
+WITH_AVX2 static void multiply_half_blocks(const struct product *p, const float *a,
+                                           const uint16_t *b, float *c) {
     size_t m = p->m, k = p->k, n = p->n, block = p->block_n * p->block_k;
     size_t most = block * sizeof *b < CHUNK ? CHUNK / (block * sizeof *b) : 1;
     for (size_t start = 0; start < k; start += p->segment) {
@@ -508,8 +489,8 @@ HALF static void multiply_half_blocks(const struct product *p, const float *a, c
     }
 }
 
-HALF static void multiply_half_columns(const struct product *p, const float *a, const uint16_t *b,
-                                       float *c) {
+WITH_AVX2 static void multiply_half_columns(const struct product *p, const float *a,
+                                            const uint16_t *b, float *c) {
     size_t m = p->m, k = p->k, n = p->n;
     struct run run = {1, k, k, 0};
     for (size_t j = 0; j < n; j += TILE_B)
@@ -517,8 +498,8 @@ HALF static void multiply_half_columns(const struct product *p, const float *a, 
             add_half_dots(&run, a + i * k, b + j * k, c + i * n + j, smaller(TILE_B, n - j));
 }
 
-HALF static void multiply_half_rows(const struct product *p, const float *a, const uint16_t *b,
-                                    float *c) {
+WITH_AVX2 static void multiply_half_rows(const struct product *p, const float *a, const uint16_t *b,
+                                         float *c) {
     size_t m = p->m, k = p->k, n = p->n;
     for (size_t start = 0; start < n; start += COLUMNS_AT_ONCE) {
         size_t end = smaller(start + COLUMNS_AT_ONCE, n);
@@ -526,9 +507,9 @@ HALF static void multiply_half_rows(const struct product *p, const float *a, con
             for (size_t i = 0; i < m; i++)
                 for (size_t j = start; j < end; j += 8) {
                     __m256 sum = _mm256_loadu_ps(c + i * n + j);
-                    UNROLLED for (size_t r = 0; r < ROWS_AT_ONCE; r++)
-                        sum = _mm256_fmadd_ps(_mm256_set1_ps(a[i * k + row + r]),
-                                              eight_halves(b + (row + r) * n + j), sum);
+                    UNROLLED for (size_t r = 0; r < ROWS_AT_ONCE; r++) sum =
+                        _mm256_fmadd_ps(_mm256_set1_ps(a[i * k + row + r]),
+                                        eight_floats(b + (row + r) * n + j), sum);
                     _mm256_storeu_ps(c + i * n + j, sum);
                 }
     }
@@ -538,7 +519,7 @@ HALF static void multiply_half_rows(const struct product *p, const float *a, con
 EXPORT int32_t anynpu_multiply_half(const struct product *p, const float *a, const uint16_t *b,
                                     float *c) {
     size_t unit = p->block_k ? p->block_k : p->n;
-    if (!HAS_HALF || !is_valid(p) || unit % 8)
+    if (!has_avx2(running_form) || !is_valid(p) || unit % 8)
         return -1;
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
     if (p->block_n == 1)

@@ -15,156 +15,24 @@
  * read from a picture's rows where they end inside `readable`; arrays that have an entry a channel are
  * filled up to whole atoms, or to COLUMNS kernels.
  */
-#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#if (defined(__x86_64__) || defined(__i386__)) && !defined(ANYNPU_NARROW)
-#include <immintrin.h>
-#define HAS_WIDE (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-#define WIDE __attribute__((target("avx2,fma")))
-#define PAIRS 1
-#else
-#define HAS_WIDE 0
-#define WIDE
-#endif
-
-#define EXPORT __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
-
-enum {
-    LANES = 16,    /* of an atom, at most */
-    COLUMNS = 16,  /* sums of a pixel that are computed together */
-    ROWS = 6,      /* pixels that are */
-    BLOCK = 60,    /* pixels that go through the stages together */
-    SLICE = 512,   /* places of a dense kernel whose weights stay in the first cache */
-    ENTRIES = 513,
-};
-
-/* int8 features in channel blocks; where `odd` is set, every second block lies there. */
-struct features {
-    const int8_t *base;
-    const int8_t *odd;
-    int64_t surface;
-    int64_t line;
-    int64_t pixel;
-    int64_t surfaces;
-    int64_t lanes;
-    int64_t height;
-    int64_t width;
-    int64_t valid;    /* channels behind these count as zero */
-    int64_t readable; /* bytes from `base` on: nothing behind them is touched */
-};
-
-/* What one output pixel sees. */
-struct window {
-    int64_t height;
-    int64_t width;
-    int64_t stride_y;
-    int64_t stride_x;
-    int64_t dilation_y;
-    int64_t dilation_x;
-    int64_t top;
-    int64_t left;
-    int64_t out_height;
-    int64_t out_width;
-    int64_t padding;
-};
-
-/* (v + add) * multiply, or v * multiply + add; * positive or negative, rounded; then limits, which are
- * those of int32 where results may reach them. `add` and `multiply` have an entry a channel. */
-struct stage {
-    const double *add;
-    const double *multiply;
-    double positive;
-    double negative;
-    double lowest;
-    double highest;
-    int64_t multiply_first;
-    int64_t only_negatives;
-};
-
-struct table {
-    const double *negative;
-    const double *positive;
-    double negative_start;
-    double positive_start;
-    double positive_end;
-    double negative_step; /* 1 / distance of entries */
-    double positive_step;
-    double negative_slope;
-    double positive_slope;
-};
-
-enum operation { NONE, ADD, SUBTRACT, MAXIMUM, MINIMUM, MULTIPLY };
-
-struct dpu {
-    struct stage bs;
-    struct stage bn;
-    struct table table;
-    struct features operand;
-    double operand_offset;
-    double operand_scale; /* with the shift */
-    double product;       /* 2^-shift of a product */
-    double lowest;        /* after the operation */
-    double highest;
-    double scale; /* of the output, with the shift */
-    double offset;
-    int64_t output_away; /* ties of the output's rounding go away from zero, */
-    int64_t operand_away; /* and those of the operand's */
-    int64_t has_bs;
-    int64_t has_bn;
-    int64_t has_table;
-    int64_t operation;
-    int64_t has_limits;
-    /* Ways for results that fit into 30 bits, with ties to even: */
-    int64_t is_positive; /* BS adds first and has one shift and a ReLU, and only the output follows */
-    int64_t is_linear;   /* BS adds first, and `follow` says what else there is */
-    int64_t follow;
-    const int8_t *results; /* of a table and all that comes after it, for whole numbers from */
-    int64_t first_result;  /* this on */
-    int64_t count_results;
-};
-
-struct writer {
-    int8_t *base;
-    int64_t line;
-    int64_t pixel;
-    int64_t surface;
-    int64_t group;
-    int64_t group_stride;
-    int64_t width;
-    int64_t channels;
-    int64_t lanes;
-    int64_t padding;
-};
+#include "cpu.h"
+#include "npu.h"
+#include "npu_arithmetic.h"
 
 /* ------------------------------------------------------------------------------------- arithmetic */
 
-/* To the nearest whole number, ties to the even one: as a sum is rounded whose last place is worth 1,
- * which vectors of any processor can do. Above 2^51 it need not be the nearest; limits follow there. */
-INLINE double nearest(double v) {
-#if FLT_EVAL_METHOD == 0
-    return v + 0x1.8p52 - 0x1.8p52;
-#else
-    return __builtin_rint(v);
-#endif
+INLINE const double *numbers(const struct operand *o, int64_t channel) {
+    return (const double *)o->values + channel;
 }
 
-/* Or with ties away from zero. */
-INLINE double nearest_or_away(double v, int64_t away) {
-    return away ? __builtin_trunc(v + __builtin_copysign(0.5, v)) : nearest(v);
-}
-
-INLINE double clamp(double v, double lowest, double highest) {
-    v = v < lowest ? lowest : v;
-    return v > highest ? highest : v;
-}
-
-INLINE void run_stage(const struct stage *s, int64_t channel, double *v, int64_t count, const int lanes) {
-    const double *a = s->add + channel, *m = s->multiply + channel;
+INLINE void run_stage(const struct stage *s, int64_t channel, double *v, int64_t count,
+                      const int lanes) {
+    const double *a = numbers(&s->add, channel), *m = numbers(&s->multiply, channel);
     const double up = s->positive, down = s->negative, lowest = s->lowest, highest = s->highest;
     if (s->only_negatives) {
         for (int64_t i = 0; i < count; i++)
@@ -198,39 +66,16 @@ INLINE void run_stage(const struct stage *s, int64_t channel, double *v, int64_t
     }
 }
 
-INLINE double between(const double *entries, double place) {
-    double index = __builtin_floor(clamp(place, 0, ENTRIES - 2));
-    double fraction = clamp(place - index, 0, 1);
-    const double *left = entries + (int64_t)index;
-    return left[0] + (left[1] - left[0]) * fraction;
-}
-
 static void look_up(const struct table *t, double *v, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        double x = v[i], y;
-        if (x >= t->positive_end)
-            y = t->positive[ENTRIES - 1] + (x - t->positive_end) * t->positive_slope;
-        else if (x < t->negative_start)
-            y = t->negative[0] + (x - t->negative_start) * t->negative_slope;
-        else if (x < 0)
-            y = between(t->negative, (x - t->negative_start) * t->negative_step);
-        else
-            y = between(t->positive, (x - t->positive_start) * t->positive_step);
-        v[i] = __builtin_floor(y);
-    }
-}
-
-INLINE const int8_t *surface_of(const struct features *f, int64_t s) {
-    if (f->odd)
-        return (s & 1 ? f->odd : f->base) + (s >> 1) * f->surface;
-    return f->base + s * f->surface;
+    for (int64_t i = 0; i < count; i++)
+        v[i] = __builtin_floor(interpolated(t, v[i]));
 }
 
 /* The operand's atoms for `count` pixels from number `first` on, side by side. */
 INLINE void load_operand(const struct dpu *d, int64_t s, int64_t first, int64_t count, int8_t *e,
                          const int lanes) {
     const struct features *f = &d->operand;
-    const int8_t *surface = surface_of(f, s);
+    const uint8_t *surface = surface_of(f, s);
     int64_t y = first / f->width, x = first % f->width;
     for (int64_t i = 0; i < count; i++) {
         memcpy(e + i * lanes, surface + y * f->line + x * f->pixel, lanes);
@@ -252,11 +97,11 @@ INLINE void operate(const struct dpu *d, double *v, const int8_t *atoms, int64_t
         for (int64_t i = 0; i < count; i++)
             v[i] -= e[i];
         break;
-    case MAXIMUM:
+    case MAX:
         for (int64_t i = 0; i < count; i++)
             v[i] = v[i] < e[i] ? e[i] : v[i];
         break;
-    case MINIMUM:
+    case MIN:
         for (int64_t i = 0; i < count; i++)
             v[i] = v[i] > e[i] ? e[i] : v[i];
         break;
@@ -269,12 +114,12 @@ INLINE void operate(const struct dpu *d, double *v, const int8_t *atoms, int64_t
 /* Store `count` atoms of surface `s`; lanes behind the last channel hold the padding. */
 INLINE void store(const struct writer *w, int64_t s, int64_t first, int64_t count, const int8_t *q,
                   const int lanes) {
-    int8_t *surface = w->base + s / w->group * w->group_stride + s % w->group * w->surface;
+    uint8_t *surface = w->base + s / w->group * w->group_stride + s % w->group * w->surface;
     const int64_t rest = w->channels - s * lanes;
     int64_t y = first / w->width, x = first % w->width;
     while (count > 0) {
         const int64_t n = count < w->width - x ? count : w->width - x;
-        int8_t *atom = surface + y * w->line + x * w->pixel;
+        uint8_t *atom = surface + y * w->line + x * w->pixel;
         if (w->pixel == lanes)
             memcpy(atom, q, n * lanes);
         else
@@ -290,12 +135,13 @@ INLINE void store(const struct writer *w, int64_t s, int64_t first, int64_t coun
 
 /* A value of the output. */
 INLINE int8_t to_output(const struct dpu *d, double v) {
-    return (int8_t)(int32_t)nearest_or_away(clamp(v * d->scale + d->offset, -128, 127), d->output_away);
+    return (int8_t)(int32_t)nearest_or_away(clamp(v * d->scale + d->offset, -128, 127),
+                                            d->output_away);
 }
 
 /* All stages, one after another, for `count` atoms of sums. */
-INLINE void run_stages(const struct dpu *d, int64_t s, int64_t first, int64_t count, const int32_t *sums,
-                       int8_t *q, const int lanes) {
+INLINE void run_stages(const struct dpu *d, int64_t s, int64_t first, int64_t count,
+                       const int32_t *sums, int8_t *q, const int lanes) {
     const int64_t all = count * lanes;
     double v[BLOCK * LANES];
     for (int64_t i = 0; i < all; i++)
@@ -318,22 +164,22 @@ INLINE void run_stages(const struct dpu *d, int64_t s, int64_t first, int64_t co
         q[i] = to_output(d, v[i]);
 }
 
-#ifdef PAIRS
+#ifdef X86
 /* One stage's parameters for four channels. */
-struct wide_stage {
+struct avx2_stage {
     __m256d add, multiply, up, down, lowest, highest;
     int multiply_first, only_negatives, shifts, is_split, has_limits;
 };
 
-WIDE INLINE struct wide_stage wide_stage(const struct stage *s, int64_t channel) {
-    struct wide_stage w;
+WITH_AVX2 INLINE struct avx2_stage avx2_stage(const struct stage *s, int64_t channel) {
+    struct avx2_stage w;
     w.only_negatives = s->only_negatives != 0;
     w.multiply_first = s->multiply_first != 0;
     w.is_split = s->positive != s->negative;
     w.shifts = w.is_split || s->positive != 1;
     w.has_limits = s->lowest != -HUGE_VAL || s->highest != HUGE_VAL;
-    w.add = _mm256_loadu_pd(s->add + channel);
-    w.multiply = _mm256_loadu_pd(s->multiply + channel);
+    w.add = _mm256_loadu_pd(numbers(&s->add, channel));
+    w.multiply = _mm256_loadu_pd(numbers(&s->multiply, channel));
     w.up = _mm256_set1_pd(s->positive);
     w.down = _mm256_set1_pd(s->negative);
     w.lowest = _mm256_set1_pd(s->lowest);
@@ -341,19 +187,19 @@ WIDE INLINE struct wide_stage wide_stage(const struct stage *s, int64_t channel)
     return w;
 }
 
-WIDE INLINE __m256d nearest_wide(__m256d v) {
+WITH_AVX2 INLINE __m256d nearest_avx2(__m256d v) {
     return _mm256_round_pd(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-WIDE INLINE __m256d nearest_or_away_wide(__m256d v, int64_t away) {
+WITH_AVX2 INLINE __m256d nearest_or_away_avx2(__m256d v, int64_t away) {
     if (!away)
-        return nearest_wide(v);
+        return nearest_avx2(v);
     const __m256d half = _mm256_or_pd(_mm256_and_pd(v, _mm256_set1_pd(-0.0)), _mm256_set1_pd(0.5));
     return _mm256_round_pd(_mm256_add_pd(v, half), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
 
 /* What `run_stage` does; a zero may take either side's factor. */
-WIDE INLINE __m256d run_wide_stage(const struct wide_stage *w, __m256d v) {
+WITH_AVX2 INLINE __m256d run_stage_avx2(const struct avx2_stage *w, __m256d v) {
     if (!w->multiply_first)
         v = _mm256_add_pd(v, w->add);
     v = w->only_negatives ? _mm256_blendv_pd(v, _mm256_mul_pd(v, w->multiply), v)
@@ -365,40 +211,36 @@ WIDE INLINE __m256d run_wide_stage(const struct wide_stage *w, __m256d v) {
     else if (w->shifts)
         v = _mm256_mul_pd(v, w->up);
     if (w->shifts)
-        v = nearest_wide(v);
+        v = nearest_avx2(v);
     if (w->has_limits)
         v = _mm256_min_pd(_mm256_max_pd(v, w->lowest), w->highest);
     return v;
 }
 
-WIDE INLINE __m256d operate_wide(const struct dpu *d, __m256d v, const int8_t *atom) {
+WITH_AVX2 INLINE __m256d operate_avx2(const struct dpu *d, __m256d v, const int8_t *atom) {
     int32_t four;
     memcpy(&four, atom, sizeof four);
     __m256d e = _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)));
     e = _mm256_mul_pd(_mm256_add_pd(e, _mm256_set1_pd(d->operand_offset)),
                       _mm256_set1_pd(d->operand_scale));
-    e = nearest_or_away_wide(e, d->operand_away);
+    e = nearest_or_away_avx2(e, d->operand_away);
     switch (d->operation) {
-    case ADD:
-        return _mm256_add_pd(v, e);
-    case SUBTRACT:
-        return _mm256_sub_pd(v, e);
-    case MAXIMUM:
-        return _mm256_max_pd(v, e);
-    case MINIMUM:
-        return _mm256_min_pd(v, e);
+    case ADD: return _mm256_add_pd(v, e);
+    case SUBTRACT: return _mm256_sub_pd(v, e);
+    case MAX: return _mm256_max_pd(v, e);
+    case MIN: return _mm256_min_pd(v, e);
     default:
         v = _mm256_mul_pd(_mm256_mul_pd(v, e), _mm256_set1_pd(d->product));
-        return nearest_wide(v);
+        return nearest_avx2(v);
     }
 }
 
-WIDE INLINE __m256d load_sums(const int32_t *sums) {
+WITH_AVX2 INLINE __m256d load_sums(const int32_t *sums) {
     return _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i *)sums));
 }
 
 /* To int8, saturated; it works on up to 31 values more. */
-WIDE INLINE void pack_wide(const int32_t *rounded, int64_t count, int8_t *q) {
+WITH_AVX2 INLINE void pack_avx2(const int32_t *rounded, int64_t count, int8_t *q) {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     for (int64_t i = 0; i < count; i += 32) {
         __m256i v[4];
@@ -411,15 +253,16 @@ WIDE INLINE void pack_wide(const int32_t *rounded, int64_t count, int8_t *q) {
 }
 
 /* All stages but a table for four channels, without leaving the registers. */
-WIDE INLINE void run_stages_wide(const struct dpu *d, int64_t channel, int64_t count, const int32_t *sums,
-                                 const int8_t *operand, int32_t *rounded, const int lanes) {
+WITH_AVX2 INLINE void run_stages_avx2(const struct dpu *d, int64_t channel, int64_t count,
+                                      const int32_t *sums, const int8_t *operand, int32_t *rounded,
+                                      const int lanes) {
     const int has_bs = d->has_bs != 0, has_bn = d->has_bn != 0, has_limits = d->has_limits != 0;
     const int has_operation = d->operation != NONE;
-    struct wide_stage bs = {0}, bn = {0};
+    struct avx2_stage bs = {0}, bn = {0};
     if (has_bs)
-        bs = wide_stage(&d->bs, channel);
+        bs = avx2_stage(&d->bs, channel);
     if (has_bn)
-        bn = wide_stage(&d->bn, channel);
+        bn = avx2_stage(&d->bn, channel);
     const __m256d scale = _mm256_set1_pd(d->scale), offset = _mm256_set1_pd(d->offset);
     const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
     const __m256d least = _mm256_set1_pd(-128), most = _mm256_set1_pd(127);
@@ -427,63 +270,54 @@ WIDE INLINE void run_stages_wide(const struct dpu *d, int64_t channel, int64_t c
     for (int64_t i = 0; i < count * lanes; i += lanes) {
         __m256d v = load_sums(sums + i);
         if (has_bs)
-            v = run_wide_stage(&bs, v);
+            v = run_stage_avx2(&bs, v);
         if (has_bn)
-            v = run_wide_stage(&bn, v);
+            v = run_stage_avx2(&bn, v);
         if (has_operation)
-            v = operate_wide(d, v, operand + i);
+            v = operate_avx2(d, v, operand + i);
         if (has_limits)
             v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
         v = _mm256_min_pd(_mm256_max_pd(_mm256_fmadd_pd(v, scale, offset), least), most);
-        v = nearest_or_away_wide(v, away);
+        v = nearest_or_away_avx2(v, away);
         _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(v));
     }
 }
 
-/* What follows a bias and a factor. */
-enum follow {
-    NOTHING,
-    SPLIT = 1,    /* shifts of positive and negative values differ */
-    LEAK = 2,     /* BN multiplies negative values */
-    SECOND = 4,   /* BN multiplies and adds */
-    ADDITION = 8, /* an operand is added, with limits */
-    INDEX = 16,   /* no output conversion: values are places in a table */
-};
-
 /* The same for what most tasks are, whose ties all go to even. Results fit into 30 bits. Where a leak
  * follows, values that aren't shifted may leave int32; in other ways none does. */
-WIDE INLINE void run_linear_wide(const struct dpu *d, int64_t channel, int64_t count, const int32_t *sums,
-                                 const int8_t *operand, int32_t *rounded, const int lanes,
-                                 const int follow) {
+WITH_AVX2 INLINE void run_linear_avx2(const struct dpu *d, int64_t channel, int64_t count,
+                                      const int32_t *sums, const int8_t *operand, int32_t *rounded,
+                                      const int lanes, const int follow) {
     const __m256d up = _mm256_set1_pd(d->bs.positive), down = _mm256_set1_pd(d->bs.negative);
     const __m256d scale = _mm256_set1_pd(d->scale), offset = _mm256_set1_pd(d->offset);
     const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
     const __m256d least = _mm256_set1_pd(INT32_MIN), most = _mm256_set1_pd(INT32_MAX);
-    __m256d m = _mm256_loadu_pd(d->bs.multiply + channel), leak = scale, factor = scale, addend = scale;
+    __m256d m = _mm256_loadu_pd(numbers(&d->bs.multiply, channel)), leak = scale, factor = scale,
+            addend = scale;
     if (!(follow & SPLIT))
         m = _mm256_mul_pd(m, up);
     if (follow & LEAK)
-        leak = _mm256_loadu_pd(d->bn.multiply + channel);
+        leak = _mm256_loadu_pd(numbers(&d->bn.multiply, channel));
     if (follow & SECOND) {
         const __m256d shift = _mm256_set1_pd(d->bn.positive);
-        factor = _mm256_mul_pd(_mm256_loadu_pd(d->bn.multiply + channel), shift);
-        addend = _mm256_mul_pd(_mm256_loadu_pd(d->bn.add + channel), shift);
+        factor = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bn.multiply, channel)), shift);
+        addend = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bn.add, channel)), shift);
     }
-    const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(d->bs.add + channel), m);
+    const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bs.add, channel)), m);
     for (int64_t i = 0; i < count * lanes; i += lanes) {
         __m256d v = _mm256_fmadd_pd(load_sums(sums + i), m, a);
         if (follow & SPLIT)
             v = _mm256_mul_pd(v, _mm256_blendv_pd(up, down, v));
-        v = nearest_wide(v);
+        v = nearest_avx2(v);
         if (follow & LEAK) {
             /* What leaves int32 does so as well after a whole number of times itself, or is zero. */
             v = _mm256_blendv_pd(v, _mm256_mul_pd(v, leak), v);
             v = _mm256_min_pd(_mm256_max_pd(v, least), most);
         }
         if (follow & SECOND)
-            v = nearest_wide(_mm256_fmadd_pd(v, factor, addend));
+            v = nearest_avx2(_mm256_fmadd_pd(v, factor, addend));
         if (follow & ADDITION) {
-            v = operate_wide(d, v, operand + i);
+            v = operate_avx2(d, v, operand + i);
             v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
         }
         if (!(follow & INDEX))
@@ -493,28 +327,27 @@ WIDE INLINE void run_linear_wide(const struct dpu *d, int64_t channel, int64_t c
 }
 
 /* The same for a ReLU and one shift. */
-WIDE INLINE void run_positive_wide(const struct dpu *d, int64_t channel, int64_t count,
-                                   const int32_t *sums, int32_t *rounded, const int lanes) {
+WITH_AVX2 INLINE void run_positive_avx2(const struct dpu *d, int64_t channel, int64_t count,
+                                        const int32_t *sums, int32_t *rounded, const int lanes) {
     const __m256d scale = _mm256_set1_pd(d->scale), offset = _mm256_set1_pd(d->offset);
     const __m256d highest = _mm256_set1_pd(d->bs.highest);
-    const __m256d m = _mm256_mul_pd(_mm256_loadu_pd(d->bs.multiply + channel),
+    const __m256d m = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bs.multiply, channel)),
                                     _mm256_set1_pd(d->bs.positive));
-    const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(d->bs.add + channel), m);
+    const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bs.add, channel)), m);
     for (int64_t i = 0; i < count * lanes; i += lanes) {
-        __m256d v = nearest_wide(_mm256_fmadd_pd(load_sums(sums + i), m, a));
+        __m256d v = nearest_avx2(_mm256_fmadd_pd(load_sums(sums + i), m, a));
         v = _mm256_min_pd(_mm256_max_pd(v, _mm256_setzero_pd()), highest);
-        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvtpd_epi32(_mm256_fmadd_pd(v, scale, offset)));
+        _mm_storeu_si128((__m128i *)(rounded + i),
+                         _mm256_cvtpd_epi32(_mm256_fmadd_pd(v, scale, offset)));
     }
 }
 
-WIDE INLINE void finish_linear_wide(const struct dpu *d, int64_t channel, int64_t count,
-                                    const int32_t *sums, const int8_t *operand, int32_t *rounded,
-                                    const int lanes) {
-#define FOLLOW(what)                                                                                   \
-    case what:                                                                                         \
-        run_linear_wide(d, channel, count, sums, operand, rounded, lanes, what);                       \
-        break
-    switch (d->follow) {
+WITH_AVX2 INLINE void finish_linear_avx2(const struct dpu *d, int64_t channel, int64_t count,
+                                         const int32_t *sums, const int8_t *operand,
+                                         int32_t *rounded, const int lanes) {
+#define FOLLOW(what)                                                                               \
+    case what: run_linear_avx2(d, channel, count, sums, operand, rounded, lanes, what); break
+    switch (d->short_way.follow) {
         FOLLOW(NOTHING);
         FOLLOW(SPLIT | LEAK);
         FOLLOW(LEAK);
@@ -529,9 +362,9 @@ WIDE INLINE void finish_linear_wide(const struct dpu *d, int64_t channel, int64_
 /* Results for a table's places, as far as there are any. */
 INLINE void take_results(const struct dpu *d, const int32_t *places, int64_t count, int8_t *q) {
     for (int64_t i = 0; i < count; i++) {
-        const uint64_t place = (uint64_t)(places[i] - d->first_result);
-        if (place < (uint64_t)d->count_results) {
-            q[i] = d->results[place];
+        const uint64_t place = (uint64_t)(places[i] - d->short_way.first);
+        if (place < (uint64_t)d->short_way.count) {
+            q[i] = d->short_way.results[place];
             continue;
         }
         double v = places[i];
@@ -540,90 +373,62 @@ INLINE void take_results(const struct dpu *d, const int32_t *places, int64_t cou
     }
 }
 
-WIDE INLINE void finish_atoms_wide(const struct dpu *d, int64_t s, int64_t first, int64_t count,
-                                   const int32_t *sums, int8_t *q, const int lanes) {
+WITH_AVX2 INLINE void finish_atoms_avx2(const struct dpu *d, int64_t s, int64_t first,
+                                        int64_t count, const int32_t *sums, int8_t *q,
+                                        const int lanes) {
     int32_t rounded[BLOCK * LANES + 32];
     int8_t operand[BLOCK * LANES];
     if (d->operation != NONE)
         load_operand(d, s, first, count, operand, lanes);
     for (int l = 0; l < lanes; l += 4) {
         const int64_t channel = s * lanes + l;
-        if (d->is_positive)
-            run_positive_wide(d, channel, count, sums + l, rounded + l, lanes);
-        else if (d->is_linear)
-            finish_linear_wide(d, channel, count, sums + l, operand + l, rounded + l, lanes);
+        if (d->short_way.is_positive)
+            run_positive_avx2(d, channel, count, sums + l, rounded + l, lanes);
+        else if (d->short_way.is_linear)
+            finish_linear_avx2(d, channel, count, sums + l, operand + l, rounded + l, lanes);
         else
-            run_stages_wide(d, channel, count, sums + l, operand + l, rounded + l, lanes);
+            run_stages_avx2(d, channel, count, sums + l, operand + l, rounded + l, lanes);
     }
-    if (d->results)
+    if (d->short_way.results)
         take_results(d, rounded, count * lanes, q);
     else
-        pack_wide(rounded, count * lanes, q);
+        pack_avx2(rounded, count * lanes, q);
 }
 #endif
 
 /* Not inlined: one copy for each kind of processor, which all kernels call. */
-#define FINISH(name, keyword, call)                                                                    \
-    keyword static void name(const struct dpu *d, int64_t s, int64_t first, int64_t count,             \
-                             const int32_t *sums, int8_t *q, int lanes) {                              \
-        if (lanes == 16)                                                                               \
-            call(d, s, first, count, sums, q, 16);                                                     \
-        else                                                                                           \
-            call(d, s, first, count, sums, q, 8);                                                      \
+#define FINISH(name, keyword, call)                                                                \
+    keyword static void name(const struct dpu *d, int64_t s, int64_t first, int64_t count,         \
+                             const int32_t *sums, int8_t *q, int lanes) {                          \
+        if (lanes == 16)                                                                           \
+            call(d, s, first, count, sums, q, 16);                                                 \
+        else                                                                                       \
+            call(d, s, first, count, sums, q, 8);                                                  \
     }
 
-FINISH(finish_narrow, , run_stages)
-#ifdef PAIRS
-FINISH(finish_wide_table, WIDE, run_stages)
-FINISH(finish_wide, WIDE, finish_atoms_wide)
+FINISH(finish_plain, , run_stages)
+#ifdef X86
+FINISH(finish_table_avx2, WITH_AVX2, run_stages)
+FINISH(finish_avx2, WITH_AVX2, finish_atoms_avx2)
 #endif
 
 /* Sums of one surface, (count, lanes), through the stages and into memory. */
-INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64_t first, int64_t count,
-                   const int32_t *sums, const int lanes, const int wide) {
+INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64_t first,
+                   int64_t count, const int32_t *sums, const int lanes, const int form) {
     int8_t q[BLOCK * LANES + 32];
-#ifdef PAIRS
-    if (wide && d->has_table && !d->results)
-        finish_wide_table(d, s, first, count, sums, q, lanes);
-    else if (wide)
-        finish_wide(d, s, first, count, sums, q, lanes);
+#ifdef X86
+    if (has_avx2(form) && d->has_table && !d->short_way.results)
+        finish_table_avx2(d, s, first, count, sums, q, lanes);
+    else if (has_avx2(form))
+        finish_avx2(d, s, first, count, sums, q, lanes);
     else
 #endif
-        finish_narrow(d, s, first, count, sums, q, lanes);
+        finish_plain(d, s, first, count, sums, q, lanes);
     store(w, s, first, count, q, lanes);
-    (void)wide;
+    (void)form;
 }
 
 /* ------------------------------------------------------------------------------------- convolutions */
-
-struct dense {
-    struct dpu dpu;
-    struct writer writer;
-    struct features features;
-    struct window window;
-    const int8_t *weights;  /* (groups of COLUMNS kernels, depth / 2, COLUMNS, 2) */
-    const int16_t *offsets; /* added to each weight of a kernel, (groups, COLUMNS) */
-    int16_t *rows;          /* of all output pixels, or NULL: each thread gathers its own */
-    int64_t channels;       /* of the input; lanes behind them have no weights */
-    int64_t is_packed;      /* neighbours in a row of the input lie side by side, with all their channels */
-    int64_t depth;          /* places of a kernel, even */
-    int64_t stride;         /* of rows */
-    int64_t tile;           /* pixels that a thread gathers at a time */
-    int64_t pixels;
-    int64_t truncate;    /* bits that sums lose before the stages, */
-    int64_t truncate_up; /* and whether halves go up, or to the even number */
-};
-
-struct depthwise {
-    struct dpu dpu;
-    struct writer writer;
-    struct features features;
-    struct window window;
-    const float *weights; /* (surfaces, places, lanes) */
-    int64_t band;         /* output rows that are computed at a time, so that their input stays cached */
-    int64_t truncate;     /* as those of a dense one */
-    int64_t truncate_up;
-};
 
 INLINE void widen(const int8_t *source, int16_t *target, const int64_t count) {
     if (count == 16 || count == 8) {
@@ -639,13 +444,13 @@ INLINE void widen(const int8_t *source, int16_t *target, const int64_t count) {
 
 /* What one output pixel sees, as int16: for each place of the kernel, all channels of the input there.
  * With `is_inside` all places are. */
-INLINE void gather_pixel(const struct dense *a, int64_t y, int64_t x, int16_t *row, const int64_t lanes,
-                         const int is_inside) {
+INLINE void gather_pixel(const struct int8_dense *a, int64_t y, int64_t x, int16_t *row,
+                         const int64_t lanes, const int is_inside) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
     const int64_t step = f->surfaces * lanes;
     for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
-        const int8_t *line = f->base + y * f->line + x * f->pixel;
+        const int8_t *line = (const int8_t *)f->base + y * f->line + x * f->pixel;
         int64_t left = x;
         for (int64_t kx = 0; kx < k->width; kx++, row += step, left += k->dilation_x) {
             if (!is_inside && (y < 0 || y >= f->height || left < 0 || left >= f->width)) {
@@ -664,24 +469,28 @@ INLINE void gather_pixel(const struct dense *a, int64_t y, int64_t x, int16_t *r
 
 /* The same for a picture, or any features of one channel block, whose neighbours in a row lie side by
  * side; whole vectors are read and written. */
-INLINE void gather_packed(const struct dense *a, int64_t y, int64_t x, int16_t *row, const int64_t lanes) {
+INLINE void gather_packed(const struct int8_dense *a, int64_t y, int64_t x, int16_t *row,
+                          const int64_t lanes) {
     const struct window *k = &a->window;
     const int64_t count = k->width * lanes;
-    const int8_t *pixels = a->features.base + y * a->features.line + x * lanes;
-    for (int64_t ky = 0; ky < k->height; ky++, row += count, pixels += k->dilation_y * a->features.line)
+    const int8_t *pixels = (const int8_t *)a->features.base + y * a->features.line + x * lanes;
+    for (int64_t ky = 0; ky < k->height;
+         ky++, row += count, pixels += k->dilation_y * a->features.line)
         for (int64_t c = 0; c < count; c += LANES)
             widen(pixels + c, row + c, LANES);
 }
 
 /* The pixels of the rows `y` to `below` from which on `size` bytes may be read, in any of the rows. */
 INLINE int64_t readable_pixels(const struct features *f, int64_t y, int64_t below, int64_t size) {
-    const int64_t row = f->line < 0 ? y * f->line : below * f->line, room = f->readable - row - size;
+    const int64_t row = f->line < 0 ? y * f->line : below * f->line,
+                  room = f->readable - row - size;
     return room < 0 ? 0 : room / f->pixel + 1;
 }
 
 /* The first pixel of a row whose places all lie inside, and the one behind the last. With `is_packed`
  * whole vectors can be read there. */
-INLINE void find_inside(const struct dense *a, int64_t y, int64_t lanes, int64_t *begin, int64_t *end) {
+INLINE void find_inside(const struct int8_dense *a, int64_t y, int64_t lanes, int64_t *begin,
+                        int64_t *end) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
     const int64_t below = y + (k->height - 1) * k->dilation_y;
@@ -698,7 +507,7 @@ INLINE void find_inside(const struct dense *a, int64_t y, int64_t lanes, int64_t
 
 /* One row of int16 for each of `count` output pixels; zeros fill it up to `depth`. Rows of what is packed
  * have room for LANES values more. */
-INLINE void gather(const struct dense *a, int64_t first, int64_t count, int16_t *rows,
+INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int16_t *rows,
                    const int64_t lanes) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
@@ -723,7 +532,7 @@ INLINE void gather(const struct dense *a, int64_t first, int64_t count, int16_t 
     }
 }
 
-INLINE void gather_any(const struct dense *a, int64_t first, int64_t count, int16_t *rows) {
+INLINE void gather_any(const struct int8_dense *a, int64_t first, int64_t count, int16_t *rows) {
     if (a->features.lanes == 16)
         gather(a, first, count, rows, 16);
     else if (a->features.lanes == 8)
@@ -734,18 +543,19 @@ INLINE void gather_any(const struct dense *a, int64_t first, int64_t count, int1
 
 /* A slice of the weights of COLUMNS kernels, from `pair` on, with their offsets: (pairs, COLUMNS, 2) for
  * wide vectors, (pairs, 2, COLUMNS) for others. */
-INLINE void unpack(const struct dense *a, int64_t group, int64_t pair, int64_t pairs, int16_t *panel,
-                   const int wide) {
+INLINE void unpack(const struct int8_dense *a, int64_t group, int64_t pair, int64_t pairs,
+                   int16_t *panel, const int form) {
     const int16_t *offsets = a->offsets + group * COLUMNS;
     const int8_t *weights = a->weights + (group * (a->depth / 2) + pair) * 2 * COLUMNS;
     int16_t twice[2 * COLUMNS];
     for (int c = 0; c < 2 * COLUMNS; c++)
-        twice[c] = offsets[wide ? c / 2 : c % COLUMNS];
+        twice[c] = offsets[has_avx2(form) ? c / 2 : c % COLUMNS];
     for (int64_t p = 0; p < pairs; p++, weights += 2 * COLUMNS, panel += 2 * COLUMNS) {
         int8_t held[2 * COLUMNS];
         memcpy(held, weights, sizeof held);
         for (int c = 0; c < 2 * COLUMNS; c++)
-            panel[c] = (int16_t)(held[wide ? c : c % COLUMNS * 2 + c / COLUMNS] + twice[c]);
+            panel[c] =
+                (int16_t)(held[has_avx2(form) ? c : c % COLUMNS * 2 + c / COLUMNS] + twice[c]);
     }
 }
 
@@ -780,10 +590,10 @@ INLINE void multiply(const int16_t *rows, int64_t stride, const int16_t *panel, 
         }
 }
 
-#ifdef PAIRS
+#ifdef X86
 /* The same with all sums in registers. */
-WIDE INLINE void multiply_wide(const int16_t *rows, int64_t stride, const int16_t *panel, int64_t pairs,
-                               struct target t, const int count, int begins) {
+WITH_AVX2 INLINE void multiply_avx2(const int16_t *rows, int64_t stride, const int16_t *panel,
+                                    int64_t pairs, struct target t, const int count, int begins) {
     __m256i total[ROWS * 2];
     for (int r = 0; r < count; r++)
         for (int v = 0; v < 2; v++)
@@ -820,32 +630,33 @@ INLINE void truncate_sums(int32_t *sums, int64_t count, int64_t bits, int64_t up
 }
 
 /* `most` rows have their sums in registers. */
-#define MULTIPLY(name, keyword, most)                                                                  \
-    keyword static void name##_rows(const int16_t *rows, int64_t stride, const int16_t *panel,         \
-                                    int64_t pairs, struct target t, int64_t count, int begins) {       \
-        for (; count >= most; count -= most, rows += most * stride, t.sums += most * t.pixel)          \
-            name(rows, stride, panel, pairs, t, most, begins);                                         \
-        for (; count >= 2; count -= 2, rows += 2 * stride, t.sums += 2 * t.pixel)                      \
-            name(rows, stride, panel, pairs, t, 2, begins);                                            \
-        if (count)                                                                                     \
-            name(rows, stride, panel, pairs, t, 1, begins);                                            \
+#define MULTIPLY(name, keyword, most)                                                              \
+    keyword static void name##_rows(const int16_t *rows, int64_t stride, const int16_t *panel,     \
+                                    int64_t pairs, struct target t, int64_t count, int begins) {   \
+        for (; count >= most; count -= most, rows += most * stride, t.sums += most * t.pixel)      \
+            name(rows, stride, panel, pairs, t, most, begins);                                     \
+        for (; count >= 2; count -= 2, rows += 2 * stride, t.sums += 2 * t.pixel)                  \
+            name(rows, stride, panel, pairs, t, 2, begins);                                        \
+        if (count)                                                                                 \
+            name(rows, stride, panel, pairs, t, 1, begins);                                        \
     }
 
 MULTIPLY(multiply, , 2)
-#ifdef PAIRS
-MULTIPLY(multiply_wide, WIDE, ROWS)
+#ifdef X86
+MULTIPLY(multiply_avx2, WITH_AVX2, ROWS)
 #endif
 
 /* Sums of one group of COLUMNS kernels over gathered rows, and what follows. */
-INLINE void convolve(const struct dense *a, int64_t group, const int16_t *rows, int64_t first,
-                     int64_t count, int16_t *panel, int32_t *sums, const int lanes, const int wide) {
+INLINE void convolve(const struct int8_dense *a, int64_t group, const int16_t *rows, int64_t first,
+                     int64_t count, int16_t *panel, int32_t *sums, const int lanes,
+                     const int form) {
     const struct target t = {sums, lanes, lanes == COLUMNS ? COLUMNS / 2 : count * lanes};
     for (int64_t pair = 0; pair < a->depth / 2; pair += SLICE / 2) {
         const int64_t pairs = a->depth / 2 - pair < SLICE / 2 ? a->depth / 2 - pair : SLICE / 2;
-        unpack(a, group, pair, pairs, panel, wide);
-#ifdef PAIRS
-        if (wide)
-            multiply_wide_rows(rows + 2 * pair, a->stride, panel, pairs, t, count, !pair);
+        unpack(a, group, pair, pairs, panel, form);
+#ifdef X86
+        if (has_avx2(form))
+            multiply_avx2_rows(rows + 2 * pair, a->stride, panel, pairs, t, count, !pair);
         else
 #endif
             multiply_rows(rows + 2 * pair, a->stride, panel, pairs, t, count, !pair);
@@ -856,8 +667,9 @@ INLINE void convolve(const struct dense *a, int64_t group, const int16_t *rows, 
     for (int64_t half = 0; half < COLUMNS / lanes; half++) {
         const int64_t s = group * (COLUMNS / lanes) + half;
         for (int64_t done = 0; done < count && s < surfaces; done += BLOCK)
-            finish(&a->dpu, &a->writer, s, first + done, count - done < BLOCK ? count - done : BLOCK,
-                   sums + (half * count + done) * lanes, lanes, wide);
+            finish(&a->dpu, &a->writer, s, first + done,
+                   count - done < BLOCK ? count - done : BLOCK,
+                   sums + (half * count + done) * lanes, lanes, form);
     }
 }
 
@@ -867,8 +679,8 @@ INLINE int32_t *sums_in(void *scratch) {
 }
 
 /* Pixels `first` to `end`, a tile at a time. */
-INLINE void convolve_pixels(const struct dense *a, int64_t first, int64_t end, void *scratch,
-                            const int lanes, const int wide) {
+INLINE void convolve_pixels(const struct int8_dense *a, int64_t first, int64_t end, void *scratch,
+                            const int lanes, const int form) {
     int32_t *sums = sums_in(scratch);
     int16_t *rows = (int16_t *)(sums + a->tile * COLUMNS);
     const int64_t groups = (a->writer.channels + COLUMNS - 1) / COLUMNS;
@@ -876,15 +688,15 @@ INLINE void convolve_pixels(const struct dense *a, int64_t first, int64_t end, v
         const int64_t count = end - first < a->tile ? end - first : a->tile;
         gather_any(a, first, count, rows);
         for (int64_t group = 0; group < groups; group++)
-            convolve(a, group, rows, first, count, scratch, sums, lanes, wide);
+            convolve(a, group, rows, first, count, scratch, sums, lanes, form);
     }
 }
 
 /* All pixels, gathered before, for groups `first` to `end` of COLUMNS kernels. */
-INLINE void convolve_kernels(const struct dense *a, int64_t first, int64_t end, void *scratch,
-                             const int lanes, const int wide) {
+INLINE void convolve_kernels(const struct int8_dense *a, int64_t first, int64_t end, void *scratch,
+                             const int lanes, const int form) {
     for (; first < end; first++)
-        convolve(a, first, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, wide);
+        convolve(a, first, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, form);
 }
 
 INLINE float *fill(float *target, float value, int64_t count) {
@@ -894,8 +706,8 @@ INLINE float *fill(float *target, float value, int64_t count) {
 }
 
 /* `count` atoms as floats; lanes behind the valid channels become zero. */
-INLINE void convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid, float *target,
-                          const int lanes) {
+INLINE void convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid,
+                          float *target, const int lanes) {
     for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {
         for (int l = 0; l < lanes; l++)
             target[l] = atom[l];
@@ -904,9 +716,9 @@ INLINE void convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, int6
     }
 }
 
-#ifdef PAIRS
-WIDE static void convert_atoms_wide(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid,
-                                    float *target, int lanes) {
+#ifdef X86
+WITH_AVX2 static void convert_atoms_avx2(const int8_t *atom, int64_t pixel, int64_t count,
+                                         int64_t valid, float *target, int lanes) {
     for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {
         for (int l = 0; l < lanes; l += 8) {
             const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(atom + l)));
@@ -920,8 +732,8 @@ WIDE static void convert_atoms_wide(const int8_t *atom, int64_t pixel, int64_t c
 
 /* `count` rows of the input's surface from row `top` on, as floats with padding round them: (count,
  * columns, lanes). */
-INLINE void pad_rows(const struct depthwise *a, int64_t s, int64_t top, int64_t count, int64_t columns,
-                     float *plane, const int lanes, const int wide) {
+INLINE void pad_rows(const struct int8_depthwise *a, int64_t s, int64_t top, int64_t count,
+                     int64_t columns, float *plane, const int lanes, const int form) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
     const float padding = k->padding;
@@ -934,38 +746,39 @@ INLINE void pad_rows(const struct depthwise *a, int64_t s, int64_t top, int64_t 
             plane = fill(plane, padding, columns * lanes);
             continue;
         }
-        const int8_t *line = f->base + s * f->surface + y * f->line;
+        const int8_t *line = (const int8_t *)f->base + s * f->surface + y * f->line;
         plane = fill(plane, padding, left * lanes);
-#ifdef PAIRS
-        if (wide)
-            convert_atoms_wide(line, f->pixel, inside, valid, plane, lanes);
+#ifdef X86
+        if (has_avx2(form))
+            convert_atoms_avx2(line, f->pixel, inside, valid, plane, lanes);
         else
 #endif
             convert_atoms(line, f->pixel, inside, valid, plane, lanes);
         plane = fill(plane + inside * lanes, padding, right * lanes);
     }
-    (void)wide;
+    (void)form;
 }
 
 /* (count, lanes) sums over the places of the kernel, for neighbours in a row of the plane. */
-INLINE void sum_places(const struct window *k, const float *seen, int64_t columns, const float *weights,
-                       int64_t count, float *sums, const int lanes) {
+INLINE void sum_places(const struct window *k, const float *seen, int64_t columns,
+                       const float *weights, int64_t count, float *sums, const int lanes) {
     memset(sums, 0, count * lanes * sizeof *sums);
     for (int64_t ky = 0; ky < k->height; ky++)
         for (int64_t kx = 0; kx < k->width; kx++, weights += lanes) {
             const float *x = seen + (ky * k->dilation_y * columns + kx * k->dilation_x) * lanes;
             for (int64_t i = 0; i < count; i++)
                 for (int l = 0; l < lanes; l++)
-                    sums[i * lanes + l] += x[i * k->stride_x * lanes + l] * weights[l];
+                    sums[i * lanes + l] =
+                        multiplied(x[i * k->stride_x * lanes + l], weights[l], sums[i * lanes + l]);
         }
 }
 
-#ifdef PAIRS
+#ifdef X86
 enum { TOGETHER = 5 };
 
 /* Some pixels at a time, their sums in registers. */
-WIDE INLINE void sum_together(const struct window *k, const float *seen, int64_t columns,
-                              const float *weights, float *sums, const int lanes) {
+WITH_AVX2 INLINE void sum_together(const struct window *k, const float *seen, int64_t columns,
+                                   const float *weights, float *sums, const int lanes) {
     const int vectors = lanes / 8;
     __m256 total[TOGETHER * LANES / 8];
     for (int i = 0; i < TOGETHER * vectors; i++)
@@ -978,16 +791,16 @@ WIDE INLINE void sum_together(const struct window *k, const float *seen, int64_t
 #pragma GCC unroll 5
                 for (int i = 0; i < TOGETHER; i++)
                     total[i * vectors + v] =
-                        _mm256_fmadd_ps(_mm256_loadu_ps(x + i * k->stride_x * lanes + 8 * v), factor,
-                                        total[i * vectors + v]);
+                        _mm256_fmadd_ps(_mm256_loadu_ps(x + i * k->stride_x * lanes + 8 * v),
+                                        factor, total[i * vectors + v]);
             }
         }
     for (int i = 0; i < TOGETHER * vectors; i++)
         _mm256_storeu_ps(sums + 8 * i, total[i]);
 }
 
-WIDE static void sum_places_wide(const struct window *k, const float *seen, int64_t columns,
-                                 const float *weights, int64_t count, float *sums, int lanes) {
+WITH_AVX2 static void sum_places_avx2(const struct window *k, const float *seen, int64_t columns,
+                                      const float *weights, int64_t count, float *sums, int lanes) {
     if (count < TOGETHER) {
         sum_places(k, seen, columns, weights, count, sums, lanes);
         return;
@@ -1004,21 +817,21 @@ WIDE static void sum_places_wide(const struct window *k, const float *seen, int6
 #endif
 
 /* The output rows `oy` to `below` of a surface. */
-INLINE void convolve_rows(const struct depthwise *a, int64_t s, int64_t oy, int64_t below,
-                          const float *weights, float *plane, const int lanes, const int wide) {
+INLINE void convolve_rows(const struct int8_depthwise *a, int64_t s, int64_t oy, int64_t below,
+                          const float *weights, float *plane, const int lanes, const int form) {
     const struct window *k = &a->window;
     const int64_t columns = (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1;
     const int64_t rows = (below - oy - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1;
     int32_t v[BLOCK * LANES];
     float sums[BLOCK * LANES];
-    pad_rows(a, s, oy * k->stride_y - k->top, rows, columns, plane, lanes, wide);
+    pad_rows(a, s, oy * k->stride_y - k->top, rows, columns, plane, lanes, form);
     for (; oy < below; oy++, plane += k->stride_y * columns * lanes)
         for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
             const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
             const float *seen = plane + ox * k->stride_x * lanes;
-#ifdef PAIRS
-            if (wide)
-                sum_places_wide(k, seen, columns, weights, n, sums, lanes);
+#ifdef X86
+            if (has_avx2(form))
+                sum_places_avx2(k, seen, columns, weights, n, sums, lanes);
             else
 #endif
                 sum_places(k, seen, columns, weights, n, sums, lanes);
@@ -1026,60 +839,29 @@ INLINE void convolve_rows(const struct depthwise *a, int64_t s, int64_t oy, int6
                 v[i] = (int32_t)sums[i];
             if (a->truncate)
                 truncate_sums(v, n * lanes, a->truncate, a->truncate_up);
-            finish(&a->dpu, &a->writer, s, oy * k->out_width + ox, n, v, lanes, wide);
+            finish(&a->dpu, &a->writer, s, oy * k->out_width + ox, n, v, lanes, form);
         }
 }
 
 /* Surfaces `first` to `end`. */
-INLINE void convolve_depthwise(const struct depthwise *a, int64_t first, int64_t end, float *plane,
-                               const int lanes, const int wide) {
+INLINE void convolve_depthwise(const struct int8_depthwise *a, int64_t first, int64_t end,
+                               float *plane, const int lanes, const int form) {
     const int64_t height = a->window.out_height, places = a->window.height * a->window.width;
     for (int64_t s = first; s < end; s++)
         for (int64_t oy = 0; oy < height; oy += a->band)
             convolve_rows(a, s, oy, oy + a->band < height ? oy + a->band : height,
-                          a->weights + s * places * lanes, plane, lanes, wide);
+                          a->weights + s * places * lanes, plane, lanes, form);
 }
 
 /* ---------------------------------------------------------------------------------- without weights */
 
-struct process {
-    struct dpu dpu;
-    struct writer writer;
-    struct features features;
-};
-
-/* int8 features through a function of one value. */
-struct remap {
-    struct writer writer;
-    struct features features;
-    const int8_t *values; /* of -128 to 127 */
-};
-
-struct pool {
-    struct writer writer;
-    struct features features;
-    struct window window;
-    int64_t sign; /* 1 for the greatest value of a window, -1 for the least */
-};
-
-/* Atoms of surfaces, rows and pixels to other places. */
-struct move {
-    const int8_t *source;
-    int8_t *target;
-    int64_t rows;
-    int64_t pixels;
-    int64_t from[3]; /* strides of surfaces, rows, pixels */
-    int64_t to[3];
-    int64_t atom; /* 16 or 8 bytes */
-};
-
 INLINE void process(const struct process *a, int64_t first, int64_t end, const int lanes,
-                    const int wide) {
+                    const int form) {
     const struct features *f = &a->features;
     const int64_t pixels = f->height * f->width;
     int32_t v[BLOCK * LANES];
     for (int64_t s = first; s < end; s++) {
-        const int8_t *surface = surface_of(f, s);
+        const uint8_t *surface = surface_of(f, s);
         int64_t y = 0, x = 0;
         for (int64_t done = 0; done < pixels; done += BLOCK) {
             const int64_t n = pixels - done < BLOCK ? pixels - done : BLOCK;
@@ -1091,7 +873,7 @@ INLINE void process(const struct process *a, int64_t first, int64_t end, const i
                 if (++x == f->width)
                     x = 0, y++;
             }
-            finish(&a->dpu, &a->writer, s, done, n, v, lanes, wide);
+            finish(&a->dpu, &a->writer, s, done, n, v, lanes, form);
         }
     }
 }
@@ -1103,7 +885,7 @@ INLINE void remap(const struct remap *a, int64_t first, int64_t end, const int l
         for (int64_t y = 0; y < f->height; y++)
             for (int64_t x = 0; x < f->width; x += BLOCK) {
                 const int64_t n = f->width - x < BLOCK ? f->width - x : BLOCK;
-                const int8_t *atom = surface_of(f, s) + y * f->line + x * f->pixel;
+                const int8_t *atom = (const int8_t *)surface_of(f, s) + y * f->line + x * f->pixel;
                 for (int64_t i = 0; i < n; i++, atom += f->pixel)
                     for (int l = 0; l < lanes; l++)
                         q[i * lanes + l] = a->values[atom[l] + 128];
@@ -1112,7 +894,7 @@ INLINE void remap(const struct remap *a, int64_t first, int64_t end, const int l
 }
 
 /* Take the greater of both, or with `sign` -1 the lesser. */
-INLINE void choose(int8_t *best, const int8_t *atoms, int64_t sign, const int lanes) {
+INLINE void choose(int8_t *best, const uint8_t *atoms, int64_t sign, const int lanes) {
     int8_t atom[LANES];
     memcpy(atom, atoms, lanes);
     if (sign > 0)
@@ -1154,52 +936,57 @@ INLINE void pool(const struct pool *a, int64_t first, int64_t end, const int lan
 INLINE void move(const struct move *a, int64_t first, int64_t end, const int atom) {
     for (int64_t s = first; s < end; s++)
         for (int64_t y = 0; y < a->rows; y++) {
-            const int8_t *source = a->source + s * a->from[0] + y * a->from[1];
-            int8_t *target = a->target + s * a->to[0] + y * a->to[1];
+            const uint8_t *source = a->source + s * a->source_strides[0] + y * a->source_strides[1];
+            uint8_t *target = a->target + s * a->target_strides[0] + y * a->target_strides[1];
             for (int64_t x = 0; x < a->pixels; x++)
-                memcpy(target + x * a->to[2], source + x * a->from[2], atom);
+                memcpy(target + x * a->target_strides[2], source + x * a->source_strides[2], atom);
         }
 }
 
 /* ------------------------------------------------------------------------------------------ kernels */
 
-#define BY_LANES(lanes, call, ...)                                                                     \
-    if ((lanes) == 16)                                                                                 \
-        call(__VA_ARGS__, 16, IS_WIDE);                                                                \
-    else                                                                                               \
-        call(__VA_ARGS__, 8, IS_WIDE)
+#define BY_LANES(lanes, call, ...)                                                                 \
+    if ((lanes) == 16)                                                                             \
+        call(__VA_ARGS__, 16, FORM);                                                               \
+    else                                                                                           \
+        call(__VA_ARGS__, 8, FORM)
 
-/* Every kernel twice: for wide vectors where the processor has them, and for any. */
-#define KERNEL(name, lanes, call, ...)                                                                 \
-    WIDE static void name##_wide(const void *arguments, int64_t first, int64_t end, void *scratch) {   \
-        enum { IS_WIDE = 1 };                                                                          \
-        BY_LANES(lanes, call, __VA_ARGS__);                                                            \
-        (void)scratch;                                                                                 \
-    }                                                                                                  \
-    static void name##_narrow(const void *arguments, int64_t first, int64_t end, void *scratch) {      \
-        enum { IS_WIDE = 0 };                                                                          \
-        BY_LANES(lanes, call, __VA_ARGS__);                                                            \
-        (void)scratch;                                                                                 \
-    }                                                                                                  \
-    EXPORT void anynpu_npu_##name(const void *arguments, int64_t first, int64_t end, void *scratch) {  \
-        if (HAS_WIDE)                                                                                  \
-            name##_wide(arguments, first, end, scratch);                                               \
-        else                                                                                           \
-            name##_narrow(arguments, first, end, scratch);                                             \
+#define KERNEL_IN(keyword, name, form, lanes, call, ...)                                           \
+    keyword static void name(const void *arguments, int64_t first, int64_t end, void *scratch) {   \
+        enum { FORM = form };                                                                      \
+        BY_LANES(lanes, call, __VA_ARGS__);                                                        \
+        (void)scratch;                                                                             \
     }
 
-#define DENSE ((const struct dense *)arguments)
-#define DEPTHWISE ((const struct depthwise *)arguments)
+/* A kernel in each of its forms. */
+#ifdef X86
+#define KERNEL(name, ...)                                                                          \
+    KERNEL_IN(WITH_AVX2, name##_avx2, AVX2, __VA_ARGS__)                                           \
+    KERNEL_IN(, name##_plain, PLAIN, __VA_ARGS__)                                                  \
+    EXPORTED_KERNEL(name)
+#else
+#define KERNEL(name, ...)                                                                          \
+    KERNEL_IN(, name##_plain, PLAIN, __VA_ARGS__)                                                  \
+    EXPORTED_KERNEL(name)
+#endif
+#define EXPORTED_KERNEL(name)                                                                      \
+    EXPORT void anynpu_npu_##name(const void *arguments, int64_t first, int64_t end,               \
+                                  void *scratch) {                                                 \
+        IN_THE_FORM(name, (arguments, first, end, scratch));                                       \
+    }
+
+#define DENSE ((const struct int8_dense *)arguments)
+#define DEPTHWISE ((const struct int8_depthwise *)arguments)
 #define PROCESS ((const struct process *)arguments)
 #define REMAP ((const struct remap *)arguments)
 #define POOL ((const struct pool *)arguments)
 #define MOVE ((const struct move *)arguments)
 
-#define GATHER(a, first, end, lanes, wide)                                                             \
+#define GATHER(a, first, end, lanes, form)                                                         \
     gather_any(a, first, (end) - (first), (a)->rows + (first) * (a)->stride)
-#define ANY_REMAP(a, first, end, lanes, wide) remap(a, first, end, lanes)
-#define ANY_POOL(a, first, end, lanes, wide) pool(a, first, end, lanes)
-#define ANY_MOVE(a, first, end, lanes, wide) move(a, first, end, lanes)
+#define ANY_REMAP(a, first, end, lanes, form) remap(a, first, end, lanes)
+#define ANY_POOL(a, first, end, lanes, form) pool(a, first, end, lanes)
+#define ANY_MOVE(a, first, end, lanes, form) move(a, first, end, lanes)
 
 /* Units are output pixels, */
 KERNEL(convolve_pixels, DENSE->writer.lanes, convolve_pixels, DENSE, first, end, scratch)
@@ -1207,7 +994,8 @@ KERNEL(gather, 16, GATHER, DENSE, first, end)
 /* groups of COLUMNS kernels, */
 KERNEL(convolve_kernels, DENSE->writer.lanes, convolve_kernels, DENSE, first, end, scratch)
 /* and surfaces. */
-KERNEL(convolve_depthwise, DEPTHWISE->writer.lanes, convolve_depthwise, DEPTHWISE, first, end, scratch)
+KERNEL(convolve_depthwise, DEPTHWISE->writer.lanes, convolve_depthwise, DEPTHWISE, first, end,
+       scratch)
 KERNEL(process, PROCESS->writer.lanes, process, PROCESS, first, end)
 KERNEL(remap, REMAP->writer.lanes, ANY_REMAP, REMAP, first, end)
 KERNEL(pool, POOL->writer.lanes, ANY_POOL, POOL, first, end)

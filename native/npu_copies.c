@@ -4,16 +4,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "cpu.h"
+#include "npu.h"
 
-enum { AXES = 5, ATOM = 16 };
-
-/* A way through memory: the last axis is the fastest; strides are bytes and may be negative. */
-struct way {
-    uint8_t *base;
-    int64_t counts[AXES];
-    int64_t strides[AXES];
-};
+enum { ATOM = 16 };
 
 struct place {
     const struct way *way;
@@ -48,8 +42,8 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step, int64_t size,
-                     int64_t count) {
+static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step,
+                     int64_t size, int64_t count) {
     if (to_step == size && from_step == size)
         memcpy(to, from, size * count);
     else if (size == 16)
@@ -66,42 +60,22 @@ static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t 
             memcpy(to + i * to_step, from + i * from_step, size);
 }
 
-/* Units of `size` bytes from one way to the other, from a number on in each. */
-struct copy {
-    struct way from;
-    struct way to;
-    int64_t size;
-    int64_t from_first;
-    int64_t to_first;
-};
-
 EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, void *scratch) {
     const struct copy *a = arguments;
-    struct place source = start_at(&a->from, a->from_first + first);
-    struct place target = start_at(&a->to, a->to_first + first);
+    struct place source = start_at(&a->source, a->source_first + first);
+    struct place target = start_at(&a->target, a->target_first + first);
     while (first < end) {
-        const int64_t n = least(end - first, least(a->from.counts[AXES - 1] - source.at[AXES - 1],
-                                                   a->to.counts[AXES - 1] - target.at[AXES - 1]));
-        copy_run(target.address, a->to.strides[AXES - 1], source.address, a->from.strides[AXES - 1],
-                 a->size, n);
+        const int64_t n =
+            least(end - first, least(a->source.counts[AXES - 1] - source.at[AXES - 1],
+                                     a->target.counts[AXES - 1] - target.at[AXES - 1]));
+        copy_run(target.address, a->target.strides[AXES - 1], source.address,
+                 a->source.strides[AXES - 1], a->size, n);
         advance(&source, n);
         advance(&target, n);
         first += n;
     }
     (void)scratch;
 }
-
-/* Blocks of as many atoms, lanes turned into pixels, with zeros for what is missing. Units are blocks:
- * atoms `lane` apart, every eight of them `line`. */
-struct transposition {
-    struct way from;
-    int64_t pixels;
-    int64_t atoms; /* of a block, at most sixteen */
-    struct way to; /* to each block's first atom */
-    int64_t lane;
-    int64_t line;
-    int64_t size; /* of an element; 16 leaves atoms as they are */
-};
 
 /* A block's atoms as they are written. */
 static void turn(uint8_t in[16][ATOM], uint8_t out[16][ATOM], int64_t size) {
@@ -121,8 +95,8 @@ EXPORT void anynpu_npu_transpose(const void *arguments, int64_t first, int64_t e
     const struct transposition *a = arguments;
     const int64_t atoms = a->atoms;
     /* Behind the last pixel nothing is read. */
-    struct place source = start_at(&a->from, first * atoms);
-    struct place target = start_at(&a->to, first);
+    struct place source = start_at(&a->source, first * atoms);
+    struct place target = start_at(&a->target, first);
     for (int64_t b = first; b < end; b++, advance(&target, 1)) {
         uint8_t in[16][ATOM] = {{0}}, out[16][ATOM];
         const int64_t left = a->pixels - b * atoms;

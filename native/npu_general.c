@@ -14,229 +14,23 @@
  * operands and what is written, each as the view of these strides and counts that callers have found to
  * lie inside. Arrays that have an entry a channel are filled up to whole groups.
  */
-#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Tests build it with ANYNPU_NARROW too: what processors without these vectors run. */
-#if (defined(__x86_64__) || defined(__i386__)) && !defined(ANYNPU_NARROW)
-#include <cpuid.h>
-#include <immintrin.h>
-#define X86 1
-#define WIDE __attribute__((target("avx2,fma,f16c")))
-#else
-#define WIDE
-#endif
+#include "cpu.h"
+#include "half.h"
+#include "npu.h"
+#include "npu_arithmetic.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
-
-enum { GROUP = 16, BLOCK = 60, ROWS = 6, CHUNK = 256, RUN = 64, ENTRIES = 513 };
-
-enum element { INT8, INT16, FLOAT16, BFLOAT16, INT32, FLOAT32 };
-
-/* Features in channel blocks; where `odd` is set, every second block lies there. */
-struct features {
-    const uint8_t *base;
-    const uint8_t *odd;
-    int64_t surface;
-    int64_t line;
-    int64_t pixel;
-    int64_t lanes;
-    int64_t channels;
-    int64_t valid; /* channels behind these count as zero */
-    int64_t height;
-    int64_t width;
-    int64_t element;
-    const float *conversion; /* (4, 256): what bytes become, by channel % 4; or NULL */
-};
-
-/* What one output pixel sees. */
-struct window {
-    int64_t height;
-    int64_t width;
-    int64_t stride_y;
-    int64_t stride_x;
-    int64_t dilation_y;
-    int64_t dilation_x;
-    int64_t top;
-    int64_t left;
-    int64_t inserted_y; /* rows and columns of padding between those of the input */
-    int64_t inserted_x;
-    int64_t out_height;
-    int64_t out_width;
-    float padding;
-};
-
-/* Kernels as the hardware streams them: blocks of kernels, of channels, of places, as in WeightLayout. */
-struct weights {
-    const uint8_t *base;
-    int64_t element;
-    int64_t kernels;
-    int64_t channels;
-    int64_t kernel_group;
-    int64_t channel_group;
-    const float *offsets; /* added to each kernel's weights, in whole groups; or NULL */
-    int64_t row; /* if not 0, elements of a kernel's row: pixels side by side, and padding */
-};
-
-/* A number a channel: an array of whole groups, or in memory, where a group of them takes `stride`
- * bytes; neither for none. */
-struct operand {
-    const void *values; /* floats, or for integers doubles */
-    const uint8_t *stored;
-    int64_t group;
-    int64_t stride;
-    int64_t element;
-    int64_t channels;
-};
-
-/* (v + add) * multiply, or v * multiply + add; integers are shifted; then limits. */
-struct stage {
-    struct operand add;
-    struct operand multiply;
-    double lowest;
-    double highest;
-    double positive; /* for integers: 2^-shift */
-    double negative;
-    int64_t subtracts;
-    int64_t multiply_first;
-    int64_t only_negatives;
-};
-
-/* Both tables one behind the other; pairs are those of negative values and of the others. */
-struct table {
-    const double *entries;
-    double start[2];
-    double end;
-    double step[2]; /* 1 / distance of entries */
-    double slope[2];
-};
-
-/* What the second operand is, if it isn't a number. */
-enum operand_kind { ONE_A_RESULT = 1, ONE_A_PIXEL };
-
-enum operation { NONE, MAXIMUM, MINIMUM, ADD, DIVIDE, SUBTRACT, ABSOLUTE, NEGATE, FLOOR, CEIL, MULTIPLY, PRELU };
-
-struct dpu {
-    struct stage bs;
-    struct stage bn;
-    struct table table;
-    struct features operand;
-    double number; /* the operand where there are no features */
-    double operand_offset; /* the conversion of integers */
-    double operand_scale;  /* with the shift */
-    double product;        /* 2^-shift of integers' products */
-    double lowest;         /* after the operation */
-    double highest;
-    double factor; /* of the output, where either side is a float, */
-    double addend;
-    double scale; /* and of integers to integers, with the shift */
-    double offset;
-    int64_t output_away; /* ties of the output's rounding go away from zero, not to even, */
-    int64_t operand_away; /* and those of the operand's */
-    int64_t is_integer;
-    int64_t average; /* of int8 sums: times this, / 2^32 */
-    int64_t has_bs;
-    int64_t has_bn;
-    int64_t has_table;
-    int64_t operation;
-    int64_t has_operand;
-    int64_t has_limits;
-    int64_t element; /* of the output */
-};
-
-struct writer {
-    uint8_t *base;
-    int64_t line;
-    int64_t pixel;
-    int64_t surface;
-    int64_t group;
-    int64_t group_stride;
-    int64_t width;
-    int64_t channels;
-    int64_t lanes;
-    int64_t padding;
-};
-
-/* ---------------------------------------------------------------------------------------- processors */
-
-#ifdef X86
-static int is_wide;
-
-/* AVX2, FMA and F16C. */
-__attribute__((constructor)) static void find_vectors(void) {
-    unsigned a, b, c = 0, d;
-    __builtin_cpu_init();
-    is_wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-              __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
-#else
-enum { is_wide = 0 };
-#endif
-
-/* A function from an inline one, once for wide vectors and once for any processor. */
-#define ON_ANY(name, parameters, arguments)                                                            \
-    WIDE static void name##_wide parameters { name##_inline arguments; }                               \
-    static void name##_narrow parameters { name##_inline arguments; }                                  \
-    static void name parameters {                                                                      \
-        if (is_wide)                                                                                   \
-            name##_wide arguments;                                                                     \
-        else                                                                                           \
-            name##_narrow arguments;                                                                   \
-    }
+enum { RUN = 64 };
 
 /* ------------------------------------------------------------------------------------------ elements */
 
-INLINE float float_of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-INLINE uint32_t bits_of_float(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-INLINE float float_of_half(uint16_t half) {
-#ifdef __ARM_FP16_FORMAT_IEEE
-    __fp16 value;
-    memcpy(&value, &half, sizeof value);
-    return (float)value;
-#else
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7FFF;
-    if (rest >= 0x7C00)
-        return float_of_bits(sign | 0x7F800000 | (rest & 0x3FF) << 13);
-    /* 2^112 takes the exponent's bias from 15 to 127, and denormals to what they mean. */
-    const float scaled = float_of_bits(rest << 13) * 0x1p112f;
-    return float_of_bits(sign | bits_of_float(scaled));
-#endif
-}
-
-/* Ties to even; NaN is 0x7E00. */
-INLINE uint16_t half_of_float(float value) {
-    if (value != value)
-        return 0x7E00;
-#ifdef __ARM_FP16_FORMAT_IEEE
-    __fp16 half = (__fp16)value;
-    uint16_t bits;
-    memcpy(&bits, &half, sizeof bits);
-    return bits;
-#else
-    const uint32_t bits = bits_of_float(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7FFFFFFF;
-    if (rest >= 0x47800000)
-        return (uint16_t)(sign | 0x7C00);
-    if (rest < 0x38800000) {
-        /* A denormal: the sum's last bit is worth 2^-24. */
-        const float sum = float_of_bits(rest) + 0.5f;
-        return (uint16_t)(sign | (bits_of_float(sum) - 0x3F000000));
-    }
-    return (uint16_t)(sign | (rest - 0x38000000 + 0xFFF + (rest >> 13 & 1)) >> 13);
-#endif
+/* What is no number is 0x7E00. */
+INLINE uint16_t stored_half(float value) {
+    return value != value ? 0x7E00 : half_of_float(value);
 }
 
 INLINE uint16_t bfloat_of_float(float value) {
@@ -256,23 +50,12 @@ INLINE float element_at(const uint8_t *source, int64_t place, int64_t element) {
     int32_t word;
     float value;
     switch (element) {
-    case INT8:
-        return (float)(int8_t)source[place];
-    case INT16:
-        memcpy(&small, source + 2 * place, 2);
-        return (float)small;
-    case FLOAT16:
-        memcpy(&half, source + 2 * place, 2);
-        return float_of_half(half);
-    case BFLOAT16:
-        memcpy(&half, source + 2 * place, 2);
-        return float_of_bits((uint32_t)half << 16);
-    case INT32:
-        memcpy(&word, source + 4 * place, 4);
-        return (float)word;
-    default:
-        memcpy(&value, source + 4 * place, 4);
-        return value;
+    case INT8: return (float)(int8_t)source[place];
+    case INT16: memcpy(&small, source + 2 * place, 2); return (float)small;
+    case FLOAT16: memcpy(&half, source + 2 * place, 2); return float_of_half(half);
+    case BFLOAT16: memcpy(&half, source + 2 * place, 2); return float_of_bits((uint32_t)half << 16);
+    case INT32: memcpy(&word, source + 4 * place, 4); return (float)word;
+    default: memcpy(&value, source + 4 * place, 4); return value;
     }
 }
 
@@ -285,54 +68,42 @@ INLINE void widen_element(const uint8_t *source, int64_t step, int64_t count, fl
 }
 
 INLINE void widen_any_inline(const uint8_t *source, int64_t step, int64_t count, float *target,
-                         int64_t target_step, int64_t lanes, int64_t element) {
+                             int64_t target_step, int64_t lanes, int64_t element) {
     switch (element) {
-    case INT8:
-        widen_element(source, step, count, target, target_step, lanes, INT8);
-        break;
-    case INT16:
-        widen_element(source, step, count, target, target_step, lanes, INT16);
-        break;
-    case FLOAT16:
-        widen_element(source, step, count, target, target_step, lanes, FLOAT16);
-        break;
-    case BFLOAT16:
-        widen_element(source, step, count, target, target_step, lanes, BFLOAT16);
-        break;
-    case INT32:
-        widen_element(source, step, count, target, target_step, lanes, INT32);
-        break;
-    default:
-        widen_element(source, step, count, target, target_step, lanes, FLOAT32);
+    case INT8: widen_element(source, step, count, target, target_step, lanes, INT8); break;
+    case INT16: widen_element(source, step, count, target, target_step, lanes, INT16); break;
+    case FLOAT16: widen_element(source, step, count, target, target_step, lanes, FLOAT16); break;
+    case BFLOAT16: widen_element(source, step, count, target, target_step, lanes, BFLOAT16); break;
+    case INT32: widen_element(source, step, count, target, target_step, lanes, INT32); break;
+    default: widen_element(source, step, count, target, target_step, lanes, FLOAT32);
     }
 }
 
-#define WIDEN                                                                                          \
-    (const uint8_t *source, int64_t step, int64_t count, float *target, int64_t target_step,           \
+#define WIDEN                                                                                      \
+    (const uint8_t *source, int64_t step, int64_t count, float *target, int64_t target_step,       \
      int64_t lanes, int64_t element)
 
-ON_ANY(widen_any, WIDEN, (source, step, count, target, target_step, lanes, element))
+IN_EACH_FORM(widen_any, WIDEN, (source, step, count, target, target_step, lanes, element))
 
 #ifdef X86
-WIDE static void widen_halves WIDEN {
+WITH_AVX2 static void widen_halves WIDEN {
     (void)element;
     if (lanes == 8) {
         for (int64_t i = 0; i < count; i++, source += step, target += target_step)
-            _mm256_storeu_ps(target, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)source)));
+            _mm256_storeu_ps(target, eight_floats(source));
         return;
     }
     if (lanes == 4) {
         for (int64_t i = 0; i < count; i++, source += step, target += target_step)
-            _mm_storeu_ps(target, _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)source)));
+            _mm_storeu_ps(target, four_floats(source));
         return;
     }
     for (int64_t i = 0; i < count; i++, source += step, target += target_step) {
         int64_t l = 0;
         for (; l + 8 <= lanes; l += 8)
-            _mm256_storeu_ps(target + l,
-                             _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(source + 2 * l))));
+            _mm256_storeu_ps(target + l, eight_floats(source + 2 * l));
         for (; l + 4 <= lanes; l += 4)
-            _mm_storeu_ps(target + l, _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(source + 2 * l))));
+            _mm_storeu_ps(target + l, four_floats(source + 2 * l));
         for (; l < lanes; l++) {
             uint16_t half;
             memcpy(&half, source + 2 * l, 2);
@@ -349,7 +120,7 @@ static void widen WIDEN {
         return;
     }
 #ifdef X86
-    if (is_wide && element == FLOAT16) {
+    if (has_avx2(running_form) && element == FLOAT16) {
         widen_halves(source, step, count, target, target_step, lanes, element);
         return;
     }
@@ -359,25 +130,25 @@ static void widen WIDEN {
 
 INLINE void store_halves_inline(const float *v, int64_t count, uint16_t *q) {
     for (int64_t i = 0; i < count; i++)
-        q[i] = half_of_float(v[i]);
+        q[i] = stored_half(v[i]);
 }
 
 #ifdef X86
 /* A multiple of eight. */
-WIDE static void store_halves_wide(const float *v, int64_t count, uint16_t *q) {
+WITH_AVX2 static void store_halves_avx2(const float *v, int64_t count, uint16_t *q) {
     const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000));
     for (int64_t i = 0; i < count; i += 8) {
         __m256 x = _mm256_loadu_ps(v + i);
         x = _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-        _mm_storeu_si128((__m128i *)(q + i), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+        store_eight_halves(q + i, x);
     }
 }
 #endif
 
 static void store_halves(const float *v, int64_t count, uint16_t *q) {
 #ifdef X86
-    if (is_wide) {
-        store_halves_wide(v, count, q);
+    if (has_avx2(running_form)) {
+        store_halves_avx2(v, count, q);
         return;
     }
 #endif
@@ -385,16 +156,6 @@ static void store_halves(const float *v, int64_t count, uint16_t *q) {
 }
 
 /* -------------------------------------------------------------------------------------------- memory */
-
-INLINE const uint8_t *surface_of(const struct features *f, int64_t s) {
-    if (f->odd)
-        return (s & 1 ? f->odd : f->base) + (s >> 1) * f->surface;
-    return f->base + s * f->surface;
-}
-
-INLINE int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 /* A group's values of `count` neighbours in a row; channels that aren't valid are zero. */
 static void load_row(const struct features *f, int64_t g, int64_t y, int64_t x, int64_t step,
@@ -429,8 +190,8 @@ static void load_operand(const struct operand *o, int64_t g, float nothing, floa
     for (int l = 0; l < GROUP; l++) {
         const int64_t c = g * GROUP + l;
         if (o->stored)
-            numbers[l] = c < o->channels ? element_at(o->stored + c / o->group * o->stride, c % o->group,
-                                                      o->element)
+            numbers[l] = c < o->channels ? element_at(o->stored + c / o->group * o->stride,
+                                                      c % o->group, o->element)
                                          : 0;
         else
             numbers[l] = nothing;
@@ -477,8 +238,8 @@ INLINE float limited(float v, float lowest, float highest) {
     return v > highest ? highest : v;
 }
 
-INLINE void calculate_inline(const struct stage *s, const float *add, const float *multiply, float *v,
-                             int64_t count) {
+INLINE void calculate_inline(const struct stage *s, const float *add, const float *multiply,
+                             float *v, int64_t count) {
     const float lowest = (float)s->lowest, highest = (float)s->highest;
     float a[GROUP], m[GROUP], p[GROUP];
     for (int l = 0; l < GROUP; l++) {
@@ -500,8 +261,10 @@ INLINE void calculate_inline(const struct stage *s, const float *add, const floa
             }
 }
 
-ON_ANY(calculate, (const struct stage *s, const float *add, const float *multiply, float *v, int64_t count),
-       (s, add, multiply, v, count))
+IN_EACH_FORM(calculate,
+             (const struct stage *s, const float *add, const float *multiply, float *v,
+              int64_t count),
+             (s, add, multiply, v, count))
 
 static void run_stage(const struct stage *s, int64_t g, float *v, int64_t count) {
     float add[GROUP], multiply[GROUP];
@@ -511,34 +274,16 @@ static void run_stage(const struct stage *s, int64_t g, float *v, int64_t count)
     calculate(s, add, multiply, v, count);
 }
 
-INLINE double interpolated(const struct table *t, double x) {
-    const double *entries = t->entries;
-    const int is_negative = x < 0;
-    const double start = is_negative ? t->start[0] : t->start[1];
-    const double place = (x - start) * (is_negative ? t->step[0] : t->step[1]);
-    double index = __builtin_floor(place);
-    /* NaN finds the first entry, and stays NaN through the fraction. */
-    index = index > 0 ? index : 0;
-    index = index < ENTRIES - 2 ? index : ENTRIES - 2;
-    double fraction = place - index;
-    fraction = fraction < 0 ? 0 : fraction;
-    fraction = fraction > 1 ? 1 : fraction;
-    const int32_t at = (int32_t)index + (is_negative ? 0 : ENTRIES);
-    double y = entries[at] + (entries[at + 1] - entries[at]) * fraction;
-    y = x < t->start[0] ? entries[0] + (x - t->start[0]) * t->slope[0] : y;
-    return x >= t->end ? entries[2 * ENTRIES - 1] + (x - t->end) * t->slope[1] : y;
-}
-
 INLINE void look_up_any_inline(const struct table *t, float *v, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         v[i] = (float)interpolated(t, v[i]);
 }
 
-ON_ANY(look_up_any, (const struct table *t, float *v, int64_t count), (t, v, count))
+IN_EACH_FORM(look_up_any, (const struct table *t, float *v, int64_t count), (t, v, count))
 
 #ifdef X86
 /* The same for four values, with the operands of minima and maxima in the order that NaN needs. */
-WIDE INLINE __m128 look_up_four(const struct table *t, __m128 v) {
+WITH_AVX2 INLINE __m128 look_up_four(const struct table *t, __m128 v) {
     const __m256d zero = _mm256_setzero_pd(), one = _mm256_set1_pd(1);
     const __m256d low = _mm256_set1_pd(t->start[0]), high = _mm256_set1_pd(t->end);
     const __m256d x = _mm256_cvtps_pd(v), sign = _mm256_cmp_pd(x, zero, _CMP_LT_OQ);
@@ -547,17 +292,19 @@ WIDE INLINE __m128 look_up_four(const struct table *t, __m128 v) {
         _mm256_blendv_pd(_mm256_set1_pd(t->step[1]), _mm256_set1_pd(t->step[0]), sign);
     const __m256d place = _mm256_mul_pd(_mm256_sub_pd(x, start), step);
     __m256d index = _mm256_max_pd(_mm256_floor_pd(place), zero);
-    index = _mm256_min_pd(index, _mm256_set1_pd(ENTRIES - 2));
+    index = _mm256_min_pd(index, _mm256_set1_pd(TABLE_ENTRIES - 2));
     __m256d fraction = _mm256_max_pd(zero, _mm256_sub_pd(place, index));
     fraction = _mm256_min_pd(one, fraction);
     /* Positive values find their entries behind the others. */
-    index = _mm256_add_pd(index, _mm256_andnot_pd(sign, _mm256_set1_pd(ENTRIES)));
+    index = _mm256_add_pd(index, _mm256_andnot_pd(sign, _mm256_set1_pd(TABLE_ENTRIES)));
     int32_t at[4];
     _mm_storeu_si128((__m128i *)at, _mm256_cvttpd_epi32(index));
-    const __m256d even = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(t->entries + at[0])),
-                                              _mm_loadu_pd(t->entries + at[2]), 1);
-    const __m256d odd = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(t->entries + at[1])),
-                                             _mm_loadu_pd(t->entries + at[3]), 1);
+    const __m256d even =
+        _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(t->entries + at[0])),
+                             _mm_loadu_pd(t->entries + at[2]), 1);
+    const __m256d odd =
+        _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(t->entries + at[1])),
+                             _mm_loadu_pd(t->entries + at[3]), 1);
     const __m256d left = _mm256_unpacklo_pd(even, odd), right = _mm256_unpackhi_pd(even, odd);
     __m256d y = _mm256_add_pd(left, _mm256_mul_pd(_mm256_sub_pd(right, left), fraction));
     const __m256d is_below = _mm256_cmp_pd(x, low, _CMP_LT_OQ);
@@ -566,14 +313,14 @@ WIDE INLINE __m128 look_up_four(const struct table *t, __m128 v) {
         const __m256d below = _mm256_mul_pd(_mm256_sub_pd(x, low), _mm256_set1_pd(t->slope[0]));
         const __m256d above = _mm256_mul_pd(_mm256_sub_pd(x, high), _mm256_set1_pd(t->slope[1]));
         y = _mm256_blendv_pd(y, _mm256_add_pd(_mm256_set1_pd(t->entries[0]), below), is_below);
-        y = _mm256_blendv_pd(y, _mm256_add_pd(_mm256_set1_pd(t->entries[2 * ENTRIES - 1]), above),
-                             is_above);
+        y = _mm256_blendv_pd(
+            y, _mm256_add_pd(_mm256_set1_pd(t->entries[2 * TABLE_ENTRIES - 1]), above), is_above);
     }
     return _mm256_cvtpd_ps(y);
 }
 
 /* A multiple of four. */
-WIDE static void look_up_fours(const struct table *t, float *v, int64_t count) {
+WITH_AVX2 static void look_up_fours(const struct table *t, float *v, int64_t count) {
     for (int64_t i = 0; i < count; i += 4)
         _mm_storeu_ps(v + i, look_up_four(t, _mm_loadu_ps(v + i)));
 }
@@ -581,7 +328,7 @@ WIDE static void look_up_fours(const struct table *t, float *v, int64_t count) {
 
 static void look_up(const struct table *t, float *v, int64_t count) {
 #ifdef X86
-    if (is_wide) {
+    if (has_avx2(running_form)) {
         look_up_fours(t, v, count);
         return;
     }
@@ -591,11 +338,11 @@ static void look_up(const struct table *t, float *v, int64_t count) {
 
 INLINE void operate_inline(int64_t operation, float *v, const float *e, int64_t count) {
     switch (operation) {
-    case MAXIMUM:
+    case MAX:
         for (int64_t i = 0; i < count; i++)
             v[i] = v[i] < e[i] || e[i] != e[i] ? e[i] : v[i];
         break;
-    case MINIMUM:
+    case MIN:
         for (int64_t i = 0; i < count; i++)
             v[i] = v[i] > e[i] || e[i] != e[i] ? e[i] : v[i];
         break;
@@ -611,7 +358,7 @@ INLINE void operate_inline(int64_t operation, float *v, const float *e, int64_t 
         for (int64_t i = 0; i < count; i++)
             v[i] -= e[i];
         break;
-    case ABSOLUTE:
+    case ABS:
         for (int64_t i = 0; i < count; i++)
             v[i] = fabsf(v[i]);
         break;
@@ -637,7 +384,8 @@ INLINE void operate_inline(int64_t operation, float *v, const float *e, int64_t 
     }
 }
 
-ON_ANY(operate, (int64_t operation, float *v, const float *e, int64_t count), (operation, v, e, count))
+IN_EACH_FORM(operate, (int64_t operation, float *v, const float *e, int64_t count),
+             (operation, v, e, count))
 
 /* The second operand for one group of `count` pixels from number `first` on. */
 static void load_second(const struct dpu *d, int64_t g, int64_t first, int64_t count, float *e) {
@@ -664,7 +412,8 @@ INLINE void limit_inline(float lowest, float highest, float *v, int64_t count) {
         v[i] = limited(v[i], lowest, highest);
 }
 
-ON_ANY(limit, (float lowest, float highest, float *v, int64_t count), (lowest, highest, v, count))
+IN_EACH_FORM(limit, (float lowest, float highest, float *v, int64_t count),
+             (lowest, highest, v, count))
 
 /* All stages of one group, (count, GROUP), but for the output's. */
 static void run_stages(const struct dpu *d, int64_t g, int64_t first, int64_t count, float *v) {
@@ -691,34 +440,19 @@ INLINE double clipped(double v, double lowest, double highest) {
     return v == v ? v : 0;
 }
 
-/* To the nearest whole number, ties to the even one: as a sum is rounded whose last place is worth 1,
- * which vectors of any processor can do. Above 2^51 it need not be the nearest; limits follow there. */
-INLINE double nearest(double v) {
-#if FLT_EVAL_METHOD == 0
-    return v + 0x1.8p52 - 0x1.8p52;
-#else
-    return __builtin_rint(v);
-#endif
-}
-
-/* Or with ties away from zero. */
-INLINE double nearest_or_away(double v, int64_t away) {
-    return away ? __builtin_trunc(v + __builtin_copysign(0.5, v)) : nearest(v);
-}
-
 INLINE void scale_inline(float factor, float *v, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         v[i] *= factor;
 }
 
-ON_ANY(scale, (float factor, float *v, int64_t count), (factor, v, count))
+IN_EACH_FORM(scale, (float factor, float *v, int64_t count), (factor, v, count))
 
 INLINE void move_inline(float addend, float *v, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         v[i] += addend;
 }
 
-ON_ANY(move, (float addend, float *v, int64_t count), (addend, v, count))
+IN_EACH_FORM(move, (float addend, float *v, int64_t count), (addend, v, count))
 
 /* A float that has been scaled as a whole number. */
 INLINE double to_whole(const struct dpu *d, float v) {
@@ -730,7 +464,8 @@ INLINE void store_bytes_inline(const struct dpu *d, const float *v, int64_t coun
         q[i] = (int8_t)(int32_t)clipped(to_whole(d, v[i]), -128, 127);
 }
 
-ON_ANY(store_bytes, (const struct dpu *d, const float *v, int64_t count, int8_t *q), (d, v, count, q))
+IN_EACH_FORM(store_bytes, (const struct dpu *d, const float *v, int64_t count, int8_t *q),
+             (d, v, count, q))
 
 /* To the mean of int8 sums, ties to even. */
 static void store_means(int64_t factor, const float *v, int64_t count, int8_t *q) {
@@ -767,9 +502,7 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         for (int64_t i = 0; i < all; i++)
             q.shorts[i] = (int16_t)clipped(to_whole(d, v[i]), INT16_MIN, INT16_MAX);
         break;
-    case FLOAT16:
-        store_halves(v, all, q.halves);
-        break;
+    case FLOAT16: store_halves(v, all, q.halves); break;
     case BFLOAT16:
         for (int64_t i = 0; i < all; i++)
             q.halves[i] = bfloat_of_float(v[i]);
@@ -785,8 +518,8 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
     store(w, g, first, count, (uint8_t *)&q, size_of(d->element));
 }
 
-static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64_t first, int64_t count,
-                   float *v) {
+static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
+                   int64_t count, float *v) {
     for (int64_t done = 0; done < count; done += BLOCK) {
         const int64_t n = least(count - done, BLOCK);
         run_stages(d, g, first + done, n, v + done * GROUP);
@@ -795,11 +528,6 @@ static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64
 }
 
 /* ------------------------------------------------------------------------------------------ integers */
-
-INLINE double within(double v, double lowest, double highest) {
-    v = v < lowest ? lowest : v;
-    return v > highest ? highest : v;
-}
 
 static void load_integers(const struct operand *o, int64_t g, double nothing, double *numbers) {
     float stored[GROUP];
@@ -821,8 +549,8 @@ static void load_integers(const struct operand *o, int64_t g, double nothing, do
     }
 }
 
-INLINE void calculate_integers_inline(const struct stage *s, const double *add, const double *multiply,
-                                      double *v, int64_t count) {
+INLINE void calculate_integers_inline(const struct stage *s, const double *add,
+                                      const double *multiply, double *v, int64_t count) {
     const double up = s->positive, down = s->negative, lowest = s->lowest, highest = s->highest;
     double before[GROUP], behind[GROUP], m[GROUP], p[GROUP];
     for (int l = 0; l < GROUP; l++) {
@@ -836,13 +564,14 @@ INLINE void calculate_integers_inline(const struct stage *s, const double *add, 
         for (int l = 0; l < GROUP; l++) {
             double x = v[i + l] + before[l];
             x = x * (x < 0 ? m[l] : p[l]) + behind[l];
-            v[i + l] = within(nearest(x * (x < 0 ? down : up)), lowest, highest);
+            v[i + l] = clamp(nearest(x * (x < 0 ? down : up)), lowest, highest);
         }
 }
 
-ON_ANY(calculate_integers,
-       (const struct stage *s, const double *add, const double *multiply, double *v, int64_t count),
-       (s, add, multiply, v, count))
+IN_EACH_FORM(calculate_integers,
+             (const struct stage *s, const double *add, const double *multiply, double *v,
+              int64_t count),
+             (s, add, multiply, v, count))
 
 static void run_integer_stage(const struct stage *s, int64_t g, double *v, int64_t count) {
     double add[GROUP], multiply[GROUP];
@@ -856,30 +585,23 @@ static void look_up_integers(const struct table *t, double *v, int64_t count) {
         v[i] = __builtin_floor(interpolated(t, v[i]));
 }
 
-INLINE void operate_integers_inline(const struct dpu *d, double *v, const double *e, int64_t count) {
+INLINE void operate_integers_inline(const struct dpu *d, double *v, const double *e,
+                                    int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const double converted = (e[i] + d->operand_offset) * d->operand_scale;
         const double x = v[i], y = nearest_or_away(converted, d->operand_away);
         switch (d->operation) {
-        case MAXIMUM:
-            v[i] = x < y ? y : x;
-            break;
-        case MINIMUM:
-            v[i] = x > y ? y : x;
-            break;
-        case ADD:
-            v[i] = x + y;
-            break;
-        case SUBTRACT:
-            v[i] = x - y;
-            break;
-        default:
-            v[i] = nearest(x * y * d->product);
+        case MAX: v[i] = x < y ? y : x; break;
+        case MIN: v[i] = x > y ? y : x; break;
+        case ADD: v[i] = x + y; break;
+        case SUBTRACT: v[i] = x - y; break;
+        default: v[i] = nearest(x * y * d->product);
         }
     }
 }
 
-ON_ANY(operate_integers, (const struct dpu *d, double *v, const double *e, int64_t count), (d, v, e, count))
+IN_EACH_FORM(operate_integers, (const struct dpu *d, double *v, const double *e, int64_t count),
+             (d, v, e, count))
 
 /* To float16, ties to even. A float that is odd where it isn't exact keeps what the tie hangs on. */
 INLINE uint16_t half_of_double(double value) {
@@ -888,7 +610,7 @@ INLINE uint16_t half_of_double(double value) {
     const double distance = fabs((double)near) - fabs(value);
     bits -= distance > 0 && !(bits & 1);
     bits |= distance < 0;
-    return half_of_float(float_of_bits(bits));
+    return stored_half(float_of_bits(bits));
 }
 
 /* A value of the output. */
@@ -909,11 +631,11 @@ static void store_integers(const struct dpu *d, const struct writer *w, int64_t 
     switch (d->element) {
     case INT8:
         for (int64_t i = 0; i < all; i++)
-            q.bytes[i] = (int8_t)(int32_t)within(to_integer(d, v[i]), -128, 127);
+            q.bytes[i] = (int8_t)(int32_t)clamp(to_integer(d, v[i]), -128, 127);
         break;
     case INT16:
         for (int64_t i = 0; i < all; i++)
-            q.shorts[i] = (int16_t)(int32_t)within(to_integer(d, v[i]), INT16_MIN, INT16_MAX);
+            q.shorts[i] = (int16_t)(int32_t)clamp(to_integer(d, v[i]), INT16_MIN, INT16_MAX);
         break;
     case FLOAT16:
         for (int64_t i = 0; i < all; i++)
@@ -921,13 +643,14 @@ static void store_integers(const struct dpu *d, const struct writer *w, int64_t 
         break;
     default:
         for (int64_t i = 0; i < all; i++)
-            q.words[i] = (int32_t)within(to_integer(d, v[i]), INT32_MIN, INT32_MAX);
+            q.words[i] = (int32_t)clamp(to_integer(d, v[i]), INT32_MIN, INT32_MAX);
     }
     store(w, g, first, count, (uint8_t *)&q, size_of(d->element));
 }
 
 /* A group's int32, which float doesn't hold, of `count` pixels from number `first` on. */
-static void load_words(const struct features *f, int64_t g, int64_t first, int64_t count, double *v) {
+static void load_words(const struct features *f, int64_t g, int64_t first, int64_t count,
+                       double *v) {
     const int64_t last = least(f->channels, (g + 1) * GROUP);
     memset(v, 0, count * GROUP * sizeof *v);
     for (int64_t i = 0; i < count; i++) {
@@ -935,7 +658,8 @@ static void load_words(const struct features *f, int64_t g, int64_t first, int64
         for (int64_t c = g * GROUP; c < last; c++) {
             int32_t word;
             memcpy(&word,
-                   surface_of(f, c / f->lanes) + y * f->line + x * f->pixel + c % f->lanes * sizeof word,
+                   surface_of(f, c / f->lanes) + y * f->line + x * f->pixel +
+                       c % f->lanes * sizeof word,
                    sizeof word);
             v[i * GROUP + c % GROUP] = word;
         }
@@ -970,7 +694,7 @@ static void finish_integers(const struct dpu *d, const struct writer *w, int64_t
             operate_integers(d, v, e, n * GROUP);
         }
         for (int64_t i = 0; d->has_limits && i < n * GROUP; i++)
-            v[i] = within(v[i], d->lowest, d->highest);
+            v[i] = clamp(v[i], d->lowest, d->highest);
         store_integers(d, w, g, first, n, v);
     }
 }
@@ -1006,12 +730,12 @@ static void fill(float *target, int64_t step, int64_t count, int64_t lanes, floa
 
 /* All channels of `count` pixels `step` apart, to rows. Whole atoms are written: what follows the last
  * channel is overwritten by the next place, or lies between two rows. */
-static void gather_pixels(const struct features *f, int64_t y, int64_t x, int64_t step, int64_t count,
-                          float *rows, int64_t depth) {
+static void gather_pixels(const struct features *f, int64_t y, int64_t x, int64_t step,
+                          int64_t count, float *rows, int64_t depth) {
     const int64_t valid = least(f->valid, f->channels);
     for (int64_t c = 0; c < valid; c += f->lanes)
-        widen(surface_of(f, c / f->lanes) + y * f->line + x * f->pixel, step * f->pixel, count, rows + c,
-              depth, f->lanes, f->element);
+        widen(surface_of(f, c / f->lanes) + y * f->line + x * f->pixel, step * f->pixel, count,
+              rows + c, depth, f->lanes, f->element);
     if (valid < f->channels)
         fill(rows + valid, depth, count, f->channels - valid, 0);
     for (int64_t i = 0; f->conversion && i < count; i++)
@@ -1022,7 +746,8 @@ static void gather_pixels(const struct features *f, int64_t y, int64_t x, int64_
 /* What outputs [from, to) of a row see at one place of the kernel. */
 static void gather_place(const struct features *f, const struct window *k, int64_t oy, int64_t ky,
                          int64_t kx, int64_t from, int64_t to, float *rows, int64_t depth) {
-    const int64_t y = under(oy * k->stride_y + ky * k->dilation_y - k->top, k->inserted_y, f->height);
+    const int64_t y =
+        under(oy * k->stride_y + ky * k->dilation_y - k->top, k->inserted_y, f->height);
     const int64_t left = kx * k->dilation_x - k->left;
     int64_t begin = from, end = to;
     if (y < 0) {
@@ -1045,8 +770,8 @@ static void gather_place(const struct features *f, const struct window *k, int64
         return;
     }
     fill(rows, depth, begin - from, f->channels, k->padding);
-    gather_pixels(f, y, begin * k->stride_x + left, k->stride_x, end - begin, rows + (begin - from) * depth,
-                  depth);
+    gather_pixels(f, y, begin * k->stride_x + left, k->stride_x, end - begin,
+                  rows + (begin - from) * depth, depth);
     fill(rows + (end - from) * depth, depth, to - end, f->channels, k->padding);
 }
 
@@ -1066,9 +791,9 @@ static int gather_line(const struct features *f, const struct window *k, int64_t
 /* One row of floats a pixel: for each place of the kernel, all channels of the input there. */
 static void gather(const struct features *f, const struct window *k, int64_t first, int64_t count,
                    float *rows, int64_t depth) {
-    const int is_packed = f->pixel == f->channels * size_of(f->element) && f->channels <= f->lanes &&
-                          f->valid >= f->channels && k->dilation_x == 1 &&
-                          !(k->inserted_x || k->inserted_y || f->conversion);
+    const int is_packed = f->pixel == f->channels * size_of(f->element) &&
+                          f->channels <= f->lanes && f->valid >= f->channels &&
+                          k->dilation_x == 1 && !(k->inserted_x || k->inserted_y || f->conversion);
     int64_t oy = first / k->out_width, ox = first % k->out_width;
     while (count) {
         const int64_t n = least(count, k->out_width - ox);
@@ -1100,7 +825,8 @@ static void gather(const struct features *f, const struct window *k, int64_t fir
 
 #ifdef X86
 /* Eight kernels' eight float16 to eight channels of eight floats. */
-WIDE INLINE void transpose_halves(const uint8_t *const *kernels, int64_t offset, float *panel) {
+WITH_AVX2 INLINE void transpose_halves(const uint8_t *const *kernels, int64_t offset,
+                                       float *panel) {
     __m128i a[8], b[8];
     for (int i = 0; i < 8; i++)
         a[i] = _mm_loadu_si128((const __m128i *)(kernels[i] + offset));
@@ -1114,12 +840,14 @@ WIDE INLINE void transpose_halves(const uint8_t *const *kernels, int64_t offset,
             a[4 * h + 2 * i + 1] = _mm_unpackhi_epi32(b[4 * h + i], b[4 * h + 2 + i]);
         }
     for (int i = 0; i < 4; i++) {
-        _mm256_storeu_ps(panel + 2 * i * GROUP, _mm256_cvtph_ps(_mm_unpacklo_epi64(a[i], a[4 + i])));
-        _mm256_storeu_ps(panel + (2 * i + 1) * GROUP, _mm256_cvtph_ps(_mm_unpackhi_epi64(a[i], a[4 + i])));
+        _mm256_storeu_ps(panel + 2 * i * GROUP,
+                         _mm256_cvtph_ps(_mm_unpacklo_epi64(a[i], a[4 + i])));
+        _mm256_storeu_ps(panel + (2 * i + 1) * GROUP,
+                         _mm256_cvtph_ps(_mm_unpackhi_epi64(a[i], a[4 + i])));
     }
 }
 
-WIDE static int64_t pack_halves(const uint8_t *const *kernels, int64_t count, float *panel) {
+WITH_AVX2 static int64_t pack_halves(const uint8_t *const *kernels, int64_t count, float *panel) {
     int64_t c = 0;
     for (; c + 8 <= count; c += 8) {
         transpose_halves(kernels, 2 * c, panel + c * GROUP);
@@ -1133,7 +861,7 @@ WIDE static int64_t pack_halves(const uint8_t *const *kernels, int64_t count, fl
 static void pack_run(const uint8_t *const *kernels, int64_t count, int64_t element, float *panel) {
     int64_t done = 0;
 #ifdef X86
-    if (is_wide && element == FLOAT16)
+    if (has_avx2(running_form) && element == FLOAT16)
         done = pack_halves(kernels, count, panel);
 #endif
     for (int64_t c = done; c < count; c++)
@@ -1179,8 +907,8 @@ enum { SOME = 2 };
 #endif
 
 /* Add `count` products to each of (rows, GROUP) sums. */
-INLINE void multiply_some(const float *rows, int64_t depth, const float *panel, int64_t count, float *sums,
-                          const int pixels, int64_t fused) {
+INLINE void multiply_some(const float *rows, int64_t depth, const float *panel, int64_t count,
+                          float *sums, const int pixels, int64_t fused) {
     float total[SOME * GROUP];
     memcpy(total, sums, pixels * GROUP * sizeof *total);
     for (int64_t p = 0; p < count; p++, panel += GROUP)
@@ -1202,8 +930,8 @@ INLINE void multiply_some(const float *rows, int64_t depth, const float *panel, 
     (void)fused;
 }
 
-static void multiply_narrow(const float *rows, int64_t depth, const float *panel, int64_t count,
-                            float *sums, int64_t pixels, int64_t fused) {
+static void multiply_plain(const float *rows, int64_t depth, const float *panel, int64_t count,
+                           float *sums, int64_t pixels, int64_t fused) {
     for (; pixels >= SOME; pixels -= SOME, rows += SOME * depth, sums += SOME * GROUP)
         multiply_some(rows, depth, panel, count, sums, SOME, fused);
     for (; pixels > 0; pixels--, rows += depth, sums += GROUP)
@@ -1211,8 +939,8 @@ static void multiply_narrow(const float *rows, int64_t depth, const float *panel
 }
 
 #ifdef X86
-WIDE INLINE void multiply_rows(const float *rows, int64_t depth, const float *panel, int64_t count,
-                               float *sums, const int pixels, const int fused) {
+WITH_AVX2 INLINE void multiply_rows(const float *rows, int64_t depth, const float *panel,
+                                    int64_t count, float *sums, const int pixels, const int fused) {
     __m256 total[2 * ROWS];
     for (int i = 0; i < 2 * pixels; i++)
         total[i] = _mm256_loadu_ps(sums + 8 * i);
@@ -1234,16 +962,16 @@ WIDE INLINE void multiply_rows(const float *rows, int64_t depth, const float *pa
         _mm256_storeu_ps(sums + 8 * i, total[i]);
 }
 
-#define SOME_ROWS(n)                                                                                   \
-    case n:                                                                                            \
-        if (fused)                                                                                     \
-            multiply_rows(rows, depth, panel, count, sums, n, 1);                                      \
-        else                                                                                           \
-            multiply_rows(rows, depth, panel, count, sums, n, 0);                                      \
+#define SOME_ROWS(n)                                                                               \
+    case n:                                                                                        \
+        if (fused)                                                                                 \
+            multiply_rows(rows, depth, panel, count, sums, n, 1);                                  \
+        else                                                                                       \
+            multiply_rows(rows, depth, panel, count, sums, n, 0);                                  \
         break;
 
-WIDE static void multiply_wide(const float *rows, int64_t depth, const float *panel, int64_t count,
-                               float *sums, int64_t pixels, int64_t fused) {
+WITH_AVX2 static void multiply_avx2(const float *rows, int64_t depth, const float *panel,
+                                    int64_t count, float *sums, int64_t pixels, int64_t fused) {
     for (; pixels > 0; pixels -= ROWS, rows += ROWS * depth, sums += ROWS * GROUP)
         switch (least(pixels, ROWS)) {
             SOME_ROWS(1)
@@ -1256,22 +984,22 @@ WIDE static void multiply_wide(const float *rows, int64_t depth, const float *pa
 }
 #endif
 
-static void multiply(const float *rows, int64_t depth, const float *panel, int64_t count, float *sums,
-                     int64_t pixels, int64_t fused) {
+static void multiply(const float *rows, int64_t depth, const float *panel, int64_t count,
+                     float *sums, int64_t pixels, int64_t fused) {
 #ifdef X86
-    if (is_wide) {
-        multiply_wide(rows, depth, panel, count, sums, pixels, fused);
+    if (has_avx2(running_form)) {
+        multiply_avx2(rows, depth, panel, count, sums, pixels, fused);
         return;
     }
 #endif
-    multiply_narrow(rows, depth, panel, count, sums, pixels, fused);
+    multiply_plain(rows, depth, panel, count, sums, pixels, fused);
 }
 
 /* One group's sums of `pixels` rows, continued from chunk to chunk; or, for integers, added up as
  * doubles from chunk to chunk. */
 static void multiply_group(const struct weights *weights, const struct window *k, int64_t channels,
-                           int64_t g, const float *rows, int64_t depth, int64_t pixels, int64_t fused,
-                           float *panel, float *sums, double *totals) {
+                           int64_t g, const float *rows, int64_t depth, int64_t pixels,
+                           int64_t fused, float *panel, float *sums, double *totals) {
     const int64_t seen = k->height * k->width * channels;
     memset(sums, 0, pixels * GROUP * sizeof *sums);
     for (int64_t p = 0; p < seen; p += CHUNK) {
@@ -1284,22 +1012,6 @@ static void multiply_group(const struct weights *weights, const struct window *k
         }
     }
 }
-
-/* A convolution as rows times weights. Where there are few pixels, `rows` are gathered by a step of
- * their own and units are groups of kernels; otherwise units are pixels, `tile` at a time. */
-struct dense {
-    struct dpu dpu;
-    struct writer writer;
-    struct features features;
-    struct window window;
-    struct weights weights;
-    float *rows;
-    int64_t tile;
-    int64_t depth; /* from row to row */
-    int64_t fused; /* products are exact */
-    double truncate;     /* what integer sums are multiplied by before the stages, */
-    int64_t truncate_up; /* and whether halves go up, or to the even number */
-};
 
 /* Integer sums without their last bits. */
 static void truncate_sums(double *sums, int64_t count, double truncate, int64_t up) {
@@ -1314,8 +1026,8 @@ static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int
     float *panel = totals ? (float *)(totals + a->tile * GROUP) : scratch;
     float *sums = panel + CHUNK * GROUP;
     for (int64_t g = from; g < to; g++) {
-        multiply_group(&a->weights, &a->window, a->features.channels, g, rows, a->depth, pixels, a->fused,
-                       panel, sums, totals);
+        multiply_group(&a->weights, &a->window, a->features.channels, g, rows, a->depth, pixels,
+                       a->fused, panel, sums, totals);
         if (totals) {
             truncate_sums(totals, pixels * GROUP, a->truncate, a->truncate_up);
             finish_integers(&a->dpu, &a->writer, g, first, pixels, totals);
@@ -1324,16 +1036,19 @@ static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int
     }
 }
 
-EXPORT void anynpu_npu_general_gather(const void *arguments, int64_t first, int64_t end, void *scratch) {
+EXPORT void anynpu_npu_general_gather(const void *arguments, int64_t first, int64_t end,
+                                      void *scratch) {
     const struct dense *a = arguments;
     gather(&a->features, &a->window, first, end - first, a->rows + first * a->depth, a->depth);
     (void)scratch;
 }
 
-EXPORT void anynpu_npu_general_dense(const void *arguments, int64_t first, int64_t end, void *scratch) {
+EXPORT void anynpu_npu_general_dense(const void *arguments, int64_t first, int64_t end,
+                                     void *scratch) {
     const struct dense *a = arguments;
     if (a->rows) {
-        multiply_groups(a, first, end, 0, a->window.out_height * a->window.out_width, a->rows, scratch);
+        multiply_groups(a, first, end, 0, a->window.out_height * a->window.out_width, a->rows,
+                        scratch);
         return;
     }
     const int64_t groups = (a->writer.channels + GROUP - 1) / GROUP;
@@ -1347,9 +1062,6 @@ EXPORT void anynpu_npu_general_dense(const void *arguments, int64_t first, int64
 
 /* ------------------------------------------------------------------------------- channel by channel */
 
-/* What is done with what a window sees. */
-enum method { PRODUCTS, SUMS, GREATEST, LEAST };
-
 /* A ring of the input's rows with padding round them: row r of the spread, padded input lies at
  * r % reach. */
 struct ring {
@@ -1360,8 +1072,8 @@ struct ring {
 };
 
 /* Rows from `ring->next` to `end`, of one group. */
-static void fill_ring(struct ring *ring, const struct features *f, const struct window *k, int64_t g,
-                      int64_t end) {
+static void fill_ring(struct ring *ring, const struct features *f, const struct window *k,
+                      int64_t g, int64_t end) {
     for (; ring->next < end; ring->next++) {
         float *row = ring->rows + ring->next % ring->reach * ring->columns * GROUP;
         const int64_t y = under(ring->next - k->top, k->inserted_y, f->height);
@@ -1394,8 +1106,8 @@ INLINE void combine(float *total, const float *x, const float *factor, const int
 }
 
 /* (count, GROUP) results for neighbours from `column` of the ring on, for output row `oy`. */
-INLINE void see_any(const struct ring *ring, const struct window *k, const float *factors, int64_t oy,
-                    int64_t column, int64_t count, float *totals, const int method) {
+INLINE void see_any(const struct ring *ring, const struct window *k, const float *factors,
+                    int64_t oy, int64_t column, int64_t count, float *totals, const int method) {
     const float start = method == GREATEST ? -INFINITY : method == LEAST ? INFINITY : 0;
     for (int64_t i = 0; i < count * GROUP; i++)
         totals[i] = method == SUMS ? -0.0f : start; /* -0 + x is x */
@@ -1404,37 +1116,31 @@ INLINE void see_any(const struct ring *ring, const struct window *k, const float
         const float *row = ring->rows + (r % ring->reach * ring->columns + column) * GROUP;
         for (int64_t kx = 0; kx < k->width; kx++, factors += method == PRODUCTS ? GROUP : 0)
             for (int64_t i = 0; i < count; i++)
-                combine(totals + i * GROUP, row + (i * k->stride_x + kx * k->dilation_x) * GROUP, factors,
-                        method);
+                combine(totals + i * GROUP, row + (i * k->stride_x + kx * k->dilation_x) * GROUP,
+                        factors, method);
     }
 }
 
-INLINE void see_inline(const struct ring *ring, const struct window *k, const float *factors, int64_t oy,
-                       int64_t column, int64_t count, float *totals, int64_t method) {
+INLINE void see_inline(const struct ring *ring, const struct window *k, const float *factors,
+                       int64_t oy, int64_t column, int64_t count, float *totals, int64_t method) {
     switch (method) {
-    case PRODUCTS:
-        see_any(ring, k, factors, oy, column, count, totals, PRODUCTS);
-        break;
-    case SUMS:
-        see_any(ring, k, factors, oy, column, count, totals, SUMS);
-        break;
-    case GREATEST:
-        see_any(ring, k, factors, oy, column, count, totals, GREATEST);
-        break;
-    default:
-        see_any(ring, k, factors, oy, column, count, totals, LEAST);
+    case PRODUCTS: see_any(ring, k, factors, oy, column, count, totals, PRODUCTS); break;
+    case SUMS: see_any(ring, k, factors, oy, column, count, totals, SUMS); break;
+    case GREATEST: see_any(ring, k, factors, oy, column, count, totals, GREATEST); break;
+    default: see_any(ring, k, factors, oy, column, count, totals, LEAST);
     }
 }
 
-ON_ANY(see,
-       (const struct ring *ring, const struct window *k, const float *factors, int64_t oy, int64_t column,
-        int64_t count, float *totals, int64_t method),
-       (ring, k, factors, oy, column, count, totals, method))
+IN_EACH_FORM(see,
+             (const struct ring *ring, const struct window *k, const float *factors, int64_t oy,
+              int64_t column, int64_t count, float *totals, int64_t method),
+             (ring, k, factors, oy, column, count, totals, method))
 
 #ifdef X86
 /* Sums of exact products of some pixels, in registers. */
-WIDE INLINE void see_some(const struct ring *ring, const struct window *k, const float *factors,
-                          int64_t oy, int64_t column, float *totals, const int pixels) {
+WITH_AVX2 INLINE void see_some(const struct ring *ring, const struct window *k,
+                               const float *factors, int64_t oy, int64_t column, float *totals,
+                               const int pixels) {
     __m256 total[2 * ROWS];
     for (int i = 0; i < 2 * pixels; i++)
         total[i] = _mm256_setzero_ps();
@@ -1455,8 +1161,9 @@ WIDE INLINE void see_some(const struct ring *ring, const struct window *k, const
         _mm256_storeu_ps(totals + 8 * i, total[i]);
 }
 
-WIDE static void see_products(const struct ring *ring, const struct window *k, const float *factors,
-                              int64_t oy, int64_t column, int64_t count, float *totals) {
+WITH_AVX2 static void see_products(const struct ring *ring, const struct window *k,
+                                   const float *factors, int64_t oy, int64_t column, int64_t count,
+                                   float *totals) {
     int64_t i = 0;
     for (; i + ROWS <= count; i += ROWS)
         see_some(ring, k, factors, oy, column + i * k->stride_x, totals + i * GROUP, ROWS);
@@ -1481,23 +1188,9 @@ static void pack_channels(const struct weights *w, int64_t places, int64_t g, fl
         factors[i] += w->offsets[g * GROUP + i % GROUP];
 }
 
-/* Depthwise products, or without weights a pooling. Units are output rows of all groups, or groups.
- * `scratch` takes the factors and the ring. */
-struct depthwise {
-    struct dpu dpu;
-    struct writer writer;
-    struct features features;
-    struct window window;
-    struct weights weights;
-    int64_t method;
-    int64_t fused; /* products are exact */
-    int64_t by_rows;
-    double truncate; /* as those of a dense one */
-    int64_t truncate_up;
-};
-
 /* One group's rows `first` to `end`. */
-static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_t end, float *scratch) {
+static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_t end,
+                     float *scratch) {
     const struct window *k = &a->window;
     const int64_t places = a->method == PRODUCTS ? k->height * k->width : 0;
     struct ring ring = {scratch + places * GROUP, (k->height - 1) * k->dilation_y + 1,
@@ -1514,7 +1207,7 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
         for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
             const int64_t n = least(k->out_width - ox, BLOCK);
 #ifdef X86
-            if (is_wide && a->fused)
+            if (has_avx2(running_form) && a->fused)
                 see_products(&ring, k, scratch, oy, ox * k->stride_x, n, totals);
             else
 #endif
@@ -1544,14 +1237,6 @@ EXPORT void anynpu_npu_general_depthwise(const void *arguments, int64_t first, i
 
 /* ------------------------------------------------------------------------------- features as they are */
 
-/* Features through the stages. Units are pixels of all groups, or groups. */
-struct process {
-    struct dpu dpu;
-    struct writer writer;
-    struct features features;
-    int64_t by_groups;
-};
-
 static void process_group(const struct process *a, int64_t g, int64_t first, int64_t end) {
     float v[BLOCK * GROUP];
     double whole[BLOCK * GROUP];
@@ -1570,7 +1255,8 @@ static void process_group(const struct process *a, int64_t g, int64_t first, int
     }
 }
 
-EXPORT void anynpu_npu_general_process(const void *arguments, int64_t first, int64_t end, void *scratch) {
+EXPORT void anynpu_npu_general_process(const void *arguments, int64_t first, int64_t end,
+                                       void *scratch) {
     const struct process *a = arguments;
     const int64_t groups = (a->writer.channels + GROUP - 1) / GROUP;
     for (int64_t g = a->by_groups ? first : 0; g < (a->by_groups ? end : groups); g++)
@@ -1581,17 +1267,8 @@ EXPORT void anynpu_npu_general_process(const void *arguments, int64_t first, int
     (void)scratch;
 }
 
-/* The greatest, or with `sign` -1 the least channel of each pixel, as float16 side by side. */
-struct reduction {
-    struct dpu dpu;
-    struct features features;
-    int64_t sign;
-    uint8_t *target;
-    int64_t pixels;
-    int64_t filled; /* elements that are written, the last ones like that of the last pixel */
-};
-
-EXPORT void anynpu_npu_general_reduce(const void *arguments, int64_t first, int64_t end, void *scratch) {
+EXPORT void anynpu_npu_general_reduce(const void *arguments, int64_t first, int64_t end,
+                                      void *scratch) {
     const struct reduction *a = arguments;
     const int is_greatest = a->sign > 0;
     float v[BLOCK * GROUP], best[BLOCK];
@@ -1610,7 +1287,7 @@ EXPORT void anynpu_npu_general_reduce(const void *arguments, int64_t first, int6
                 }
         }
         for (int64_t i = 0; i < n; i++) {
-            const uint16_t half = half_of_float(best[i]);
+            const uint16_t half = stored_half(best[i]);
             memcpy(a->target + (first + i) * 2, &half, sizeof half);
         }
     }

@@ -45,7 +45,7 @@ struct step {
 struct request {
     /* The submitter's. */
     uint64_t slots[MAX_SLOTS];
-    uint64_t workers;    /* bit n: worker n may run it */
+    uint64_t workers; /* bit n: worker n may run it */
     uint32_t program;
     uint32_t is_reported; /* anynpu_pump_next gives it when it is done */
     uint32_t is_ordered;  /* counts in `order` */
@@ -131,21 +131,21 @@ static int32_t call(uint64_t address, uint32_t count, const word *a) {
     word pointer = (word)address;
     memcpy(&function, &pointer, sizeof function);
     switch (count) {
-    case 0: return ((int32_t(*)(void))function)();
-    case 1: return ((int32_t(*)(word))function)(a[0]);
-    case 2: return ((int32_t(*)(word, word))function)(a[0], a[1]);
-    case 3: return ((int32_t(*)(word, word, word))function)(a[0], a[1], a[2]);
-    case 4: return ((int32_t(*)(word, word, word, word))function)(a[0], a[1], a[2], a[3]);
+    case 0: return ((int32_t (*)(void))function)();
+    case 1: return ((int32_t (*)(word))function)(a[0]);
+    case 2: return ((int32_t (*)(word, word))function)(a[0], a[1]);
+    case 3: return ((int32_t (*)(word, word, word))function)(a[0], a[1], a[2]);
+    case 4: return ((int32_t (*)(word, word, word, word))function)(a[0], a[1], a[2], a[3]);
     case 5:
-        return ((int32_t(*)(word, word, word, word, word))function)(a[0], a[1], a[2], a[3], a[4]);
+        return ((int32_t (*)(word, word, word, word, word))function)(a[0], a[1], a[2], a[3], a[4]);
     case 6:
-        return ((int32_t(*)(word, word, word, word, word, word))function)(a[0], a[1], a[2], a[3],
-                                                                          a[4], a[5]);
+        return ((int32_t (*)(word, word, word, word, word, word))function)(a[0], a[1], a[2], a[3],
+                                                                           a[4], a[5]);
     case 7:
-        return ((int32_t(*)(word, word, word, word, word, word, word))function)(
+        return ((int32_t (*)(word, word, word, word, word, word, word))function)(
             a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
     default:
-        return ((int32_t(*)(word, word, word, word, word, word, word, word))function)(
+        return ((int32_t (*)(word, word, word, word, word, word, word, word))function)(
             a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
     }
 }

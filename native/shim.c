@@ -55,13 +55,14 @@ static struct {
     } functions[FUNCTION_COUNT];
 } table = {
     .count = FUNCTION_COUNT,
-    .functions = {
+    .functions =
+        {
 #define ANYNPU_EXPORT(result, name, parameters, arguments, failure) {#name, NULL},
 #define ANYNPU_EXPORT_VOID(name, parameters, arguments) {#name, NULL},
 #include ANYNPU_EXPORTS
 #undef ANYNPU_EXPORT
 #undef ANYNPU_EXPORT_VOID
-    },
+        },
 };
 _Static_assert(sizeof table.functions[0] == 2 * sizeof(void *), "as Python declares it");
 
@@ -73,7 +74,8 @@ struct start {
     pthread_mutex_t lock; /* held while an interpreter is looked for, started and filled */
     pid_t started;        /* the process that started its own interpreter, 0 for none */
 };
-__attribute__((visibility("default"))) struct start anynpu_soft_start_1 = {PTHREAD_MUTEX_INITIALIZER, 0};
+__attribute__((visibility("default"))) struct start anynpu_soft_start_1 = {
+    PTHREAD_MUTEX_INITIALIZER, 0};
 #define START_SYMBOL "anynpu_soft_start_1"
 
 /* ------------------------------------------------------------------ the interpreter's functions */
@@ -166,7 +168,8 @@ static int load_python(const char *folder) {
     /* Global: Python's extension modules look their symbols up there. */
     python_library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
     if (!python_library) {
-        fprintf(stderr, "anynpu: cannot load %s: %s; run `anynpu soft lib` again\n", name, dlerror());
+        fprintf(stderr, "anynpu: cannot load %s: %s; run `anynpu soft lib` again\n", name,
+                dlerror());
         return 0;
     }
     return look_up_python(python_library, &python);
@@ -312,7 +315,8 @@ static void boot_elsewhere(char *folder) {
 static int start(struct start *shared) {
     char folder[PATH_SIZE];
     if (shared->started && shared->started != getpid()) {
-        fprintf(stderr, "anynpu: the soft NPU can't start in a process that was forked from its own\n");
+        fprintf(stderr,
+                "anynpu: the soft NPU can't start in a process that was forked from its own\n");
         return 0;
     }
     if (!own_folder(folder) || !load_python(folder))
@@ -423,16 +427,16 @@ __attribute__((constructor)) static void watch_forks(void) {
 
 /* ------------------------------------------------------------------------------ the functions */
 
-#define ANYNPU_EXPORT(result, name, parameters, arguments, failure)                     \
-    __attribute__((visibility("default"))) result name parameters {                     \
-        if (!enter())                                                                   \
-            return failure;                                                             \
-        return ((result(*) parameters)table.functions[INDEX_##name].address)arguments;  \
+#define ANYNPU_EXPORT(result, name, parameters, arguments, failure)                                \
+    __attribute__((visibility("default"))) result name parameters {                                \
+        if (!enter())                                                                              \
+            return failure;                                                                        \
+        return ((result(*) parameters)table.functions[INDEX_##name].address)arguments;             \
     }
-#define ANYNPU_EXPORT_VOID(name, parameters, arguments)                                 \
-    __attribute__((visibility("default"))) void name parameters {                       \
-        if (!enter())                                                                   \
-            return;                                                                     \
-        ((void(*) parameters)table.functions[INDEX_##name].address)arguments;           \
+#define ANYNPU_EXPORT_VOID(name, parameters, arguments)                                            \
+    __attribute__((visibility("default"))) void name parameters {                                  \
+        if (!enter())                                                                              \
+            return;                                                                                \
+        ((void(*) parameters)table.functions[INDEX_##name].address) arguments;                     \
     }
 #include ANYNPU_EXPORTS

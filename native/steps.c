@@ -19,8 +19,9 @@
 enum {
     SPINS = 2000,
     MOST_THREADS = 16,
-    PATIENCE = 300000, /* nanoseconds for which the caller waits for others, besides what work takes */
-    REST = 8,          /* steps that it does alone after that */
+    PATIENCE =
+        300000, /* nanoseconds for which the caller waits for others, besides what work takes */
+    REST = 8,   /* steps that it does alone after that */
 };
 
 struct step {
@@ -29,7 +30,8 @@ struct step {
     int64_t units;
     int64_t grain; /* units that a thread takes at a time */
 };
-_Static_assert(sizeof(struct step) == 2 * sizeof(void *) + 16, "as anynpu/native/steps.py declares it");
+_Static_assert(sizeof(struct step) == 2 * sizeof(void *) + 16,
+               "as anynpu/native/steps.py declares it");
 
 /* How far one step is. */
 struct progress {
@@ -136,10 +138,12 @@ static void invite(struct run *run) {
     pthread_attr_destroy(&attributes);
 }
 
-static void run_alone(const struct step *steps, int64_t count, void *scratch, const int32_t *cancelled) {
+static void run_alone(const struct step *steps, int64_t count, void *scratch,
+                      const int32_t *cancelled) {
     for (const struct step *step = steps; step < steps + count; step++)
         for (int64_t first = 0; first < step->units; first += step->grain) {
-            const int64_t end = first + step->grain < step->units ? first + step->grain : step->units;
+            const int64_t end =
+                first + step->grain < step->units ? first + step->grain : step->units;
             if (!__atomic_load_n(cancelled, __ATOMIC_RELAXED))
                 step->kernel(step->arguments, first, end, scratch);
         }
@@ -156,8 +160,8 @@ __attribute__((constructor)) static void watch_forks(void) {
     pthread_atfork(NULL, NULL, forget_runs);
 }
 
-static void run_together(const struct step *steps, int64_t count, int64_t threads, void *const *scratch,
-                         const int32_t *cancelled) {
+static void run_together(const struct step *steps, int64_t count, int64_t threads,
+                         void *const *scratch, const int32_t *cancelled) {
     struct run *run = NULL;
     if (threads > 1)
         run = calloc(1, sizeof *run + (size_t)count * sizeof run->progress[0]);

@@ -23,8 +23,14 @@ __attribute__((constructor)) static void fill_tables(void) {
     __ctype_tolower = lower + BELOW;
 }
 
-EXPORT int __isnan(double x) { return x != x; }
-EXPORT int __isinf(double x) { return x == HUGE_VAL ? 1 : x == -HUGE_VAL ? -1 : 0; }
+EXPORT int __isnan(double x) {
+    return x != x;
+}
+EXPORT int __isinf(double x) {
+    return x == HUGE_VAL ? 1 : x == -HUGE_VAL ? -1 : 0;
+}
 
 /* uClibc has its mathematics in the same library: a use of each keeps libm. */
-EXPORT double anynpu_uses_libm(double x) { return rint(x) + log10(x) + (double)expf((float)x); }
+EXPORT double anynpu_uses_libm(double x) {
+    return rint(x) + log10(x) + (double)expf((float)x);
+}

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from anynpu.native import kernels, matmul
+from anynpu.native import forms, kernels, matmul
 from anynpu.rknn.library import RknnLibrary, load
 from anynpu.soft.cabi.build import library_folder
 
-_KEPT = ("ANYNPU_CACHE", "ANYNPU_NATIVE")
-"""What the run itself needs: where it builds, and which builds it tests."""
+_KEPT = ("ANYNPU_CACHE", "ANYNPU_NATIVE", "ANYNPU_KERNELS")
+"""What the run itself needs: where it builds, and which builds in which form it tests."""
 
 # A busy machine, or instrumented code, is as slow as it likes.
 settings.register_profile("anynpu", deadline=None)
@@ -94,6 +94,17 @@ def ocr_models() -> Path:
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("rapidocr-onnxruntime is not installed (anynpu[demo], Python < 3.13)")
     return Path(spec.submodule_search_locations[0]) / "models"
+
+
+@pytest.fixture(scope="module", params=["plain", "avx2"])
+def kernel_form(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each form that kernels have: what other processors run is tested here too."""
+    form: str = request.param
+    if form not in forms.available():
+        pytest.skip(f"this processor has no {form}")
+    forms.use(form)
+    yield form
+    forms.use(None)
 
 
 @pytest.fixture(scope="session")

@@ -41,8 +41,10 @@ _ADDRESS_ENVIRONMENT = {
 
 SANITIZERS = {
     "address": Sanitizer(_ADDRESS, _ADDRESS_RUNTIMES, _ADDRESS_ENVIRONMENT),
-    # What processors without wide vectors run.
-    "narrow": Sanitizer(f"{_ADDRESS} -DANYNPU_NARROW", _ADDRESS_RUNTIMES, _ADDRESS_ENVIRONMENT),
+    # What processors without these vectors run.
+    "plain": Sanitizer(
+        _ADDRESS, _ADDRESS_RUNTIMES, {**_ADDRESS_ENVIRONMENT, "ANYNPU_KERNELS": "plain"}
+    ),
     "thread": Sanitizer(
         "-fsanitize=thread",
         ("libtsan.so",),
@@ -70,10 +72,12 @@ def main() -> int:
 
 def build(name: str) -> Path:
     """Build what has changed; the folder."""
-    folder = ROOT / "build" / f"sanitize-{name}"
-    flags = f"-g -fno-omit-frame-pointer {SANITIZERS[name].flags}"
+    wanted = SANITIZERS[name].flags
+    same = next(other for other, each in SANITIZERS.items() if each.flags == wanted)
+    folder = ROOT / "build" / f"sanitize-{same}"
+    flags = f"-g -fno-omit-frame-pointer {wanted}"
     configure = ["cmake", "-S", str(ROOT), "-B", str(folder), f"-DCMAKE_C_FLAGS={flags}"]
-    configure += ["-DANYNPU_OPTIMIZATION=-O1", "-DCMAKE_BUILD_TYPE=None"]
+    configure += ["-DANYNPU_FLAGS=-O1", "-DCMAKE_BUILD_TYPE=None"]
     configure += [f"-DCMAKE_C_COMPILER={_compiler()}", f"-DPython3_EXECUTABLE={sys.executable}"]
     # That of the environment, where it is installed there.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))

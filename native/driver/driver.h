@@ -31,7 +31,15 @@
 
 /* ------------------------------------------------------------------------------------ settings.c */
 
-enum fault { FAULT_ACTION, FAULT_SUBMIT, FAULT_CREATE, FAULT_MAP, FAULT_DESTROY, FAULT_SYNC, FAULTS };
+enum fault {
+    FAULT_ACTION,
+    FAULT_SUBMIT,
+    FAULT_CREATE,
+    FAULT_MAP,
+    FAULT_DESTROY,
+    FAULT_SYNC,
+    FAULTS
+};
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *setting(const char *name);

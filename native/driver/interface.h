@@ -11,7 +11,14 @@
 
 /* A request's number is behind DRM's 0x40 at the DRM device, and its own at /dev/rknpu. */
 #define DRM_COMMAND_BASE 0x40
-enum rknpu_request { RKNPU_ACTION, RKNPU_SUBMIT, RKNPU_CREATE, RKNPU_MAP, RKNPU_DESTROY, RKNPU_SYNC };
+enum rknpu_request {
+    RKNPU_ACTION,
+    RKNPU_SUBMIT,
+    RKNPU_CREATE,
+    RKNPU_MAP,
+    RKNPU_DESTROY,
+    RKNPU_SYNC
+};
 
 enum rknpu_action_kind {
     GET_HARDWARE_VERSION = 0,

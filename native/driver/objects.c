@@ -28,10 +28,16 @@ static uint32_t space;
 static uint32_t *by_address; /* handles, the highest address first */
 static uint32_t count;
 
-void lock_objects(void) { pthread_mutex_lock(&lock); }
-void unlock_objects(void) { pthread_mutex_unlock(&lock); }
+void lock_objects(void) {
+    pthread_mutex_lock(&lock);
+}
+void unlock_objects(void) {
+    pthread_mutex_unlock(&lock);
+}
 
-uint32_t handle_limit(void) { return limit; }
+uint32_t handle_limit(void) {
+    return limit;
+}
 
 struct object *object_of(uint32_t handle) {
     return handle > 0 && handle < limit && objects[handle].size ? &objects[handle] : NULL;

@@ -35,7 +35,8 @@ static enum device device_at(const char *path) {
         return is_misc ? NO_DEVICE : DRM_DEVICE;
     if (is_misc && !strcmp(path, "/dev/rknpu"))
         return MISC_DEVICE;
-    if (is_misc && (!strncmp(path, "/dev/dma_heap/", 14) || !strncmp(path, "/dev/rk_dma_heap/", 17)))
+    if (is_misc &&
+        (!strncmp(path, "/dev/dma_heap/", 14) || !strncmp(path, "/dev/rk_dma_heap/", 17)))
         return HEAP_DEVICE;
     return NO_DEVICE;
 }
@@ -91,7 +92,9 @@ enum device device_of(int descriptor) {
     return device;
 }
 
-int is_device(int descriptor) { return device_of(descriptor) != NO_DEVICE; }
+int is_device(int descriptor) {
+    return device_of(descriptor) != NO_DEVICE;
+}
 
 /* Every descriptor of a device is of one file, by which it is known again. */
 static int open_device(enum device device, const char *path, int flags) {
@@ -154,7 +157,9 @@ EXPORT int openat64(int folder, const char *path, int flags, ...) {
 }
 
 /* What callers that are built with checks use in their place. */
-EXPORT int __open_2(const char *path, int flags) { return open_at(AT_FDCWD, path, flags, 0); }
+EXPORT int __open_2(const char *path, int flags) {
+    return open_at(AT_FDCWD, path, flags, 0);
+}
 EXPORT int __open64_2(const char *path, int flags) {
     return open_at(AT_FDCWD, path, flags | O_LARGEFILE, 0);
 }
@@ -181,7 +186,9 @@ static FILE *open_stream(const char *path, const char *mode, int more) {
     return descriptor < 0 ? NULL : fdopen(descriptor, mode);
 }
 
-EXPORT FILE *fopen(const char *path, const char *mode) { return open_stream(path, mode, 0); }
+EXPORT FILE *fopen(const char *path, const char *mode) {
+    return open_stream(path, mode, 0);
+}
 EXPORT FILE *fopen64(const char *path, const char *mode) {
     return open_stream(path, mode, O_LARGEFILE);
 }
@@ -204,8 +211,12 @@ static int accessible(const char *path, int mode) {
     return (int)syscall(SYS_faccessat, AT_FDCWD, stand_in(path, space), mode);
 }
 
-EXPORT int access(const char *path, int mode) { return accessible(path, mode); }
-EXPORT int euidaccess(const char *path, int mode) { return accessible(path, mode); }
+EXPORT int access(const char *path, int mode) {
+    return accessible(path, mode);
+}
+EXPORT int euidaccess(const char *path, int mode) {
+    return accessible(path, mode);
+}
 
 /* As root, libdrm makes the nodes that it doesn't find; those of this machine are left alone. */
 static int refuse_change(const char *call, const char *path) {
@@ -312,7 +323,9 @@ static int narrow(int status, const struct stat64 *found, struct stat *result) {
 
 /* Of each there are two: old programs call the one with a version. */
 #define ATTRIBUTES(name, what, ...)                                                                \
-    EXPORT int name##64(what, struct stat64 *result) { return __VA_ARGS__; }                       \
+    EXPORT int name##64(what, struct stat64 * result) {                                            \
+        return __VA_ARGS__;                                                                        \
+    }                                                                                              \
     EXPORT int name(what, struct stat *narrowed) {                                                 \
         struct stat64 found, *result = &found;                                                     \
         return narrow(__VA_ARGS__, &found, narrowed);                                              \

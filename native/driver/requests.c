@@ -64,31 +64,19 @@ static int set_value(struct rknpu_action *action) {
     case GET_HARDWARE_VERSION:
         action->value = number_setting("HARDWARE", RK3588_HARDWARE);
         return 0;
-    case GET_DRIVER_VERSION:
-        action->value = number_setting("VERSION", USUAL_DRIVER);
-        return 0;
-    case GET_FREQUENCY:
-        action->value = HERTZ;
-        return 0;
-    case GET_VOLTAGE:
-        action->value = MICROVOLTS;
-        return 0;
-    case GET_IOMMU:
-        action->value = number_setting("IOMMU", 1);
-        return 0;
+    case GET_DRIVER_VERSION: action->value = number_setting("VERSION", USUAL_DRIVER); return 0;
+    case GET_FREQUENCY: action->value = HERTZ; return 0;
+    case GET_VOLTAGE: action->value = MICROVOLTS; return 0;
+    case GET_IOMMU: action->value = number_setting("IOMMU", 1); return 0;
     case GET_SRAM_SIZE:
-    case GET_SRAM_FREE:
-        action->value = number_setting("SRAM", 0);
-        return 0;
+    case GET_SRAM_FREE: action->value = number_setting("SRAM", 0); return 0;
     case GET_BANDWIDTH_PRIORITY:
     case GET_BANDWIDTH_EXPECTED:
     case GET_BANDWIDTH_WINDOW:
     case GET_AMOUNT_WRITTEN:
     case GET_AMOUNT_READ:
     case GET_WEIGHTS_READ:
-    case GET_AMOUNT:
-        action->value = 0;
-        return 0;
+    case GET_AMOUNT: action->value = 0; return 0;
     case SET_FREQUENCY:
     case SET_VOLTAGE:
     case RESET:
@@ -98,8 +86,7 @@ static int set_value(struct rknpu_action *action) {
     case CLEAR_AMOUNTS:
     case SET_NICENESS:
     case POWER_ON:
-    case POWER_OFF:
-        return 0;
+    case POWER_OFF: return 0;
     }
     return -1;
 }
@@ -252,25 +239,19 @@ static int submit(void *argument, unsigned long request) {
 
 static int answer_npu(enum device device, unsigned kind, unsigned long request, void *argument) {
     static const enum fault faults[] = {
-        [RKNPU_ACTION] = FAULT_ACTION, [RKNPU_SUBMIT] = FAULT_SUBMIT,
-        [RKNPU_CREATE] = FAULT_CREATE, [RKNPU_MAP] = FAULT_MAP,
+        [RKNPU_ACTION] = FAULT_ACTION,   [RKNPU_SUBMIT] = FAULT_SUBMIT,
+        [RKNPU_CREATE] = FAULT_CREATE,   [RKNPU_MAP] = FAULT_MAP,
         [RKNPU_DESTROY] = FAULT_DESTROY, [RKNPU_SYNC] = FAULT_SYNC,
     };
     int error = kind <= RKNPU_SYNC ? demanded_failure(faults[kind]) : EINVAL;
     if (!error)
         switch (kind) {
-        case RKNPU_ACTION:
-            return act(argument, request);
-        case RKNPU_SUBMIT:
-            return submit(argument, request);
-        case RKNPU_CREATE:
-            return create(device, argument, request);
-        case RKNPU_MAP:
-            return map_object(argument, request);
-        case RKNPU_DESTROY:
-            return destroy(argument, request);
-        case RKNPU_SYNC:
-            return synchronise(argument, request);
+        case RKNPU_ACTION: return act(argument, request);
+        case RKNPU_SUBMIT: return submit(argument, request);
+        case RKNPU_CREATE: return create(device, argument, request);
+        case RKNPU_MAP: return map_object(argument, request);
+        case RKNPU_DESTROY: return destroy(argument, request);
+        case RKNPU_SYNC: return synchronise(argument, request);
         }
     if (kind > RKNPU_SYNC)
         say("request %#lx of the NPU is not known", request);
@@ -370,19 +351,13 @@ static int close_handle(void *argument, unsigned long request) {
 
 static int answer_drm(unsigned kind, unsigned long request, void *argument) {
     switch (kind) {
-    case DRM_VERSION:
-        return tell_version(argument, request);
-    case DRM_GET_UNIQUE:
-        return tell_unique(argument, request);
-    case DRM_GEM_CLOSE:
-        return close_handle(argument, request);
+    case DRM_VERSION: return tell_version(argument, request);
+    case DRM_GET_UNIQUE: return tell_unique(argument, request);
+    case DRM_GEM_CLOSE: return close_handle(argument, request);
     case DRM_GEM_FLINK:
-    case DRM_GEM_OPEN:
-        return name_object(kind, argument, request);
-    case DRM_HANDLE_TO_FD:
-        return export_object(argument, request);
-    case DRM_FD_TO_HANDLE:
-        return import_descriptor(argument, request);
+    case DRM_GEM_OPEN: return name_object(kind, argument, request);
+    case DRM_HANDLE_TO_FD: return export_object(argument, request);
+    case DRM_FD_TO_HANDLE: return import_descriptor(argument, request);
     }
     say("request %#lx of DRM is not known", request);
     errno = EINVAL;

@@ -51,9 +51,10 @@ static int log_descriptor(void) {
     if (descriptor == -2) {
         const char *path = setting("LOG");
         int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-        descriptor = !path                  ? -1
-                     : strcmp(path, "-") == 0 ? STDERR_FILENO
-                                              : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666);
+        descriptor = !path ? -1
+                     : strcmp(path, "-") == 0
+                         ? STDERR_FILENO
+                         : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666);
     }
     return descriptor;
 }
@@ -78,7 +79,8 @@ void say(const char *format, ...) {
 
 /* FAULTS has rules KIND@FIRST[+]=ERRNO with commas between them; FIRST counts from 1. */
 int demanded_failure(enum fault kind) {
-    static const char *const names[FAULTS] = {"action", "submit", "create", "map", "destroy", "sync"};
+    static const char *const names[FAULTS] = {"action", "submit",  "create",
+                                              "map",    "destroy", "sync"};
     static uint32_t counts[FAULTS];
     uint32_t call = __atomic_add_fetch(&counts[kind], 1, __ATOMIC_RELAXED);
     size_t length = strlen(names[kind]);

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import enum
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from .declarations import Enumeration, Function, Named, symbol_of
@@ -18,6 +24,7 @@ _SCALARS: dict[Any, str] = {
     ctypes.c_int64: "int64_t",
     ctypes.c_uint64: "uint64_t",
     ctypes.c_float: "float",
+    ctypes.c_double: "double",
     ctypes.c_void_p: "void *",
     ctypes.c_char_p: "const char *",
 }
@@ -86,3 +93,90 @@ class Writer:
     def _field(self, structure: str, name: str, kind: Any) -> str:
         named = self._named.get(f"{structure}.{name}")
         return f"{named} {name}" if named else self.declare(kind, name)
+
+
+class SharedWriter(Writer):
+    """Writes C for structures that Python shares with C files of this project.
+
+    A structure's tag is its class's name in C's way, its comment the class's docstring. Sizes and
+    offsets of 64-bit processors are compiled in: a compiler that lays a structure out in another
+    way than ctypes fails.
+    """
+
+    def __init__(
+        self, structures: Iterable[type[ctypes.Structure]], pointers: Mapping[str, str]
+    ) -> None:
+        self._tags = {structure: tag_of(structure) for structure in structures}
+        super().__init__({f"struct {tag}": each for each, tag in self._tags.items()}, pointers)
+
+    def header(self, guard: str, title: str, parts: Iterable[str]) -> str:
+        """A whole file that may be included more than once."""
+        return "\n\n".join(
+            (
+                _comment(title),
+                f"#ifndef {guard}\n#define {guard}",
+                "#include <stddef.h>\n#include <stdint.h>",
+                *parts,
+                "#endif\n",
+            )
+        )
+
+    def constants(self, values: Mapping[str, int]) -> str:
+        """Numbers as an enumeration without a name."""
+        return "\n".join(("enum {", *(f"    {n} = {v}," for n, v in values.items()), "};"))
+
+    def numbers(self, name: str, members: type[enum.Enum]) -> str:
+        """An enumeration whose members have the same names in C."""
+        comment = _comment(inspect.cleandoc(members.__doc__ or ""))
+        values = (f"    {n} = {m.value}," for n, m in members.__members__.items())
+        return "\n".join((comment, f"enum {name} {{", *values, "};"))
+
+    def shared(self, structure: type[ctypes.Structure]) -> str:
+        """A structure, and that C has it where ctypes has it."""
+        tag = self._tags[structure]
+        fields = (f"  {line}" for line in self._fields(structure, tag))
+        return "\n".join(
+            (
+                _comment(inspect.cleandoc(structure.__doc__ or "")),
+                f"struct {tag} {{",
+                *fields,
+                "};",
+                "#if UINTPTR_MAX == UINT64_MAX",
+                *self._assertions(structure, tag),
+                "#endif",
+            )
+        )
+
+    def _field(self, structure: str, name: str, kind: Any) -> str:
+        return super()._field(structure, name, kind).replace("* ", "*")
+
+    def _assertions(self, structure: type[ctypes.Structure], tag: str) -> Iterator[str]:
+        for name, *_ in structure._fields_:
+            offset = getattr(structure, name).offset
+            yield f'_Static_assert(offsetof(struct {tag}, {name}) == {offset}, "{tag}.{name}");'
+        yield f'_Static_assert(sizeof(struct {tag}) == {ctypes.sizeof(structure)}, "{tag}");'
+
+
+def tag_of(structure: type) -> str:
+    """A class's name as C spells it: ``Int8Dense`` is ``int8_dense``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", structure.__name__).lower().lstrip("_")
+
+
+def _comment(text: str) -> str:
+    paragraphs = re.sub(r"`([^`]*)`", r"\1", text).split("\n\n")
+    lines = [line for part in paragraphs for line in textwrap.wrap(" ".join(part.split()), 95)]
+    return "/* " + "\n * ".join(lines) + " */"
+
+
+def keep(file: Path, text: str, command: str) -> int:
+    """Write a header anew, or with ``--check`` among the arguments look whether it is up to date.
+
+    Returns what the process ends with: 1 where the file isn't what `command` would write.
+    """
+    if "--check" not in sys.argv:
+        file.write_text(text)
+        return 0
+    if file.read_text() == text:
+        return 0
+    print(f"{file} is out of date: run {command}", file=sys.stderr)
+    return 1

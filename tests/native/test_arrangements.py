@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from anynpu.native import arrangements, kernels
 from anynpu.native.arrangements import Arrangement
 
+pytestmark = pytest.mark.usefixtures("kernel_form")
+
 STEP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_size_t)
 DTYPES = ["uint8", "float16", "float32", "int64"]
 

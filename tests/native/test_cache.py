@@ -138,7 +138,7 @@ def test_a_full_disk_or_one_that_can_t_be_written(
 ) -> None:
     """NumPy does the work then, after a warning; nothing half written is left."""
 
-    def fail(source: Path, output: Path, options: object) -> None:
+    def fail(source: Path, output: Path) -> None:
         output.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 

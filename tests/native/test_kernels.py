@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from anynpu.native import kernels, numpy_kernels
 
+pytestmark = pytest.mark.usefixtures("kernel_form")
+
 COPIED = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32", "bool"]
 QUANTIZED = ["int8", "uint8", "int16", "uint16"]
 SIZES = st.integers(1, 40)

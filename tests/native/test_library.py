@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
 
-from anynpu.native import library
+from anynpu.native import compiler, library
 
 
 @pytest.fixture
@@ -50,5 +52,34 @@ def test_the_width_and_the_compiler_tell_builds_apart(
         library.load("steps")
     monkeypatch.setenv("CC", "cc -g")
     library.load("steps")
-    library.load("steps", ("-O1",))
-    assert len(list(cache.glob("*.so"))) == 4
+    assert len(list(cache.glob("*.so"))) == 3
+
+
+@pytest.mark.parametrize("changed", ["flags.txt", "cpu.h", "steps.c"])
+def test_a_changed_header_or_flag_is_another_build(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changed: str
+) -> None:
+    """In the cache as well as beside the build that came with the installation."""
+    sources = tmp_path / "source"
+    shutil.copytree(compiler.SOURCES, sources)
+    monkeypatch.setattr(compiler, "SOURCES", sources)
+    monkeypatch.setattr(compiler, "FLAGS_FILE", sources / "flags.txt")
+    compiler.flags.cache_clear()
+    installed = tmp_path / "lib"
+    shutil.copytree(sources, installed)
+    assert library.is_of_these_sources(installed, "steps")
+    assert library.load("steps") is not None
+    with (sources / changed).open("a") as file:
+        file.write("-g\n" if changed == "flags.txt" else "/* changed */\n")
+    compiler.flags.cache_clear()
+    assert not library.is_of_these_sources(installed, "steps")
+    assert library.load("steps") is not None
+    assert len(list(cache.glob("*.so"))) == 2
+    compiler.flags.cache_clear()
+
+
+def test_cmake_has_no_flags_of_its_own() -> None:
+    """Both ways to compile read one file."""
+    lists = compiler.SOURCES.resolve().parent / "CMakeLists.txt"
+    assert "file(STRINGS native/flags.txt" in lists.read_text()
+    assert not re.findall(r"^[^#]*\s-(?:f|O|W(?!l,)|std)\S+", lists.read_text(), re.M)

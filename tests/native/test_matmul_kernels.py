@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anynpu.matmul_layouts import BlockedB
 from anynpu.native import matmul
-from anynpu.native.compiler import SOURCES, compile_shared
 from anynpu.native.matmul import Weights, multiply_half, multiply_int8, multiply_with_numpy
+
+pytestmark = pytest.mark.usefixtures("kernel_form")
 
 
 def test_it_is_there() -> None:
@@ -51,32 +50,9 @@ def test_products(case: tuple[np.ndarray, np.ndarray, Weights]) -> None:
     np.testing.assert_array_equal(weights.matrix(), b)
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The C functions as other processors have them."""
-    path = tmp_path_factory.mktemp("plain") / "plain.so"
-    compile_shared(SOURCES / "matmul.c", path, ("-O3", "-DPLAIN", "-Wall", "-Wextra", "-Werror"))
-    return matmul.declared(ctypes.CDLL(str(path)))
-
-
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(case=products())
-def test_products_in_plain_c(
-    plain: ctypes.CDLL,
-    monkeypatch: pytest.MonkeyPatch,
-    case: tuple[np.ndarray, np.ndarray, Weights],
-) -> None:
-    monkeypatch.setattr(matmul, "_library", lambda: plain)
-    a, b, weights = case
-    out = np.full((a.shape[0], weights.n), 77, np.int32)
-    multiply_int8(a, weights, out)
-    np.testing.assert_array_equal(out, a.astype(np.int64) @ b.astype(np.int64))
-    assert not multiply_half(a.astype(np.float32), weights, out.astype(np.float32))
-
-
 @settings(max_examples=200)
-@given(products())
-def test_products_of_halves(case: tuple[np.ndarray, np.ndarray, Weights]) -> None:
+@given(case=products())
+def test_products_of_halves(kernel_form: str, case: tuple[np.ndarray, np.ndarray, Weights]) -> None:
     """Whole numbers, so that float32 sums are exact in any order."""
     a, b, weights = case
     halves = Weights(
@@ -84,6 +60,7 @@ def test_products_of_halves(case: tuple[np.ndarray, np.ndarray, Weights]) -> Non
     )
     out = np.full((a.shape[0], weights.n), np.nan, np.float32)
     if multiply_half(a.astype(np.float32), halves, out):
+        assert kernel_form != "plain"
         np.testing.assert_array_equal(out, a.astype(np.int64) @ b.astype(np.int64))
     else:
         assert np.isnan(out).all()
@@ -103,7 +80,7 @@ def test_halves_without_numbers(form: str) -> None:
     }[form]
     out = np.empty((1, 32), np.float32)
     if not multiply_half(a, weights, out):
-        pytest.skip("this processor doesn't convert halves")
+        pytest.skip("this form doesn't convert halves")
     np.testing.assert_array_equal(out[0, :4], [np.inf, -np.inf, np.nan, 2.0**-24])
 
 

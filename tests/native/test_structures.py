@@ -5,45 +5,42 @@ from __future__ import annotations
 import ctypes
 import importlib
 import pkgutil
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import anynpu.native
 import anynpu.soft.driver
 import anynpu.soft.engines
+from anynpu.c_header import tag_of
+from anynpu.native import header as arrays_header
 from anynpu.native.compiler import SOURCES
 from anynpu.native.matmul import Weights
 from anynpu.native.pump import RequestRecord
 from anynpu.rknn import abi as rknn
+from anynpu.soft.engines.rknpu.kernels import header as npu_header
 from anynpu.structures import Structure, Union
 from anynpu.viplite import abi as viplite
 
 _SOURCES_OF = {
-    "anynpu.native.arrangements": "kernels.c",
-    "anynpu.native.kernels": "kernels.c",
-    "anynpu.native.transfers": "kernels.c",
+    "anynpu.native.arrangements": "arrays.h",
+    "anynpu.native.kernels": "arrays.h",
+    "anynpu.native.transfers": "arrays.h",
+    "anynpu.native.matmul": "arrays.h",
+    "anynpu.native.pump.c_threads": "pump.c",
     "anynpu.native.pump.interface": "pump.c",
     "anynpu.native.steps": "steps.c",
-    "anynpu.native.matmul": "matmul.c",
     "anynpu.soft.driver.messages": "driver/engine.c",
+    "anynpu.soft.engines.rknpu.kernels.structures": "npu.h",
 }
 _C_NAMES = {
-    ("pump.c", "requestrecord"): "request",
+    ("pump.c", "request_record"): "request",
     ("steps.c", "entry"): "step",
     ("driver/engine.c", "submit"): "rknpu_submit",
-    ("driver/engine.c", "sublist"): "rknpu_sub_list",
-}
-_FROM_AND_TO = {  # which are no names in Python
-    ("npu_copies.c", "source"): "from",
-    ("npu_copies.c", "target"): "to",
-    ("npu_copies.c", "source_first"): "from_first",
-    ("npu_copies.c", "target_first"): "to_first",
-    ("npu.c", "source_strides"): "from",
-    ("npu.c", "target_strides"): "to",
+    ("driver/engine.c", "sub_list"): "rknpu_sub_list",
 }
 
 
@@ -58,14 +55,8 @@ def declared(package: object) -> Iterator[type[ctypes.Structure]]:
 
 
 def c_source(structure: type[ctypes.Structure]) -> str:
-    """The C file that a structure is shared with: by its module, else by what that module loads."""
-    name = structure.__module__
-    if name in _SOURCES_OF:
-        return _SOURCES_OF[name]
-    text = Path(importlib.import_module(name).__file__ or "").read_text()
-    loaded = re.search(r'load\(\s*"(\w+)"', text)
-    assert loaded, f"{name} declares {structure.__name__} and loads no C file"
-    return f"{loaded[1]}.c"
+    """The C file that a structure is shared with."""
+    return _SOURCES_OF[structure.__module__]
 
 
 PACKAGES = (anynpu.native, anynpu.soft.driver, anynpu.soft.engines)
@@ -73,7 +64,7 @@ NATIVE = [structure for package in PACKAGES for structure in declared(package)]
 
 
 def test_all_structures_are_found() -> None:
-    names = {structure.__name__.lstrip("_") for structure in NATIVE}
+    names = {structure.__name__ for structure in NATIVE}
     assert {
         "RequestRecord",
         "Product",
@@ -91,12 +82,11 @@ def test_all_structures_are_found() -> None:
 def test_sizes_and_offsets_are_those_of_c(source: str, c_compiler: str, tmp_path: Path) -> None:
     lines = ["#include <stddef.h>", f'#include "{SOURCES / source}"']
     for structure in (each for each in NATIVE if c_source(each) == source):
-        own = structure.__name__.lstrip("_").lower()
+        own = tag_of(structure)
         name = f"struct {_C_NAMES.get((source, own), own)}"
         lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(structure)}, "{name}");')
-        for python in (field[0] for field in structure._fields_):
-            offset = getattr(structure, python).offset
-            field = _FROM_AND_TO.get((source, python), python)
+        for field, *_ in structure._fields_:
+            offset = getattr(structure, field).offset
             text = f"offsetof({name}, {field}) == {offset}"
             lines.append(f'_Static_assert({text}, "{name} {field}");')
     file = tmp_path / "structures.c"
@@ -104,6 +94,29 @@ def test_sizes_and_offsets_are_those_of_c(source: str, c_compiler: str, tmp_path
     command = [c_compiler, "-std=gnu11", "-w", "-fsyntax-only", str(file)]
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("header", [arrays_header, npu_header], ids=lambda header: header.FILE.name)
+def test_headers_are_those_of_the_declarations(header: Any) -> None:
+    assert header.FILE.read_text() == header.text()
+
+
+def test_a_header_with_another_layout_does_not_compile(c_compiler: str, tmp_path: Path) -> None:
+    """The sizes and offsets that were compiled in are asserted."""
+    text = npu_header.text()
+    header = tmp_path / "npu.h"
+    command = [c_compiler, "-std=gnu11", "-fsyntax-only", "-x", "c", str(header)]
+    for damage, found in (
+        (("    int64_t lanes;\n", ""), "features"),
+        (("    float padding;\n", "    double padding;\n    int64_t more;\n"), "window"),
+    ):
+        assert damage[0] in text
+        header.write_text(text.replace(*damage, 1))
+        result = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert result.returncode != 0
+        assert found in result.stderr
+    header.write_text(text)
+    subprocess.run(command, check=True)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from anynpu.native import kernels, numpy_kernels, transfers
 from anynpu.native.memory import address_of
 from anynpu.native.transfers import Functions, Transfer
 
+pytestmark = pytest.mark.usefixtures("kernel_form")
+
 MOVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 EACH = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32

@@ -21,7 +21,7 @@ from .memory import address_of, array_at
 
 
 class Kind(enum.IntEnum):
-    """What becomes of an array."""
+    """What becomes of an array: planes become pixels, or floats are brought into low..high."""
 
     AS_IT_IS = 0
     INTERLEAVED = 1

@@ -8,6 +8,7 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from ..errors import LibraryError
@@ -15,7 +16,22 @@ from ..errors import LibraryError
 SOURCES = Path(__file__).parent / "source"
 """The C files: a link to the repository's native/ in a checkout, copies in an installation."""
 
-FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+FLAGS_FILE = SOURCES / "flags.txt"
+"""The flags of every compilation, CMake's too: a line each."""
+
+_LIBRARIES = ("-ldl", "-lpthread", "-lm")
+
+
+@cache
+def flags() -> tuple[str, ...]:
+    """The compiler's flags for a shared library."""
+    lines = FLAGS_FILE.read_text().splitlines()
+    return (*(line for line in lines if line.startswith("-")), "-shared")
+
+
+def sources(name: str) -> tuple[Path, ...]:
+    """What a helper's build is of: its C file, all headers, the flags."""
+    return (SOURCES / f"{name}.c", *sorted(SOURCES.glob("*.h")), FLAGS_FILE)
 
 
 def find_compiler() -> list[str]:
@@ -31,22 +47,21 @@ def find_compiler() -> list[str]:
     )
 
 
-def build_identity(options: Sequence[str] = ()) -> str:
+def build_identity() -> str:
     """What else than its source makes one build of a library unlike another.
 
     Machines of several architectures may share a home folder, and one machine may run processes of
     two: the process's architecture and calling conventions, the compiler that was chosen, flags.
     """
     abi = (sysconfig.get_config_var("SOABI"), os.uname().machine, sys.maxsize, sys.byteorder)
-    return repr((abi, os.environ.get("CC"), FLAGS, tuple(options)))
+    return repr((abi, os.environ.get("CC"), flags()))
 
 
 def compile_shared(source: Path, output: Path, options: Sequence[str] = ()) -> None:
     """Compile one C file to a shared library; raises `LibraryError` with the compiler's words."""
     import subprocess
 
-    command = [*find_compiler(), *FLAGS, *options, "-o", str(output), str(source)]
-    command += ["-ldl", "-lpthread", "-lm"]
+    command = [*find_compiler(), *flags(), *options, "-o", str(output), str(source), *_LIBRARIES]
     try:
         result = subprocess.run(command, check=False, capture_output=True, text=True)
     except OSError as error:

@@ -7,6 +7,7 @@ and where the kernels aren't built. Results don't depend on which of them did th
 from __future__ import annotations
 
 import ctypes
+import enum
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..structures import Structure
 from . import numpy_kernels
-from .library import load
+from .forms import load_kernels
 from .memory import address_of
 
 LARGEST_BLOCK = 32
@@ -33,6 +34,9 @@ CONVERSIONS: tuple[tuple[np.dtype[Any], np.dtype[Any]], ...] = (
 )
 """From what to what each of native/kernels.c's conversions is, by its number; copies come first."""
 
+CONVERSION_NAMES = tuple(f"{a}_TO_{b}".upper() for a, b in CONVERSIONS)
+"""Those numbers' names in C."""
+
 _NUMBERS = {pair: number for number, pair in enumerate(CONVERSIONS)}
 _COPIES = {size: _NUMBERS[np.dtype(f"u{size}"), np.dtype(f"u{size}")] for size in (1, 2, 4)}
 _IMAGE_SIZES = (1, 2, 4, 8)
@@ -48,7 +52,10 @@ class Affine(Structure):
 
 
 class Blocks(Structure):
-    """How a kernel unpacks or packs channel blocks, `surface` pixels apart."""
+    """How a kernel unpacks or packs channel blocks: N, C, C1, H * W and C2.
+
+    Blocks lie `surface` pixels apart, H * W or more.
+    """
 
     _fields_ = [
         ("batch", ctypes.c_uint64),
@@ -63,7 +70,10 @@ class Blocks(Structure):
 
 
 class Image(Structure):
-    """How a kernel turns planes into pixels; `row` is where the next row begins, in pixels."""
+    """How a kernel turns planes into pixels, of `size` bytes: 1, 2, 4 or 8.
+
+    `row` is where the next row of pixels begins, in pixels.
+    """
 
     _fields_ = [
         ("batch", ctypes.c_uint64),
@@ -75,8 +85,28 @@ class Image(Structure):
     ]
 
 
+class PixelSource(enum.IntEnum):
+    """What pixels are made of."""
+
+    FLOATS = 0
+    HALVES = 1
+    BYTES = 2
+
+
+class PixelTarget(enum.IntEnum):
+    """What they become."""
+
+    REALS = 0
+    INTEGERS = 1
+
+
 class Pixels(Structure):
-    """How a kernel takes pixels in; `row` and `image` count pixels to the next row and sample."""
+    """How a kernel takes pixels in, (N, H, W, C) to (N, C, H, W).
+
+    `row` and `image` count pixels to the next row and sample. Numbers are normalised with two
+    constants a channel: x * first + second, or with `divides` (x - first) / second; bytes are
+    looked up in `table`, (channels, 256).
+    """
 
     _fields_ = [
         ("batch", ctypes.c_uint64),
@@ -94,8 +124,12 @@ class Pixels(Structure):
     ]
 
 
-_PIXEL_SOURCES = {_FLOAT: 0, _HALF: 1, np.dtype(np.uint8): 2}
-_PIXEL_TARGETS = {_FLOAT: 0, np.dtype(np.int8): 1}
+_PIXEL_SOURCES = {
+    _FLOAT: PixelSource.FLOATS,
+    _HALF: PixelSource.HALVES,
+    np.dtype(np.uint8): PixelSource.BYTES,
+}
+_PIXEL_TARGETS = {_FLOAT: PixelTarget.REALS, np.dtype(np.int8): PixelTarget.INTEGERS}
 
 
 def convert(source: NDArray[Any], target: NDArray[Any]) -> None:
@@ -396,7 +430,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
 
 @cache
 def _library() -> ctypes.PyDLL | None:
-    loaded = load("kernels", ("-O3", "-ffp-contract=off", "-fno-trapping-math"))
+    loaded = load_kernels("kernels")
     if loaded is None:
         return None
     library = ctypes.PyDLL(loaded._name)

@@ -9,23 +9,23 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from . import __path__ as package_path
 from .cache import kept
-from .compiler import SOURCES, build_identity, compile_shared
+from .compiler import build_identity, compile_shared, sources
 
 ENVIRONMENT_VARIABLE = "ANYNPU_NATIVE"
 
 
-def load(name: str, options: Sequence[str] = ()) -> ctypes.CDLL | None:
+def load(name: str) -> ctypes.CDLL | None:
     """The library built from the C file of that name.
 
     Without a build and without a compiler it is None, after a warning: NumPy then does the work.
     """
     try:
-        return ctypes.CDLL(str(_built_before(name) or _build(name, options)))
+        return ctypes.CDLL(str(_built_before(name) or _build(name)))
     except OSError as error:
         warnings.warn(
             f"anynpu works without its C {name}, more slowly: {error}",
@@ -56,22 +56,27 @@ def _built_before(name: str) -> Path | None:
     named = named_folder()
     if named is not None:
         return named / f"libanynpu_{name}.so"
-    source = (SOURCES / f"{name}.c").read_bytes()
     for folder in built_folders():
-        copy = folder / f"{name}.c"
-        if copy.is_file() and copy.read_bytes() == source:
+        if is_of_these_sources(folder, name):
             return folder / f"libanynpu_{name}.so"
     return None
 
 
-def _build(name: str, options: Sequence[str]) -> Path:
+def is_of_these_sources(folder: Path, name: str) -> bool:
+    """Whether what lies in a folder was built from this very C file, these headers, these flags."""
+    return all(
+        (copy := folder / source.name).is_file() and copy.read_bytes() == source.read_bytes()
+        for source in sources(name)
+    )
+
+
+def _build(name: str) -> Path:
     import hashlib
 
-    source = SOURCES / f"{name}.c"
-    identity = source.read_bytes() + build_identity(options).encode()
-    digest = hashlib.sha256(identity).hexdigest()[:16]
+    texts = b"\0".join(source.read_bytes() for source in sources(name))
+    digest = hashlib.sha256(texts + build_identity().encode()).hexdigest()[:16]
     return kept(
         "native",
         f"libanynpu_{name}-{digest}.so",
-        lambda output: compile_shared(source, output, options),
+        lambda output: compile_shared(sources(name)[0], output),
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..matmul_layouts import BlockedB
 from ..structures import Structure
-from .library import load
+from .forms import load_kernels
 from .memory import address_of
 
 _EXACT_COLUMNS = 2**24 // 128**2
@@ -27,8 +27,12 @@ _PRODUCTS_FOR_A_THREAD = 2**25
 """Work of about a millisecond; with less, other threads of a busy machine decide its time."""
 
 
-class _Product(Structure):
-    """What native/matmul.c declares."""
+class Product(Structure):
+    """C (m, n) = A (m, k) times B, on some threads.
+
+    B lies in parts of `segment` rows, each (n / block_n, rows / block_k, block_n, block_k); or,
+    where `block_k` is 0, as (k, n).
+    """
 
     _fields_ = [
         (name, ctypes.c_int64)
@@ -49,9 +53,9 @@ class Weights:
     is_transposed: bool = False
     blocks: BlockedB | None = None
 
-    def for_rows(self, rows: int) -> _Product:
+    def for_rows(self, rows: int) -> Product:
         """What C has to know to multiply so many rows of A by it."""
-        how = _Product(rows, self.k, self.n, threads=_threads(rows * self.k * self.n))
+        how = Product(rows, self.k, self.n, threads=_threads(rows * self.k * self.n))
         if self.blocks is not None:
             how.block_n, how.block_k = self.blocks.block_n, self.blocks.block_k
             how.segment = self.blocks.segment or self.k
@@ -121,12 +125,8 @@ def _threads(products: int) -> int:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    library = load("matmul", ("-O3",))
-    return None if library is None else declared(library)
-
-
-def declared(library: ctypes.CDLL) -> ctypes.CDLL:
-    """The library with its functions' arguments declared."""
-    for function in (library.anynpu_multiply_int8, library.anynpu_multiply_half):
-        function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_void_p,) * 4
+    library = load_kernels("matmul")
+    if library is not None:
+        for function in (library.anynpu_multiply_int8, library.anynpu_multiply_half):
+            function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_void_p,) * 4
     return library

@@ -21,7 +21,7 @@ from pathlib import Path
 from ..._version import __version__
 from ...native.cache import cache_folder, is_whole, locked, made_folder, seal
 from ...native.compiler import SOURCES, build_identity, compile_shared
-from ...native.library import built_folders, named_folder
+from ...native.library import built_folders, is_of_these_sources, named_folder
 from ...soc import DEFAULT, Soc, VipSoc
 from ..libraries import Library, of_chip
 from . import exports
@@ -120,7 +120,7 @@ def _place_shim(target: Path, library: str, text: str) -> None:
     for folder in built_folders():
         built = folder / f"{library}.so"
         if _text(built.with_suffix(".h")) == text and (
-            folder == named_folder() or _text(folder / "shim.c") == _shim_text()
+            folder == named_folder() or is_of_these_sources(folder, "shim")
         ):
             shutil.copyfile(built, target)
             return

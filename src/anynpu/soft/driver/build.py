@@ -9,10 +9,8 @@ from pathlib import Path
 
 from ...errors import LibraryError
 from ...native.cache import kept
-from ...native.compiler import FLAGS, SOURCES
+from ...native.compiler import SOURCES, flags
 from .architecture import Architecture
-
-_WARNINGS = ("-Wall", "-Wextra")
 
 
 def driver_sources() -> list[Path]:
@@ -45,7 +43,7 @@ def _built(
     """
     compiler = architecture.compiler()
     texts = b"\0".join(source.read_bytes() for source in (*sources, *headers))
-    identity = repr((architecture.name, compiler, options, FLAGS)).encode() + texts
+    identity = repr((architecture.name, compiler, options, flags())).encode() + texts
     digest = hashlib.sha256(identity).hexdigest()[:16]
     return kept(
         "driver",
@@ -59,7 +57,7 @@ def _compile(
 ) -> None:
     import subprocess
 
-    command = [*compiler, *FLAGS, *_WARNINGS, "-o", str(output), *map(str, sources), *options]
+    command = [*compiler, *flags(), "-o", str(output), *map(str, sources), *options]
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     if result.returncode != 0:
         raise LibraryError(f"{shlex.join(command)} failed:\n{result.stderr.strip()}")

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anynpu.errors import LibraryError
-from anynpu.native.compiler import SOURCES, compile_shared
 from anynpu.soft.engines.rknpu.elements import Address, Element
-from anynpu.soft.engines.rknpu.kernels.general import kernels
 from anynpu.soft.engines.rknpu.memory import INTERNAL
 from anynpu.soft.engines.rknpu.tasks import (
     ConvolutionTask,
@@ -46,21 +39,7 @@ from .descriptions import (
 seeds = st.integers(0, 1 << 16)
 
 
-@pytest.fixture(scope="module", params=["vectors", "narrow"], autouse=True)
-def build(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[None]:
-    """The library as it is, and as processors without wide vectors run it."""
-    if request.param == "vectors":
-        yield
-        return
-    target: Path = tmp_path_factory.mktemp("native") / "npu_general.so"
-    try:
-        compile_shared(SOURCES / "npu_general.c", target, ("-ffp-contract=off", "-DANYNPU_NARROW"))
-    except LibraryError as error:
-        pytest.skip(str(error))
-    loaded = ctypes.CDLL(str(target))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "library", lambda: loaded)
-        yield
+pytestmark = pytest.mark.usefixtures("kernel_form")
 
 
 def compare(task: Task, element: Element, content: str, seed: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anynpu.native.compiler import SOURCES, compile_shared
 from anynpu.soft.engines.rknpu.elements import Address, Element
-from anynpu.soft.engines.rknpu.kernels.int8 import kernels
 from anynpu.soft.engines.rknpu.memory import INTERNAL
 from anynpu.soft.engines.rknpu.rounding import Ties
 from anynpu.soft.engines.rknpu.tasks import (
@@ -42,6 +39,8 @@ from .descriptions import (
     stage,
 )
 from .test_dpu import table
+
+pytestmark = pytest.mark.usefixtures("kernel_form")
 
 
 @dataclass(frozen=True)
@@ -231,20 +230,9 @@ def test_what_networks_have_is_fast(follow: str, atom: int) -> None:
     Scene().run(task)
 
 
-@pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory, c_compiler: str) -> ctypes.CDLL:
-    """The kernels as they are on processors without wide vectors."""
-    output = tmp_path_factory.mktemp("narrow") / "npu.so"
-    compile_shared(SOURCES / "npu.c", output, ("-DANYNPU_NARROW",))
-    return ctypes.CDLL(str(output))
-
-
 @pytest.mark.parametrize("follow", FOLLOW)
 @pytest.mark.parametrize("atom", [8, 16])
-def test_without_wide_vectors(
-    follow: str, atom: int, narrow: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernels, "library", lambda: narrow)
+def test_odd_sizes_and_truncated_sums(follow: str, atom: int) -> None:
     case = Case(
         atom, 37, 20, (9, 7), (3, 2), (1, 2), (1, 0), (1, 1), 5, 2, follow, 14, -20, 5, truncate=3
     )  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..layout import feature_views, moved, written
 from ..memory import Memory, Strided
 from ..tasks import BlockWriter, CopyTask, PhaseWriter
+from . import structures
 from .aliasing import overlap
 from .int8 import kernels
 from .steps import KernelStep, Plan, Scratch
@@ -37,7 +38,7 @@ class _Copy(Plan):
 
     def _step(self, memory: Memory, source: Strided, target: Strided) -> KernelStep:
         surfaces, height, width, atom = source.shape
-        arguments = kernels.Move(
+        arguments = structures.Move(
             memory.pointer(source),
             memory.pointer(target, writeable=True),
             height,

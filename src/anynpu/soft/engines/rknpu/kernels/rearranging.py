@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .....native import steps
-from .....native.library import load
+from .....native.forms import load_kernels
 from .....native.memory import address_of
-from .....structures import Structure
 from ..layout import ATOM, Written, feature_views, written
 from ..memory import Memory
 from ..tasks import (
@@ -29,59 +28,23 @@ from ..tasks import (
 )
 from .aliasing import overlap
 from .steps import KernelStep, Plan, Scratch
+from .structures import AXES, Copy, Transposition, Way
 
-_AXES = 5
 _ROW = 8
 """Atoms of a block of bytes that lie in one row."""
 
 _AXES_OF_ROWS = 4
 """Of what such a transposer writes: groups, rows, atoms, bytes."""
 
-_INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
+_INTEGER = ctypes.c_int64
 _WORK = {"copy": 40, "transpose": 500}
 """What a unit costs, in products of a dense convolution."""
-
-
-class _Way(Structure):
-    """A way through memory, the last axis the fastest; strides are bytes."""
-
-    _fields_ = [
-        ("base", _POINTER),
-        ("counts", _INTEGER * _AXES),
-        ("strides", _INTEGER * _AXES),
-    ]
-
-
-class _Copy(Structure):
-    """Units of `size` bytes from one way to the other, from a number on in each."""
-
-    _fields_ = [
-        ("source", _Way),
-        ("target", _Way),
-        ("size", _INTEGER),
-        ("source_first", _INTEGER),
-        ("target_first", _INTEGER),
-    ]
-
-
-class _Transposition(Structure):
-    """Lanes turned into pixels, or for a size of 16 left as they are."""
-
-    _fields_ = [
-        ("source", _Way),
-        ("pixels", _INTEGER),
-        ("atoms", _INTEGER),
-        ("target", _Way),
-        ("lane", _INTEGER),
-        ("line", _INTEGER),
-        ("size", _INTEGER),
-    ]
 
 
 @cache
 def library() -> ctypes.CDLL | None:
     """The kernels; None where they, or what runs them, can't be built."""
-    return load("npu_copies", ("-O3",)) if steps.is_available() else None
+    return load_kernels("npu_copies") if steps.is_available() else None
 
 
 def plan_rearrangement(task: CopyTask) -> Plan | None:
@@ -153,7 +116,7 @@ def write_atoms(atoms: NDArray[np.uint8], target: Written, memory: Memory) -> Se
 def copy_units(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> KernelStep:
     """Units (..., bytes) in their order; pixels may be broken into other rows."""
     count, size = prod(source.shape[:-1]), source.shape[-1]
-    return _step("copy", _Copy(_way(source), _way(target), size, 0, 0), count, (source, target))
+    return _step("copy", Copy(_way(source), _way(target), size, 0, 0), count, (source, target))
 
 
 def _pack(
@@ -176,7 +139,7 @@ def _pack(
         into = np.lib.stride_tricks.as_strided(target[place:], (full + 1, size), (size, 1))
         for bytes_, first, number in ((size, 0, full), (rest, full, 1 if rest else 0)):
             if number:
-                copy = _Copy(_way(units), _way(into), bytes_, first, first)
+                copy = Copy(_way(units), _way(into), bytes_, first, first)
                 steps.append(_step("copy", copy, number, (atoms, target)))
         place += full * size + rest
     return steps
@@ -202,7 +165,7 @@ def _pack_surfaces(
         kept = into[:, :size]
         if kept.size:
             ways = _way(stream), _way(kept)
-            copy = _Copy(*ways, 1, first, 0)
+            copy = Copy(*ways, 1, first, 0)
             steps.append(_step("copy", copy, kept.size, (atoms, target)))
         if into[:, size:].size:
             steps.append(copy_units(zero[: len(into), : into.shape[1] - size], into[:, size:]))
@@ -216,7 +179,7 @@ def _transpose(
     in_rows = target.ndim == _AXES_OF_ROWS
     # Blocks are what is addressed: without rows and lanes of bytes, or without lanes of atoms.
     first = target[:, 0, 0] if in_rows else target[..., 0, :]
-    arguments = _Transposition(
+    arguments = Transposition(
         _way(atoms),
         surfaces * height * width,
         ATOM if in_rows else writer.pixels,
@@ -235,7 +198,7 @@ def _step(name: str, arguments: ctypes.Structure, units: int, keeps: object) -> 
     return KernelStep(kernel, arguments, units, float(units) * _WORK[name], keeps=keeps)
 
 
-def _way(units: NDArray[np.uint8]) -> _Way:
+def _way(units: NDArray[np.uint8]) -> Way:
     """The way through units (..., bytes) in their order, with as few axes as there can be."""
     axes: list[tuple[int, int]] = []
     for count, stride in zip(units.shape[:-1], units.strides[:-1], strict=True):
@@ -247,9 +210,9 @@ def _way(units: NDArray[np.uint8]) -> _Way:
             axes.append((count, stride))
     counts = [count for count, _ in axes]
     strides = [stride for _, stride in axes]
-    missing = _AXES - len(axes)
-    return _Way(
+    missing = AXES - len(axes)
+    return Way(
         address_of(units),
-        (_INTEGER * _AXES)(*[1] * missing, *counts),
-        (_INTEGER * _AXES)(*[0] * missing, *strides),
+        (_INTEGER * AXES)(*[1] * missing, *counts),
+        (_INTEGER * AXES)(*[0] * missing, *strides),
     )

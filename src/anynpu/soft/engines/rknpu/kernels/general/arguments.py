@@ -11,37 +11,23 @@ from numpy.typing import NDArray
 
 from ......native.memory import address_of
 from ...elements import Element
-from ...interning import shared
-from ...layout import feature_views, image_view, operand_view
+from ...layout import operand_view
 from ...memory import Memory
 from ...rounding import INT32, Ties
 from ...tasks import (
     Dpu,
     Elementwise,
     Features,
-    Image,
     LookupTable,
     Operation,
     Stage,
 )
 from ...weights import Operand, OperandBlock, StoredOperand
+from .. import structures
+from ..arguments import features_of, shared_entries, table_of
+from ..structures import KernelOperation, OperandKind
 from ..value_ranges import exact_reach
-from . import kernels
 
-_OPERATIONS = {
-    None: 0,
-    Operation.MAX: 1,
-    Operation.MIN: 2,
-    Operation.ADD: 3,
-    Operation.DIVIDE: 4,
-    Operation.SUBTRACT: 5,
-    Operation.ABS: 6,
-    Operation.NEGATE: 7,
-    Operation.FLOOR: 8,
-    Operation.CEIL: 9,
-    Operation.MULTIPLY: 10,
-    Operation.PRELU: 11,
-}
 _INTEGER_OPERATIONS = (
     Operation.ADD,
     Operation.SUBTRACT,
@@ -63,29 +49,9 @@ _STORED = {
 }
 
 
-def features_of(
-    features: Features | Image, memory: Memory, valid: int | None = None
-) -> kernels.Features:
-    """Features, or a picture as one block of few channels; channels from `valid` on are zero."""
-    channels = features.channels
-    known = channels if valid is None else valid
-    size = features.height, features.width, features.element.value
-    if isinstance(features, Image):
-        view, pixel = image_view(features), channels * features.element.size
-        return kernels.Features(
-            memory.pointer(view), None, 0, view.strides[0], pixel, channels, channels, known, *size
-        )
-    even, *odd = feature_views(features)
-    surface, line, pixel, _ = even.strides
-    return kernels.Features(
-        memory.pointer(even), memory.pointer(odd[0]) if odd else None, surface, line, pixel,
-        features.lanes, channels, known, *size,
-    )  # fmt: skip
-
-
 def is_known(features: Features) -> bool:
     """Whether the kernels' groups hold whole atoms of such features."""
-    return features.lanes > 0 and kernels.GROUP % features.lanes == 0
+    return features.lanes > 0 and structures.GROUP % features.lanes == 0
 
 
 class DpuArguments:
@@ -95,15 +61,15 @@ class DpuArguments:
         self._arrays: list[NDArray[Any]] = []
         self._is_float = dpu.is_float
         self._number = np.float32 if dpu.is_float else np.float64
-        self._padded = -(-shape[0] // kernels.GROUP) * kernels.GROUP
+        self._padded = -(-shape[0] // structures.GROUP) * structures.GROUP
         self._stored: list[tuple[str, str, StoredOperand]] = []
         self._operand: Features | None = None
         self._shape = shape
         self._template = self._build(dpu)
 
-    def bind(self, memory: Memory) -> kernels.Dpu:
+    def bind(self, memory: Memory) -> structures.Dpu:
         """The structure for one context's memory; this object outlives it."""
-        result = kernels.Dpu.from_buffer_copy(self._template)
+        result = structures.Dpu.from_buffer_copy(self._template)
         for stage, name, operand in self._stored:
             field = getattr(getattr(result, stage), name)
             field.stored = memory.pointer(operand_view(operand)) + (field.stored or 0)
@@ -114,8 +80,8 @@ class DpuArguments:
                 result.operand.line = 0
         return result
 
-    def _build(self, dpu: Dpu) -> kernels.Dpu:
-        result = kernels.Dpu()
+    def _build(self, dpu: Dpu) -> structures.Dpu:
+        result = structures.Dpu()
         for name, stage in (("bs", dpu.bs), ("bn", dpu.bn)):
             if stage:
                 setattr(result, name, self._stage(name, stage))
@@ -131,8 +97,8 @@ class DpuArguments:
         result.is_integer = not dpu.is_float
         return result
 
-    def _stage(self, name: str, stage: Stage) -> kernels.Stage:
-        return kernels.Stage(
+    def _stage(self, name: str, stage: Stage) -> structures.Stage:
+        return structures.Stage(
             self._channels(name, "add", stage.add),
             self._channels(name, "multiply", stage.multiply),
             *self._limits(stage),
@@ -143,9 +109,9 @@ class DpuArguments:
             stage.multiply_negatives,
         )
 
-    def _channels(self, stage: str, name: str, value: Operand | None) -> kernels.Operand:
+    def _channels(self, stage: str, name: str, value: Operand | None) -> structures.Operand:
         if value is None:
-            return kernels.Operand()
+            return structures.Operand()
         if isinstance(value, StoredOperand):
             self._stored.append((stage, name, value))
             return _stored(value.block, value.part)
@@ -153,19 +119,20 @@ class DpuArguments:
         flat = np.asarray(value, self._number).reshape(-1)
         array[: flat.size if flat.size > 1 else None] = flat
         self._arrays.append(array)
-        return kernels.Operand(address_of(array))
+        return structures.Operand(address_of(array))
 
-    def _elementwise(self, result: kernels.Dpu, stage: Elementwise) -> None:
+    def _elementwise(self, result: structures.Dpu, stage: Elementwise) -> None:
         if stage.table:
             result.table = self._table(stage.table)
             result.has_table = 1
-        result.operation = _OPERATIONS[stage.operation]
+        if stage.operation:
+            result.operation = KernelOperation[stage.operation.name]
         result.operand_offset, result.operand_scale = 0, 1
         result.product = 2.0**-stage.product_shift
         if isinstance(stage.operand, Features):
             self._operand = stage.operand
             is_shared = stage.operand.channels < self._shape[0]
-            result.has_operand = kernels.ONE_A_PIXEL if is_shared else kernels.ONE_A_RESULT
+            result.has_operand = OperandKind.ONE_A_PIXEL if is_shared else OperandKind.ONE_A_RESULT
             if how := stage.conversion:
                 result.operand_offset, result.operand_scale = (
                     how.offset,
@@ -184,29 +151,19 @@ class DpuArguments:
             return lowest, highest
         return stage.lowest, highest if stage.limit is None else stage.limit
 
-    def _table(self, table: LookupTable) -> kernels.Table:
-        entries = shared(np.concatenate([table.negative, table.positive]))
-        self._arrays.append(entries)
-        slopes = [
-            slope * 2.0**-shift for slope, shift in zip(table.slopes, table.shifts, strict=True)
-        ]
-        return kernels.Table(
-            address_of(entries),
-            (table.negative_start, table.positive_start),
-            table.positive_end,
-            tuple(2.0**-step for step in table.steps),
-            tuple(slopes),
-        )
+    def _table(self, table: LookupTable) -> structures.Table:
+        self._arrays.append(entries := shared_entries(table))
+        return table_of(table, entries)
 
 
-def _stored(block: OperandBlock, part: str) -> kernels.Operand:
+def _stored(block: OperandBlock, part: str) -> structures.Operand:
     """Where a part's numbers lie; `stored` counts from the block's address."""
     sizes = {name: kind.itemsize for name, kind in block.parts}
     kind = dict(block.parts)[part]
     group = block.channels if len(sizes) == 1 else block.group
     names = list(sizes)
     before = sum(sizes[name] for name in names[: names.index(part)])
-    return kernels.Operand(
+    return structures.Operand(
         None, group * before, group, group * sum(sizes.values()), _STORED[kind].value,
         block.channels,
     )  # fmt: skip

@@ -20,11 +20,14 @@ from ...reference.convolution import convert_input
 from ...rounding import Ties
 from ...tasks import Convolution, ConvolutionTask, Features
 from ...weights import StoredOperand, Weights, widen
+from .. import structures
+from ..arguments import features_of, window_of
 from ..rearranging import is_known_writer
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
+from ..structures import Method
 from ..value_ranges import FLOAT_SUMS, largest_input
 from . import kernels
-from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
+from .arguments import DpuArguments, is_known, is_supported, stages_are_exact
 from .targets import Target, read_operands, stored_operands
 
 _TILE_BYTES = 3 << 17
@@ -111,7 +114,7 @@ def _is_exact(task: ConvolutionTask) -> bool:
     largest = largest_input(convolution) * (_LARGEST_WEIGHT + float(np.abs(offsets).max()))
     places = layout.height * layout.width
     products = places if layout.is_depthwise else places * convolution.source.channels
-    together = places if layout.is_depthwise else kernels.CHUNK
+    together = places if layout.is_depthwise else structures.CHUNK
     return largest * together < FLOAT_SUMS and stages_are_exact(task.dpu, largest * products)
 
 
@@ -145,27 +148,12 @@ def _seen_channels(convolution: Convolution) -> int:
     return convolution.source.channels
 
 
-def _window(convolution: Convolution) -> kernels.Window:
-    layout = convolution.weights.layout
-    return kernels.Window(
-        layout.height,
-        layout.width,
-        *convolution.stride,
-        *convolution.dilation,
-        *convolution.padding,
-        *convolution.inserted,
-        convolution.height,
-        convolution.width,
-        convolution.padding_value,
-    )
-
-
 def _weights(
     weights: Weights, offsets: NDArray[np.float32] | None, memory: Memory
-) -> kernels.Weights:
+) -> structures.Weights:
     layout, data = weights.layout, weights.data
     base = memory.pointer(weight_view(weights)) if data is None else address_of(data)
-    return kernels.Weights(
+    return structures.Weights(
         base, layout.element.value, layout.kernels, layout.channels, layout.kernel_group,
         layout.channel_group, None if offsets is None else address_of(offsets),
         layout.row_bytes // layout.element.size,
@@ -177,7 +165,7 @@ def _offsets(convolution: Convolution, groups: int) -> NDArray[np.float32] | Non
     offset = convolution.weight_offset
     if offset is None or isinstance(offset, StoredOperand):
         return None
-    result = np.zeros(groups * kernels.GROUP, np.float32)
+    result = np.zeros(groups * structures.GROUP, np.float32)
     flat = np.asarray(offset, np.float32).reshape(-1)
     result[: flat.size if flat.size > 1 else None] = flat
     return result
@@ -203,14 +191,14 @@ class _Convolution(Plan):
         convolution = self._convolution = task.convolution
         self._target = target
         self._dpu = DpuArguments(task.dpu, convolution.shape)
-        self._groups = -(-convolution.channels // kernels.GROUP)
+        self._groups = -(-convolution.channels // structures.GROUP)
         self._is_fused = _has_exact_products(convolution)
         self._channels = _seen_channels(convolution)
         self._bytes = _converted_bytes(convolution)
         self._offsets = _offsets(convolution, self._groups)
         self.shared_bytes = target.shared_bytes
 
-    def _common(self, memory: Memory, writer: kernels.Writer) -> tuple[ctypes.Structure, ...]:
+    def _common(self, memory: Memory, writer: structures.Writer) -> tuple[ctypes.Structure, ...]:
         """What both structures begin with."""
         convolution = self._convolution
         features = features_of(convolution.source, memory, convolution.valid_channels)
@@ -221,7 +209,7 @@ class _Convolution(Plan):
             self._dpu.bind(memory),
             writer,
             features,
-            _window(convolution),
+            window_of(convolution),
             _weights(convolution.weights, self._offsets, memory),
         )
 
@@ -240,10 +228,10 @@ class _Dense(_Convolution):
         pixels = self._pixels = convolution.height * convolution.width
         self._is_gathered = pixels <= most
         tiles = -(-pixels // most)
-        self._tile = -(-pixels // (tiles * kernels.ROWS)) * kernels.ROWS
+        self._tile = -(-pixels // (tiles * structures.ROWS)) * structures.ROWS
         totals = 1 if convolution.source.element.is_float else 3
         self._row_bytes = self._tile * self._depth * 4
-        self.own_bytes = (kernels.CHUNK + self._tile * totals) * kernels.GROUP * 4
+        self.own_bytes = (structures.CHUNK + self._tile * totals) * structures.GROUP * 4
         if self._is_gathered:
             self.shared_bytes += self._row_bytes
         else:
@@ -252,7 +240,7 @@ class _Dense(_Convolution):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         rows = self._row_bytes if self._is_gathered else 0
         writer, after = self._target.bind(memory, scratch.shared[rows:])
-        arguments = kernels.Dense(
+        arguments = structures.Dense(
             *self._common(memory, writer),
             address_of(scratch.shared) if self._is_gathered else None,
             self._tile,
@@ -285,13 +273,13 @@ class _Depthwise(_Convolution):
         columns = (convolution.width - 1) * convolution.stride[1]
         columns += (layout.width - 1) * convolution.dilation[1] + 1
         self._places = layout.height * layout.width
-        self.own_bytes = (self._places + ring * columns) * kernels.GROUP * 4
+        self.own_bytes = (self._places + ring * columns) * structures.GROUP * 4
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution = self._convolution
         writer, after = self._target.bind(memory, scratch.shared)
-        arguments = kernels.Depthwise(
-            *self._common(memory, writer), kernels.PRODUCTS, self._is_fused, False,
+        arguments = structures.Depthwise(
+            *self._common(memory, writer), Method.PRODUCTS, self._is_fused, False,
             *_truncation(convolution),
         )  # fmt: skip
         per_result = self._places * _WORK_OF_A_PLACE + WORK_OF_A_RESULT
@@ -299,9 +287,9 @@ class _Depthwise(_Convolution):
         return [channel_step(arguments, results * per_result, (self, memory, scratch)), *after]
 
 
-def channel_step(arguments: kernels.Depthwise, work: float, keeps: object) -> KernelStep:
+def channel_step(arguments: structures.Depthwise, work: float, keeps: object) -> KernelStep:
     """A step whose units are groups of channels, or where there are few of them rows."""
-    groups = -(-arguments.writer.channels // kernels.GROUP)
+    groups = -(-arguments.writer.channels // structures.GROUP)
     window = arguments.window
     reach = (window.height - 1) * window.dilation_y + 1
     multiple = _ROWS_OF_A_PART * -(-reach // max(window.stride_y, 1))

@@ -8,10 +8,12 @@ from ...elements import Element
 from ...layout import Written, written
 from ...memory import Memory, Strided
 from ...tasks import DenseWriter, Dpu, ElementwiseTask, Features
+from .. import structures
+from ..arguments import features_of
 from ..rearranging import is_known_writer
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
-from .arguments import DpuArguments, features_of, is_known, is_supported, stages_are_exact
+from .arguments import DpuArguments, is_known, is_supported, stages_are_exact
 from .targets import Target, overlaps, read_operands, stored_operands
 
 _LARGEST = {Element.INT8: 2.0**7, Element.INT16: 2.0**15, Element.INT32: 2.0**31}
@@ -67,15 +69,15 @@ class _Elementwise(Plan):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
         writer, after = self._target.bind(memory, scratch.shared)
-        groups, pixels = -(-source.channels // kernels.GROUP), source.height * source.width
+        groups, pixels = -(-source.channels // structures.GROUP), source.height * source.width
         by_groups = groups >= _MANY_GROUPS
-        arguments = kernels.Process(
+        arguments = structures.Process(
             self._dpu.bind(memory), writer, features_of(source, memory), by_groups
         )
         work = float(source.channels) * pixels * WORK_OF_A_RESULT
         step = KernelStep(
             kernels.kernel("process"), arguments, groups if by_groups else pixels, work,
-            multiple=1 if by_groups else kernels.BLOCK, keeps=(self, memory, scratch),
+            multiple=1 if by_groups else structures.BLOCK, keeps=(self, memory, scratch),
         )  # fmt: skip
         return [step, *after]
 
@@ -89,7 +91,7 @@ class _Reduction(Plan):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
         pixels = source.height * source.width
-        arguments = kernels.Reduction(
+        arguments = structures.Reduction(
             self._dpu.bind(memory),
             features_of(source, memory),
             self._sign,
@@ -100,7 +102,7 @@ class _Reduction(Plan):
         work = float(source.channels) * pixels * WORK_OF_A_RESULT
         return [
             KernelStep(
-                kernels.kernel("reduce"), arguments, pixels, work, multiple=kernels.BLOCK,
+                kernels.kernel("reduce"), arguments, pixels, work, multiple=structures.BLOCK,
                 keeps=(self, memory),
             )
         ]  # fmt: skip

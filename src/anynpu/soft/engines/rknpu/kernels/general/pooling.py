@@ -10,17 +10,19 @@ from ...elements import Element
 from ...layout import written
 from ...memory import Memory
 from ...tasks import PoolingMethod, PoolingTask
+from .. import structures
+from ..arguments import features_of, pooled_window
 from ..steps import KernelStep, Plan, Scratch
+from ..structures import Method
 from ..value_ranges import FLOAT_SUMS
-from . import kernels
-from .arguments import features_of, is_known
+from .arguments import is_known
 from .convolution import channel_step
 from .targets import Target
 
 _METHODS = {
-    PoolingMethod.AVERAGE: kernels.SUMS,
-    PoolingMethod.MAX: kernels.GREATEST,
-    PoolingMethod.MIN: kernels.LEAST,
+    PoolingMethod.AVERAGE: Method.SUMS,
+    PoolingMethod.MAX: Method.GREATEST,
+    PoolingMethod.MIN: Method.LEAST,
 }
 _WORK_OF_A_PLACE = 8
 _LARGEST_FACTOR = 1 << 38
@@ -64,9 +66,9 @@ class _Pooling(Plan):
     def __init__(self, task: PoolingTask, target: Target) -> None:
         self._task, self._target = task, target
         columns = (task.width - 1) * task.stride[1] + task.kernel[1]
-        self.own_bytes = task.kernel[0] * columns * kernels.GROUP * 4
+        self.own_bytes = task.kernel[0] * columns * structures.GROUP * 4
         self.shared_bytes = target.shared_bytes
-        self._dpu = dpu = kernels.Dpu()
+        self._dpu = dpu = structures.Dpu()
         dpu.element, dpu.factor = task.source.element.value, 1
         if task.method is PoolingMethod.AVERAGE and task.source.element.is_float:
             height, width = task.reciprocals
@@ -77,12 +79,9 @@ class _Pooling(Plan):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         task, source = self._task, self._task.source
         writer, after = self._target.bind(memory, scratch.shared)
-        window = kernels.Window(
-            *task.kernel, *task.stride, 1, 1, *task.padding, 0, 0, task.height, task.width,
-            task.padding_value,
-        )  # fmt: skip
-        arguments = kernels.Depthwise(
-            self._dpu, writer, features_of(source, memory), window, kernels.Weights(),
+        arguments = structures.Depthwise(
+            self._dpu, writer, features_of(source, memory), pooled_window(task),
+            structures.Weights(),
             _METHODS[task.method], 0,
         )  # fmt: skip
         places = task.kernel[0] * task.kernel[1]

@@ -17,10 +17,10 @@ from ...layout import Written, feature_views, operand_view
 from ...memory import Memory, Strided
 from ...tasks import BlockWriter, Dpu, Features, PhaseWriter
 from ...weights import StoredOperand
+from .. import structures
 from ..aliasing import extents, in_place
 from ..rearranging import write_atoms
 from ..steps import KernelStep
-from . import kernels
 
 
 class Target:
@@ -51,7 +51,7 @@ class Target:
     @property
     def is_known(self) -> bool:
         """Whether the kernels' groups hold whole atoms."""
-        return self._lanes > 0 and kernels.GROUP % self._lanes == 0
+        return self._lanes > 0 and structures.GROUP % self._lanes == 0
 
     def _is_in_place(self, read: Features) -> bool:
         # What is one for all channels is read again after the first of them have been written.
@@ -60,24 +60,24 @@ class Target:
 
     def bind(
         self, memory: Memory, shared: NDArray[np.uint8]
-    ) -> tuple[kernels.Writer, Sequence[KernelStep]]:
+    ) -> tuple[structures.Writer, Sequence[KernelStep]]:
         """The kernels' writer, and what is to be done when they have run."""
         channels, height, width = self._shape
         writer = self._writer
         if self._is_direct and isinstance(writer, PhaseWriter):
             base = memory.pointer(*self._written.views, writeable=True)
-            result = kernels.Writer(
+            result = structures.Writer(
                 base, writer.line, writer.pixel, writer.surface, self.atoms[0], 0, width
             )
         elif self._is_direct and isinstance(writer, BlockWriter):
             base = memory.pointer(*self._written.views, writeable=True)
-            result = kernels.Writer(
+            result = structures.Writer(
                 base, writer.line, writer.atom, writer.surface, writer.group, writer.group_stride,
                 writer.width,
             )  # fmt: skip
         else:
             line = width * self._atom
-            result = kernels.Writer(
+            result = structures.Writer(
                 address_of(shared), line, self._atom, height * line, self.atoms[0], 0, width
             )
         result.channels, result.lanes = channels, self._lanes

@@ -15,24 +15,21 @@ from ...reference.weights import effective_weights
 from ...rounding import Ties
 from ...tasks import BlockWriter, Convolution, ConvolutionTask, Features, Image, PhaseWriter
 from ...weights import StoredOperand, unpack_weights
+from .. import structures
 from ..aliasing import in_place, overlap
+from ..arguments import features_of, window_of
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
+from ..structures import BLOCK, COLUMNS, SLICE
 from ..value_ranges import FLOAT_SUMS, INTEGER_SUMS, largest_input, leaving_core
 from . import kernels
-from .arguments import features_of, writer_of
-from .dense_weights import COLUMNS, DenseWeights, dense_weights
+from .arguments import writer_of
+from .dense_weights import DenseWeights, dense_weights
 from .stages import DpuArguments, stage_arguments
 
 _LARGEST_PADDING = 32767
 
-_SLICE = 512
-"""Places of a kernel whose weights are unpacked at a time: SLICE in native/npu.c."""
-
-_BLOCK = 60
-"""Pixels that go through the stages at a time: BLOCK in native/npu.c."""
-
 _TILE_BYTES = 1 << 17
-_LARGEST_TILE = 4 * _BLOCK
+_LARGEST_TILE = 4 * BLOCK
 """Gathered rows that are multiplied at a time, so that they and their sums stay in the cache."""
 
 _BAND_BYTES = 1 << 17
@@ -148,20 +145,6 @@ def _depthwise_matrix(convolution: Convolution) -> NDArray[np.float32]:
     return padded.reshape(height * width, -1)
 
 
-def _window(convolution: Convolution) -> kernels.Window:
-    layout = convolution.weights.layout
-    return kernels.Window(
-        layout.height,
-        layout.width,
-        *convolution.stride,
-        *convolution.dilation,
-        *convolution.padding,
-        convolution.height,
-        convolution.width,
-        int(convolution.padding_value),
-    )
-
-
 class _Depthwise(Plan):
     def __init__(
         self,
@@ -180,11 +163,11 @@ class _Depthwise(Plan):
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution = self._convolution
-        arguments = kernels.Depthwise(
+        arguments = structures.Int8Depthwise(
             self._dpu.bind(memory),
             writer_of(self._target, convolution.channels, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
-            _window(convolution),
+            window_of(convolution),
             address_of(self._weights),
             self._band,
             convolution.truncate,
@@ -233,11 +216,11 @@ class _Dense(Plan):
         self._pixels = convolution.height * convolution.width
         self._stride = _row_stride(convolution, weights.depth)
         row_bytes = self._stride * 2
-        blocks = max(1, min(_TILE_BYTES // (row_bytes * _BLOCK), _LARGEST_TILE // _BLOCK))
-        self._tile = min(blocks * _BLOCK, self._pixels)
+        blocks = max(1, min(_TILE_BYTES // (row_bytes * BLOCK), _LARGEST_TILE // BLOCK))
+        self._tile = min(blocks * BLOCK, self._pixels)
         is_small = self._pixels <= _FEW_PIXELS and weights.groups >= _PARTS
         self._gathers_first = is_small or _overwrites_input(task)
-        panel = _SLICE * COLUMNS * 2
+        panel = SLICE * COLUMNS * 2
         if self._gathers_first:
             self.own_bytes = panel + self._pixels * COLUMNS * 4
             self.shared_bytes = self._pixels * row_bytes
@@ -246,11 +229,11 @@ class _Dense(Plan):
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution, weights = self._convolution, self._weights
-        arguments = kernels.Dense(
+        arguments = structures.Int8Dense(
             self._dpu.bind(memory),
             writer_of(self._target, convolution.channels, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
-            _window(convolution),
+            window_of(convolution),
             address_of(weights.values),
             address_of(weights.offsets),
             address_of(scratch.shared) if self._gathers_first else None,
@@ -278,7 +261,7 @@ class _Dense(Plan):
         ]
 
     def _step(
-        self, memory: Memory, kernel: str, arguments: kernels.Dense, units: int, work: float
+        self, memory: Memory, kernel: str, arguments: structures.Int8Dense, units: int, work: float
     ) -> KernelStep:
         multiple = self._tile if kernel == "convolve_pixels" else 1
         return KernelStep(

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from ...tasks import Convolution, Features, Image
 from ...weights import Weights, arrange_kernels
-
-COLUMNS = 16
-"""Kernels whose sums are computed together: COLUMNS in native/npu.c."""
+from ..structures import COLUMNS
 
 _LARGEST_OFFSET = 32767 - 128
 _CHUNK = 1 << 17

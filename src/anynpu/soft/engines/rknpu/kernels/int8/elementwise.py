@@ -14,10 +14,12 @@ from ...layout import written
 from ...memory import Memory
 from ...reference.dpu import process
 from ...tasks import BlockWriter, Dpu, ElementwiseTask, Features, PhaseWriter
+from .. import structures
 from ..aliasing import in_place, overlap
+from ..arguments import features_of
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
-from .arguments import features_of, writer_of
+from .arguments import writer_of
 from .stages import DpuArguments, stage_arguments
 
 _INPUT = 128.0
@@ -70,7 +72,7 @@ class _Process(Plan):
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
-        arguments = kernels.Process(
+        arguments = structures.Process(
             self._dpu.bind(memory),
             writer_of(self._target, source.channels, memory),
             features_of(source, memory),
@@ -94,7 +96,7 @@ class _Remap(Plan):
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
-        arguments = kernels.Remap(
+        arguments = structures.Remap(
             writer_of(self._target, source.channels, memory),
             features_of(source, memory),
             address_of(self._values),

@@ -8,10 +8,12 @@ from ...elements import Element
 from ...layout import written
 from ...memory import Memory
 from ...tasks import PoolingMethod, PoolingTask
+from .. import structures
 from ..aliasing import overlap
+from ..arguments import features_of, pooled_window
 from ..steps import KernelStep, Plan, Scratch
 from . import kernels
-from .arguments import features_of, writer_of
+from .arguments import writer_of
 
 _SIGNS = {PoolingMethod.MAX: 1, PoolingMethod.MIN: -1}
 _LEAST = {PoolingMethod.MAX: -128.0, PoolingMethod.MIN: -127.0}
@@ -35,12 +37,10 @@ class _Pooling(Plan):
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         task, source = self._task, self._task.source
-        arguments = kernels.Pool(
+        arguments = structures.Pool(
             writer_of(written(task), source.channels, memory),
             features_of(source, memory),
-            kernels.Window(
-                *task.kernel, *task.stride, 1, 1, *task.padding, task.height, task.width, 0
-            ),
+            pooled_window(task),
             _SIGNS[task.method],
         )
         work = float(source.channels) * task.height * task.width * task.kernel[0] * task.kernel[1]

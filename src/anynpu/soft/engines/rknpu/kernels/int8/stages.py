@@ -15,19 +15,18 @@ from ...memory import Memory
 from ...rounding import INT32, Ties
 from ...tasks import Dpu, Elementwise, Features, LookupTable, Operation, Output, Stage
 from ...weights import StoredOperand
+from .. import structures
+from ..arguments import features_of, shared_entries, table_of
+from ..structures import Follow, KernelOperation
 from ..value_ranges import Magnitude, Reach, exact_reach, offset_fits
-from . import kernels
-from .arguments import features_of
 from .fused_tables import Results, tabulate
-from .kernels import Follow
 
 _OPERATIONS = {
-    Operation.ADD: 1,
-    Operation.SUBTRACT: 2,
-    Operation.MAX: 3,
-    Operation.MIN: 4,
-    Operation.MULTIPLY: 5,
-}
+    operation: KernelOperation[operation.name]
+    for operation in (
+        Operation.ADD, Operation.SUBTRACT, Operation.MAX, Operation.MIN, Operation.MULTIPLY,
+    )
+}  # fmt: skip
 _SHORT_WAYS = frozenset(
     {
         Follow.NOTHING,
@@ -74,9 +73,9 @@ class DpuArguments:
         self._results: Results | None = None
         self._template = self._build(dpu)
 
-    def bind(self, memory: Memory) -> kernels.Dpu:
+    def bind(self, memory: Memory) -> structures.Dpu:
         """The structure for one context's memory; this object outlives it."""
-        result = kernels.Dpu.from_buffer_copy(self._template)
+        result = structures.Dpu.from_buffer_copy(self._template)
         if operand := self._operand:
             result.operand = features_of(operand, memory)
             if (operand.height, operand.width) == (1, 1):
@@ -85,8 +84,8 @@ class DpuArguments:
                 result.operand.width = 1 << 62
         return result
 
-    def _build(self, dpu: Dpu) -> kernels.Dpu:
-        result = kernels.Dpu()
+    def _build(self, dpu: Dpu) -> structures.Dpu:
+        result = structures.Dpu()
         reach = self._reach
         for name, stage, saturates in (
             ("bs", dpu.bs, reach.bs_saturates),
@@ -104,7 +103,7 @@ class DpuArguments:
         self._simplify(result, dpu)
         return result
 
-    def _simplify(self, result: kernels.Dpu, dpu: Dpu) -> None:
+    def _simplify(self, result: structures.Dpu, dpu: Dpu) -> None:
         """Take a short way where most stages leave nothing to do."""
         bs, bn = dpu.bs, dpu.bn
         if not bs or bs.multiply_first or bs.multiply_negatives:
@@ -117,19 +116,22 @@ class DpuArguments:
             result.has_bn = 0
         if bs.relu:
             is_simple = bs.shift_positive == bs.shift_negative and bs.lowest == 0
-            result.is_positive = fits and is_simple and not (bn or dpu.elementwise)
+            result.short_way.is_positive = fits and is_simple and not (bn or dpu.elementwise)
             return
         follow = self._follow(result, dpu, bs, bn)
         if follow in _SHORT_WAYS and (follow & Follow.LEAK or self._stays_within_int32):
-            result.follow = follow
-            result.is_linear = self._tabulate(result, dpu) if follow & Follow.INDEX else fits
+            way = result.short_way
+            way.follow = follow
+            way.is_linear = self._tabulate(way, dpu) if follow & Follow.INDEX else fits
 
     @property
     def _stays_within_int32(self) -> bool:
         """Whether neither BS nor BN has to keep results there, as the way with a leak does."""
         return not (self._reach.bs_saturates or self._reach.bn_saturates)
 
-    def _follow(self, result: kernels.Dpu, dpu: Dpu, bs: Stage, bn: Stage | None) -> Follow | None:
+    def _follow(
+        self, result: structures.Dpu, dpu: Dpu, bs: Stage, bn: Stage | None
+    ) -> Follow | None:
         """What comes after a bias and a factor, None where a short way can't lead through it."""
         follow = Follow.NOTHING
         if bs.shift_positive != bs.shift_negative:
@@ -141,13 +143,13 @@ class DpuArguments:
         if stage := dpu.elementwise:
             if stage.table and not result.operation:
                 follow |= Follow.INDEX
-            elif result.operation == _OPERATIONS[Operation.ADD] and not stage.table:
+            elif result.operation == KernelOperation.ADD and not stage.table:
                 follow |= Follow.ADDITION
             elif result.operation or result.has_limits or stage.table:
                 return None
         return follow
 
-    def _tabulate(self, result: kernels.Dpu, dpu: Dpu) -> bool:
+    def _tabulate(self, way: structures.ShortWay, dpu: Dpu) -> bool:
         """Give the results of all places of the table, if they are few."""
         before = exact_reach(replace(dpu, elementwise=None, output=_IDENTITY), self._largest)
         stage = dpu.elementwise
@@ -157,30 +159,32 @@ class DpuArguments:
         if found is None:
             return False
         self._results = found
-        result.results = address_of(found.results)
-        result.first_result, result.count_results = found.first, found.results.size
+        way.results = address_of(found.results)
+        way.first, way.count = found.first, found.results.size
         return True
 
-    def _stage(self, stage: Stage, saturates: bool) -> kernels.Stage:
+    def _stage(self, stage: Stage, saturates: bool) -> structures.Stage:
         add: Any = 0 if stage.add is None else stage.add
-        return kernels.Stage(
-            self._channels(-add if stage.subtracts else add),
-            self._channels(1 if stage.multiply is None else stage.multiply),
-            2.0**-stage.shift_positive,
-            2.0**-stage.shift_negative,
-            *_limits(stage, saturates),
-            stage.multiply_first,
-            stage.multiply_negatives,
+        lowest, highest = _limits(stage, saturates)
+        return structures.Stage(
+            add=self._channels(-add if stage.subtracts else add),
+            multiply=self._channels(1 if stage.multiply is None else stage.multiply),
+            lowest=lowest,
+            highest=highest,
+            positive=2.0**-stage.shift_positive,
+            negative=2.0**-stage.shift_negative,
+            multiply_first=stage.multiply_first,
+            only_negatives=stage.multiply_negatives,
         )
 
-    def _channels(self, values: Any) -> int:
+    def _channels(self, values: Any) -> structures.Operand:
         array = np.zeros(self._padded)
         flat = np.asarray(values, np.float64).reshape(-1)
         array[: flat.size if flat.size > 1 else None] = flat
         self._arrays.append(array)
-        return address_of(array)
+        return structures.Operand(address_of(array))
 
-    def _elementwise(self, result: kernels.Dpu, stage: Elementwise) -> None:
+    def _elementwise(self, result: structures.Dpu, stage: Elementwise) -> None:
         if stage.table:
             result.table = self._table(stage.table)
             result.has_table = 1
@@ -201,17 +205,9 @@ class DpuArguments:
         result.lowest, result.highest = lowest, highest
         result.has_limits = (lowest, highest) != _NO_LIMITS
 
-    def _table(self, table: LookupTable) -> kernels.Table:
-        self._arrays += [table.negative, table.positive]
-        return kernels.Table(
-            address_of(table.negative),
-            address_of(table.positive),
-            table.negative_start,
-            table.positive_start,
-            table.positive_end,
-            *(2.0**-step for step in table.steps),
-            *(slope * 2.0**-shift for slope, shift in zip(table.slopes, table.shifts, strict=True)),
-        )
+    def _table(self, table: LookupTable) -> structures.Table:
+        self._arrays.append(entries := shared_entries(table))
+        return table_of(table, entries)
 
 
 def _limits(stage: Stage | Elementwise, saturates: bool) -> tuple[float, float]:

@@ -1,0 +1,86 @@
+"""In which of their forms the C kernels run: plain, or with vectors that this processor has.
+
+native/cpu.h finds out what there is and names it; a kernel gives the same bytes in each form, but
+for sums of float16 products, which have no order of their own. The best form runs, unless
+``$ANYNPU_KERNELS`` names another (``plain`` is what runs on processors without these vectors), or
+`use` does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from typing import Any
+
+from ..errors import OptionError
+from .library import load
+
+ENVIRONMENT_VARIABLE = "ANYNPU_KERNELS"
+PLAIN = "plain"
+
+_loaded: list[Any] = []
+_chosen: str | None = None
+
+
+def load_kernels(name: str) -> ctypes.CDLL | None:
+    """The library of kernels built from the C file of that name, in the form that is asked for.
+
+    None where `load` has none. Raises `OptionError` where the form isn't there.
+    """
+    library = load(name)
+    if library is not None:
+        library.anynpu_form_name.restype = ctypes.c_char_p
+        _choose(library)
+        _loaded.append(library)
+    return library
+
+
+def available() -> tuple[str, ...]:
+    """The forms that this processor has, the best one last; none where there are no kernels."""
+    library = _any_library()
+    return () if library is None else _names(library)
+
+
+def running() -> str | None:
+    """The form that runs; None where NumPy does the work."""
+    library = _any_library()
+    return None if library is None else _names(library)[library.anynpu_form()]
+
+
+def use(name: str | None) -> None:
+    """Let all kernels run in another form from now on; None is what the environment asks for.
+
+    Call it while no kernel runs. Raises `OptionError` where the form isn't there.
+    """
+    global _chosen
+    before, _chosen = _chosen, name
+    try:
+        for library in _loaded:
+            _choose(library)
+    except OptionError:
+        _chosen = before
+        raise
+
+
+def _choose(library: Any) -> None:
+    names = _names(library)
+    asked = _chosen or os.environ.get(ENVIRONMENT_VARIABLE, "").strip().lower() or names[-1]
+    if asked not in names:
+        raise OptionError(
+            f"kernels can't run as {asked!r} here: this processor has {', '.join(names)}; "
+            f"set ${ENVIRONMENT_VARIABLE} to one of them, or unset it"
+        )
+    library.anynpu_use_form(names.index(asked))
+
+
+def _names(library: Any) -> tuple[str, ...]:
+    names: list[str] = []
+    while name := library.anynpu_form_name(len(names)):
+        names.append(name.decode())
+    return tuple(names)
+
+
+@cache
+def _any_library() -> ctypes.CDLL | None:
+    return _loaded[0] if _loaded else load_kernels("kernels")
