@@ -12,121 +12,132 @@ enum { CODES = 8, RUN_LENGTHS = 18, LENGTHS = 8, SHORT_RUN = 16 };
 enum { RUN = 0, LONG_RUN = 8, RAW = 7 };
 
 typedef struct {
-  const uint8_t *bytes;
-  int64_t size;
-  int64_t bits;
-  const uint8_t *lengths; /* of each symbol */
-  const uint8_t *runs;
-  int64_t run_count; /* 0: there are no runs */
-  int64_t average;
-  int16_t *values;
-  int64_t wanted;
-  int64_t end; /* the bit behind the last that was read */
+    const uint8_t *bytes;
+    int64_t size;
+    int64_t bits;
+    const uint8_t *lengths; /* of each symbol */
+    const uint8_t *runs;
+    int64_t run_count; /* 0: there are no runs */
+    int64_t average;
+    int16_t *values;
+    int64_t wanted;
+    int64_t end; /* the bit behind the last that was read */
 } Stream;
 
 typedef struct {
-  int64_t superblocks;
-  const int32_t *kernels;  /* of each superblock */
-  const int32_t *channels; /* of each kernel, superblock by superblock */
-  int64_t weights;         /* of a kernel */
-  int64_t block;           /* values of a kernel that lie side by side */
-  int64_t has_zero_points;
-  int64_t is_signed;
-  int32_t *zero_points; /* of each channel */
-  const int16_t *values;
-  int16_t *target;
+    int64_t superblocks;
+    const int32_t *kernels;  /* of each superblock */
+    const int32_t *channels; /* of each kernel, superblock by superblock */
+    int64_t weights;         /* of a kernel */
+    int64_t block;           /* values of a kernel that lie side by side */
+    int64_t has_zero_points;
+    int64_t is_signed;
+    int32_t *zero_points; /* of each channel */
+    const int16_t *values;
+    int16_t *target;
 } Kernels;
 
 /* What a code says, with its extension above its three bits. */
 typedef struct {
-  uint8_t length; /* as the map of symbols has it */
-  uint8_t tail;   /* bits to read */
-  uint8_t inline_bits;
-  uint8_t inline_value;
+    uint8_t length; /* as the map of symbols has it */
+    uint8_t tail;   /* bits to read */
+    uint8_t inline_bits;
+    uint8_t inline_value;
 } Code;
 
 static uint64_t peek(const Stream *s, int64_t position) {
-  int64_t byte = position >> 3;
-  uint64_t word = 0;
-  if (byte + 8 <= s->size) {
-    memcpy(&word, s->bytes + byte, 8);
-  } else {
-    for (int i = 0; i < 8 && byte + i < s->size; i++) word |= (uint64_t)s->bytes[byte + i] << 8 * i;
-  }
-  return word >> (position & 7);
+    int64_t byte = position >> 3;
+    uint64_t word = 0;
+    if (byte + 8 <= s->size) {
+        memcpy(&word, s->bytes + byte, 8);
+    } else {
+        for (int i = 0; i < 8 && byte + i < s->size; i++)
+            word |= (uint64_t)s->bytes[byte + i] << 8 * i;
+    }
+    return word >> (position & 7);
 }
 
 static int symbol_of(int code, int extension, int *inline_bits, int *inline_value) {
-  *inline_bits = 1;
-  if ((code & 3) < 2) {
-    *inline_value = code >> 2;
-    return code & 3;
-  }
-  if (code == 2 && extension & 1) {
-    *inline_value = extension >> 1;
-    return 5;
-  }
-  *inline_bits = *inline_value = 0;
-  if (code == 7) return 2;
-  if (code == 3) return 3;
-  if (code == 6) return 4;
-  return extension == 2 ? 6 : 7;
+    *inline_bits = 1;
+    if ((code & 3) < 2) {
+        *inline_value = code >> 2;
+        return code & 3;
+    }
+    if (code == 2 && extension & 1) {
+        *inline_value = extension >> 1;
+        return 5;
+    }
+    *inline_bits = *inline_value = 0;
+    if (code == 7)
+        return 2;
+    if (code == 3)
+        return 3;
+    if (code == 6)
+        return 4;
+    return extension == 2 ? 6 : 7;
 }
 
 /* Bits of a value whose symbol has this length. */
 static int width_of(const Stream *s, int length) {
-  if (s->run_count == 0) return length ? length : 1;
-  if (length == RUN) return 1;
-  if (length < LONG_RUN) return length == RAW ? 8 : length;
-  int bits = 0;
-  while (1 << bits < s->run_count - 2) bits++;
-  return bits;
+    if (s->run_count == 0)
+        return length ? length : 1;
+    if (length == RUN)
+        return 1;
+    if (length < LONG_RUN)
+        return length == RAW ? 8 : length;
+    int bits = 0;
+    while (1 << bits < s->run_count - 2)
+        bits++;
+    return bits;
 }
 
 static int prepare(const Stream *s, Code *codes) {
-  for (int i = 0; i < 32; i++) {
-    int inline_bits, inline_value;
-    int symbol = symbol_of(i & 7, i >> 3, &inline_bits, &inline_value);
-    int length = s->lengths[symbol];
-    if (length > 8 || s->run_count == 1 || s->run_count == 2 || s->run_count > RUN_LENGTHS)
-      return 0;
-    int width = width_of(s, length);
-    if (width < inline_bits) width = inline_bits;
-    codes[i] = (Code){(uint8_t)length, (uint8_t)(width - inline_bits), (uint8_t)inline_bits,
-                      (uint8_t)inline_value};
-  }
-  return 1;
+    for (int i = 0; i < 32; i++) {
+        int inline_bits, inline_value;
+        int symbol = symbol_of(i & 7, i >> 3, &inline_bits, &inline_value);
+        int length = s->lengths[symbol];
+        if (length > 8 || s->run_count == 1 || s->run_count == 2 || s->run_count > RUN_LENGTHS)
+            return 0;
+        int width = width_of(s, length);
+        if (width < inline_bits)
+            width = inline_bits;
+        codes[i] = (Code){(uint8_t)length, (uint8_t)(width - inline_bits), (uint8_t)inline_bits,
+                          (uint8_t)inline_value};
+    }
+    return 1;
 }
 
 static int16_t *put_run(int16_t *to, int length, int16_t value) {
-  int16_t pattern[SHORT_RUN];
-  for (int i = 0; i < SHORT_RUN; i++) pattern[i] = value;
-  for (int done = 0; done < length; done += SHORT_RUN) memcpy(to + done, pattern, sizeof pattern);
-  return to + length;
+    int16_t pattern[SHORT_RUN];
+    for (int i = 0; i < SHORT_RUN; i++)
+        pattern[i] = value;
+    for (int done = 0; done < length; done += SHORT_RUN)
+        memcpy(to + done, pattern, sizeof pattern);
+    return to + length;
 }
 
 /* One value or run of zeros. */
 static int16_t *put(const Stream *s, int16_t *to, const Code *code, unsigned tail) {
-  unsigned v = tail << code->inline_bits | code->inline_value;
-  int length = code->length, average = (int)s->average;
-  if (s->run_count) {
-    if (length == RUN || length == LONG_RUN) {
-      unsigned index = length == RUN ? v : v + 2;
-      /* Numbers behind the table's end aren't used. */
-      return put_run(to, s->runs[index < RUN_LENGTHS ? index : RUN_LENGTHS - 1] + 1,
-                     (int16_t)average);
+    unsigned v = tail << code->inline_bits | code->inline_value;
+    int length = code->length, average = (int)s->average;
+    if (s->run_count) {
+        if (length == RUN || length == LONG_RUN) {
+            unsigned index = length == RUN ? v : v + 2;
+            /* Numbers behind the table's end aren't used. */
+            return put_run(to, s->runs[index < RUN_LENGTHS ? index : RUN_LENGTHS - 1] + 1,
+                           (int16_t)average);
+        }
+        if (length == RAW) {
+            *to = (int16_t)((int)v + average);
+            return to + 1;
+        }
+        int magnitude = (int)(v >> 1) | 1 << (length - 1);
+        *to = (int16_t)((v & 1 ? -magnitude : magnitude) + average);
+        return to + 1;
     }
-    if (length == RAW) {
-      *to = (int16_t)((int)v + average);
-      return to + 1;
-    }
-    int magnitude = (int)(v >> 1) | 1 << (length - 1);
-    *to = (int16_t)((v & 1 ? -magnitude : magnitude) + average);
+    int magnitude = (int)(v >> 1) | (length ? 1 << (length - 1) : 0);
+    *to = (int16_t)((v & 1 ? -1 - magnitude : magnitude) + average);
     return to + 1;
-  }
-  int magnitude = (int)(v >> 1) | (length ? 1 << (length - 1) : 0);
-  *to = (int16_t)((v & 1 ? -1 - magnitude : magnitude) + average);
-  return to + 1;
 }
 
 /* Decode until `wanted` values are there; `values` has room for SPARE more. Returns how many there
@@ -135,66 +146,69 @@ static int16_t *put(const Stream *s, int16_t *to, const Code *code, unsigned tai
  * A step reads two codes of three bits, the extensions of the two codes before them, and the tails
  * of the two codes before those. */
 API int64_t anynpu_vip_decode(Stream *s) {
-  Code codes[32];
-  if (!prepare(s, codes)) return -1;
-  int16_t *to = s->values, *const enough = s->values + s->wanted;
-  int64_t position = 0;
-  unsigned new[2], old[2] = {0, 0}, oldest[2] = {0, 0};
-  for (int64_t step = 0; (position < s->bits || step < 3) && to < enough; step++) {
-    uint64_t word = peek(s, position);
-    int used = 6;
-    new[0] = word & 7;
-    new[1] = word >> 3 & 7;
-    word >>= 6;
-    if (step > 0) {
-      for (int i = 0; i < 2; i++) {
-        if (old[i] == 2) {
-          old[i] |= (word & 3) << 3;
-          word >>= 2;
-          used += 2;
+    Code codes[32];
+    if (!prepare(s, codes))
+        return -1;
+    int16_t *to = s->values, *const enough = s->values + s->wanted;
+    int64_t position = 0;
+    unsigned new[2], old[2] = {0, 0}, oldest[2] = {0, 0};
+    for (int64_t step = 0; (position < s->bits || step < 3) && to < enough; step++) {
+        uint64_t word = peek(s, position);
+        int used = 6;
+        new[0] = word & 7;
+        new[1] = word >> 3 & 7;
+        word >>= 6;
+        if (step > 0) {
+            for (int i = 0; i < 2; i++) {
+                if (old[i] == 2) {
+                    old[i] |= (word & 3) << 3;
+                    word >>= 2;
+                    used += 2;
+                }
+            }
         }
-      }
+        if (step > 1) {
+            for (int i = 0; i < 2; i++) {
+                const Code *code = codes + oldest[i];
+                to = put(s, to, code, (unsigned)word & ((1u << code->tail) - 1));
+                word >>= code->tail;
+                used += code->tail;
+            }
+        }
+        oldest[0] = old[0];
+        oldest[1] = old[1];
+        old[0] = new[0];
+        old[1] = new[1];
+        position += used;
     }
-    if (step > 1) {
-      for (int i = 0; i < 2; i++) {
-        const Code *code = codes + oldest[i];
-        to = put(s, to, code, (unsigned)word & ((1u << code->tail) - 1));
-        word >>= code->tail;
-        used += code->tail;
-      }
-    }
-    oldest[0] = old[0];
-    oldest[1] = old[1];
-    old[0] = new[0];
-    old[1] = new[1];
-    position += used;
-  }
-  s->end = position;
-  return to - s->values;
+    s->end = position;
+    return to - s->values;
 }
 
 /* A value as the difference from the zero point, which wraps at eight bits. */
 static int16_t weight(const Kernels *k, int value, int zero_point) {
-  return k->is_signed ? (int8_t)value : (int16_t)(((value + zero_point) & 255) - zero_point);
+    return k->is_signed ? (int8_t)value : (int16_t)(((value + zero_point) & 255) - zero_point);
 }
 
 /* Cut one core's values into kernels: blocks of `block` values, block 0 of all kernels of a
  * superblock, then block 1. The caller has seen to it that there are enough values. */
 API void anynpu_vip_arrange(const Kernels *k) {
-  const int16_t *from = k->values;
-  const int32_t *channels = k->channels;
-  for (int64_t superblock = 0; superblock < k->superblocks; superblock++) {
-    int64_t count = k->kernels[superblock];
-    if (k->has_zero_points)
-      for (int64_t i = 0; i < count; i++) k->zero_points[channels[i]] = *from++ & 255;
-    for (int64_t first = 0; first < k->weights; first += k->block) {
-      int64_t left = k->weights - first, kept = left < k->block ? left : k->block;
-      for (int64_t i = 0; i < count; i++, from += k->block) {
-        int zero_point = k->zero_points[channels[i]];
-        int16_t *to = k->target + channels[i] * k->weights + first;
-        for (int64_t j = 0; j < kept; j++) to[j] = weight(k, from[j], zero_point);
-      }
+    const int16_t *from = k->values;
+    const int32_t *channels = k->channels;
+    for (int64_t superblock = 0; superblock < k->superblocks; superblock++) {
+        int64_t count = k->kernels[superblock];
+        if (k->has_zero_points)
+            for (int64_t i = 0; i < count; i++)
+                k->zero_points[channels[i]] = *from++ & 255;
+        for (int64_t first = 0; first < k->weights; first += k->block) {
+            int64_t left = k->weights - first, kept = left < k->block ? left : k->block;
+            for (int64_t i = 0; i < count; i++, from += k->block) {
+                int zero_point = k->zero_points[channels[i]];
+                int16_t *to = k->target + channels[i] * k->weights + first;
+                for (int64_t j = 0; j < kept; j++)
+                    to[j] = weight(k, from[j], zero_point);
+            }
+        }
+        channels += count;
     }
-    channels += count;
-  }
 }

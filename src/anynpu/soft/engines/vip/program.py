@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,25 +25,27 @@ from ..program import (
     Variant,
 )
 from ..work import Budget
+from .kernels.compile import Calls, plans_of
+from .kernels.plan import Plan
 from .layers import layers_of, measured
 from .memory import Memory, Space
 from .prepare import Prepared, prepare
-from .reference.compute import compute
-
-Step = Callable[[], None]
 
 
 class VipProgram(Program):
     """A compiled file, decoded: immutable, shared by threads.
 
-    Raises `Refusal`, which names the operation, its layer and what isn't known of it.
+    Raises `Refusal`, which names the operation, its layer and what isn't known of it. Without
+    `has_kernels` the reference computes everything, with the same bytes.
     """
 
     framework = "VIP"
     producer = ""
     custom_string = ""
 
-    def __init__(self, model: Nbg, variant: Variant, soc: str | None) -> None:
+    def __init__(
+        self, model: Nbg, variant: Variant, soc: str | None, *, has_kernels: bool = True
+    ) -> None:
         self.model = model
         self.soc = soc
         self.prepared = prepare(model)
@@ -53,6 +54,8 @@ class VipProgram(Program):
         budget = Budget()
         for task in self.prepared.tasks:
             budget.take(task.macs, f"network {model.name!r}")
+        tasks = self.prepared.tasks
+        self._plans = plans_of(self.prepared.layout, tasks) if has_kernels else (None,) * len(tasks)
 
     def variant(self, number: int) -> Variant:
         return self._variant
@@ -61,11 +64,11 @@ class VipProgram(Program):
         return layers_of(self.model, self.prepared)
 
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> VipInstance:
-        return VipInstance(self.prepared, self._variant)
+        return VipInstance(self.prepared, self._plans, self._variant)
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, VipInstance), "an instance of this program"
-        other = VipInstance(self.prepared, self._variant)
+        other = VipInstance(self.prepared, self._plans, self._variant)
         for own, copy in zip(instance.inputs, other.inputs, strict=True):
             np.copyto(copy, own)
         return measured(self.model, self.prepared, other.timed())
@@ -74,10 +77,9 @@ class VipProgram(Program):
 class VipInstance(Instance):
     """A context's memory; inputs and outputs lie in it where they have the arrays' dtype."""
 
-    def __init__(self, prepared: Prepared, variant: Variant) -> None:
+    def __init__(self, prepared: Prepared, plans: Sequence[Plan | None], variant: Variant) -> None:
         memory = Memory(prepared.layout)
-        self._cancelled = threading.Event()
-        self._steps = steps(prepared, memory)
+        self._calls: Calls | None = Calls(prepared.tasks, plans, memory)
         self._loads: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._stores: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self.inputs = self._arrays(memory, Source.INPUT, variant.inputs)
@@ -104,40 +106,37 @@ class VipInstance(Instance):
         return tuple(arrays)
 
     def run(self) -> None:
+        calls = self._calls
+        assert calls is not None, "run after close"
         # A `cancel` that came after the end of the run before is not meant for this one.
-        self._cancelled.clear()
+        calls.allow()
         for source, target in self._loads:
             kernels.convert(source, target)
-        for step in self._steps:
-            step()
-            if self._cancelled.is_set():
+        for call in calls.calls:
+            call()
+            if calls.is_cancelled:
                 raise ModelError("the run was cancelled")
         for source, target in self._stores:
             kernels.convert(source, target)
 
     def timed(self) -> list[float]:
-        """Run, and give the seconds of each step."""
+        """Run, and give the seconds of each operation."""
+        calls = self._calls
+        assert calls is not None, "timed after close"
         for source, target in self._loads:
             kernels.convert(source, target)
         spent = []
-        for step in self._steps:
+        for call in calls.single:
             start = time.perf_counter()
-            step()
+            call()
             spent.append(time.perf_counter() - start)
         return spent
 
     def cancel(self) -> None:
-        self._cancelled.set()
+        calls = self._calls
+        if calls is not None:
+            calls.cancel()
 
     def close(self) -> None:
-        self._steps, self._loads, self._stores = [], [], []
+        self._calls, self._loads, self._stores = None, [], []
         self.inputs = self.outputs = ()
-
-
-def steps(prepared: Prepared, memory: Memory) -> list[Step]:
-    """What each operation does to a memory, in their order."""
-    return [_step(task, memory) for task in prepared.tasks]
-
-
-def _step(task: Any, memory: Memory) -> Step:
-    return lambda: compute(task, memory)

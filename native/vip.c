@@ -1,0 +1,608 @@
+/* What VeriSilicon's NN core and tensor processor do, on bytes in planes.
+ *
+ * Plain C11, with a second form of the hottest loops for AVX2. Sums are int32 and scaled in double: the
+ * caller has proved that no sum leaves 29 bits, so that products with the 24 bits of a scale are exact
+ * and results are those of the reference, bit for bit. Rounding is half away from zero.
+ *
+ * Every kernel has the form that steps.c calls: arguments, a part of the units of work, and a space of
+ * the thread's own. Memory is only touched where a row of pixels is, which the caller has found to lie
+ * inside, and to be no longer than its circular buffer.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "cpu.h"
+
+enum {
+    KERNELS = 4, /* that are computed together */
+    VECTORS = 3, /* of pixels that are */
+    PIXELS = 8,  /* of a vector */
+    BIAS = 128,
+};
+enum addition { NOTHING, SHORT_SUM, LONG_SUM, PRODUCT };
+
+/* Rows of pixels: `row` and `plane` are bytes of a channel and of a group that lie alone; addresses from
+ * `end` on are `size` lower, if that isn't 0. */
+struct planes {
+    uint8_t *base;
+    int64_t offset;
+    int64_t plane;
+    int64_t row;
+    int64_t group;
+    int64_t end;
+    int64_t size;
+};
+
+struct convolution {
+    struct planes source;
+    struct planes target;
+    struct planes second;
+    int64_t channels; /* of the image that is there */
+    int64_t height;
+    int64_t width;
+    int64_t border; /* less 128 */
+    int64_t flip;   /* what bytes are changed by first */
+    int64_t top;
+    int64_t left;
+    int64_t kernel_height;
+    int64_t kernel_width;
+    int64_t stride;
+    int64_t out_channels;
+    int64_t out_height; /* before a maximum */
+    int64_t out_width;
+    int64_t pool_size; /* 0: none */
+    int64_t pool_stride;
+    int64_t pool_top;
+    int64_t pool_left;
+    int64_t final_height;
+    int64_t final_width;
+    int64_t is_depthwise;
+    const int32_t *weights; /* pairs: of channels, or of a row's places in a depthwise kernel */
+    const int32_t *taps;    /* where each pair of a dense kernel is in the packed image */
+    int64_t tap_count;
+    const int32_t *bias;
+    const double *scale;
+    const double *negative; /* NULL: as others */
+    double low;
+    double high;
+    int64_t addition;
+    double second_scale;
+    double constant;
+    int64_t zero_point;
+    int64_t output_flip;
+    int64_t shuffles_depth;
+    int64_t rows; /* of the final image that a unit computes */
+    int64_t row_blocks;
+    int64_t kernel_blocks; /* blocks of kernels that a unit computes, in groups of KERNELS */
+    int64_t packed_rows;
+    int64_t packed_width;
+};
+
+/* A row's pixels: `count` of them from `first` on, what is left from `rest` on. */
+struct row {
+    uint8_t *first;
+    uint8_t *rest;
+    int64_t count;
+};
+
+INLINE struct row row_of(const struct planes *p, int64_t channel, int64_t y, int64_t width) {
+    int64_t address =
+        p->offset + channel / p->group * p->plane + y * p->row * p->group + channel % p->group;
+    if (!p->size)
+        return (struct row){p->base + address, p->base, width};
+    while (address >= p->end)
+        address -= p->size;
+    const int64_t before = (p->end - address + p->group - 1) / p->group;
+    if (before >= width)
+        return (struct row){p->base + address, p->base, width};
+    return (struct row){p->base + address, p->base + address + before * p->group - p->size, before};
+}
+
+INLINE int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+INLINE int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+INLINE int64_t up_to(int64_t value, int64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+/* ------------------------------------------------------------------ the image as 16-bit numbers */
+
+INLINE void widen_part(const uint8_t *from, int64_t step, uint8_t flip, int16_t *to,
+                       int64_t count) {
+    if (step == 1)
+        for (int64_t x = 0; x < count; x++)
+            to[x] = (int16_t)((uint8_t)(from[x] ^ flip) - BIAS);
+    else
+        for (int64_t x = 0; x < count; x++)
+            to[x] = (int16_t)((uint8_t)(from[x * step] ^ flip) - BIAS);
+}
+
+/* Pixels of a row of the image as they lie, in `to`, with `left` and `right` more in the border. */
+INLINE void widen(const struct convolution *c, int64_t channel, int64_t y, int16_t *to,
+                  int64_t count) {
+    const int16_t border = (int16_t)c->border;
+    if (channel >= c->channels || y < 0 || y >= c->height) {
+        /* Channels that fill up a pair meet weights of zero. */
+        for (int64_t x = 0; x < count; x++)
+            to[x] = border;
+        return;
+    }
+    const int64_t step = c->source.group, there = least(c->width, count - c->left);
+    const struct row from = row_of(&c->source, channel, y, there);
+    for (int64_t x = 0; x < c->left; x++)
+        to[x] = border;
+    int16_t *inside = to + c->left;
+    widen_part(from.first, step, (uint8_t)c->flip, inside, from.count);
+    widen_part(from.rest, step, (uint8_t)c->flip, inside + from.count, there - from.count);
+    for (int64_t x = there; x < count - c->left; x++)
+        inside[x] = border;
+}
+
+INLINE int32_t pair(int16_t a, int16_t b) {
+    return (int32_t)((uint32_t)(uint16_t)a | (uint32_t)(uint16_t)b << 16);
+}
+
+/* Rows from `y` on as pairs of channels: [pair][row][phase of the stride][pixel]. */
+INLINE void pack(const struct convolution *c, int64_t y, int64_t rows, int32_t *packed,
+                 int16_t *line) {
+    const int64_t s = c->stride, width = c->packed_width, count = width * s;
+    for (int64_t channel = 0; channel < c->channels; channel += 2) {
+        int32_t *to = packed + channel / 2 * c->packed_rows * count;
+        for (int64_t r = 0; r < rows; r++, to += count) {
+            int16_t *second = line + count;
+            widen(c, channel, y + r, line, count);
+            widen(c, channel + 1, y + r, second, count);
+            if (s == 1) {
+                for (int64_t x = 0; x < count; x++)
+                    to[x] = pair(line[x], second[x]);
+            } else {
+                for (int64_t x = 0; x < width; x++) {
+                    to[x] = pair(line[2 * x], second[2 * x]);
+                    to[x + width] = pair(line[2 * x + 1], second[2 * x + 1]);
+                }
+            }
+        }
+    }
+}
+
+/* -------------------------------------------------------------------------------------- sums */
+
+/* Sums of KERNELS kernels for `count` vectors of pixels, each at its place of the packed image. */
+INLINE void sum_narrow(const struct convolution *c, const int32_t *packed, const int32_t *weights,
+                       const int32_t *bias, const int64_t *places, int64_t count, int32_t *sums,
+                       int64_t stride) {
+    for (int64_t v = 0; v < count; v++) {
+        int32_t total[KERNELS][PIXELS];
+        for (int k = 0; k < KERNELS; k++)
+            for (int i = 0; i < PIXELS; i++)
+                total[k][i] = bias[k];
+        for (int64_t t = 0; t < c->tap_count; t++) {
+            const int32_t *from = packed + c->taps[t] + places[v];
+            for (int k = 0; k < KERNELS; k++) {
+                const uint32_t w = (uint32_t)weights[t * KERNELS + k];
+                const int32_t low = (int16_t)w, high = (int16_t)(w >> 16);
+                for (int i = 0; i < PIXELS; i++)
+                    total[k][i] += (int16_t)from[i] * low + (from[i] >> 16) * high;
+            }
+        }
+        for (int k = 0; k < KERNELS; k++)
+            memcpy(sums + k * stride + v * PIXELS, total[k], sizeof total[k]);
+    }
+}
+
+#ifdef X86
+#define COUNTS(F) F(1) F(2) F(3)
+#define WIDE_SUM(N)                                                                                \
+    WITH_AVX2 static void sum_wide_##N(                                                            \
+        const int32_t *packed, const int32_t *taps, int64_t tap_count, const int32_t *weights,     \
+        const int32_t *bias, const int64_t *places, int32_t *sums, int64_t stride) {               \
+        __m256i total[KERNELS][N];                                                                 \
+        const int32_t *from[N];                                                                    \
+        for (int v = 0; v < N; v++)                                                                \
+            from[v] = packed + places[v];                                                          \
+        for (int k = 0; k < KERNELS; k++)                                                          \
+            for (int v = 0; v < N; v++)                                                            \
+                total[k][v] = _mm256_set1_epi32(bias[k]);                                          \
+        for (int64_t t = 0; t < tap_count; t++) {                                                  \
+            __m256i x[N];                                                                          \
+            for (int v = 0; v < N; v++)                                                            \
+                x[v] = _mm256_loadu_si256((const __m256i *)(from[v] + taps[t]));                   \
+            for (int k = 0; k < KERNELS; k++) {                                                    \
+                const __m256i w = _mm256_set1_epi32(weights[t * KERNELS + k]);                     \
+                for (int v = 0; v < N; v++)                                                        \
+                    total[k][v] = _mm256_add_epi32(total[k][v], _mm256_madd_epi16(x[v], w));       \
+            }                                                                                      \
+        }                                                                                          \
+        for (int k = 0; k < KERNELS; k++)                                                          \
+            for (int v = 0; v < N; v++)                                                            \
+                _mm256_storeu_si256((__m256i *)(sums + k * stride + v * PIXELS), total[k][v]);     \
+    }
+COUNTS(WIDE_SUM)
+
+WITH_AVX2 static void sum_wide(const struct convolution *c, const int32_t *packed,
+                               const int32_t *weights, const int32_t *bias, const int64_t *places,
+                               int64_t count, int32_t *sums, int64_t stride) {
+    int64_t v = 0;
+    for (; v + VECTORS <= count; v += VECTORS)
+        sum_wide_3(packed, c->taps, c->tap_count, weights, bias, places + v, sums + v * PIXELS,
+                   stride);
+    if (count - v == 2)
+        sum_wide_2(packed, c->taps, c->tap_count, weights, bias, places + v, sums + v * PIXELS,
+                   stride);
+    else if (count - v == 1)
+        sum_wide_1(packed, c->taps, c->tap_count, weights, bias, places + v, sums + v * PIXELS,
+                   stride);
+}
+#endif
+
+/* One row of a depthwise kernel's sums from widened rows, which lie `pitch` apart. */
+INLINE void depthwise_narrow(const struct convolution *c, const int16_t *rows, int64_t pitch,
+                             const int32_t *weights, int32_t bias, int32_t *sums, int64_t count) {
+    const int64_t pairs = (c->kernel_width + 1) / 2, s = c->stride;
+    for (int64_t x = 0; x < count; x++)
+        sums[x] = bias;
+    for (int64_t ky = 0; ky < c->kernel_height; ky++)
+        for (int64_t j = 0; j < pairs; j++) {
+            const uint32_t w = (uint32_t)weights[ky * pairs + j];
+            const int32_t low = (int16_t)w, high = (int16_t)(w >> 16);
+            const int16_t *from = rows + ky * pitch + 2 * j;
+            for (int64_t x = 0; x < count; x++)
+                sums[x] += from[x * s] * low + from[x * s + 1] * high;
+        }
+}
+
+#ifdef X86
+/* Pairs that lie side by side belong to every second pixel; a row that begins one further on to the
+ * others. */
+WITH_AVX2 static void depthwise_wide(const struct convolution *c, const int16_t *rows,
+                                     int64_t pitch, const int32_t *weights, int32_t bias,
+                                     int32_t *sums, int64_t count) {
+    const int64_t pairs = (c->kernel_width + 1) / 2, s = c->stride;
+    for (int64_t x = 0; x < count; x += 2 * PIXELS / s) {
+        __m256i even = _mm256_set1_epi32(bias), odd = even;
+        for (int64_t ky = 0; ky < c->kernel_height; ky++) {
+            const int16_t *from = rows + ky * pitch + x * s;
+            for (int64_t j = 0; j < pairs; j++, from += 2) {
+                const __m256i w = _mm256_set1_epi32(weights[ky * pairs + j]);
+                const __m256i a = _mm256_loadu_si256((const __m256i *)from);
+                even = _mm256_add_epi32(even, _mm256_madd_epi16(a, w));
+                if (s == 1) {
+                    const __m256i b = _mm256_loadu_si256((const __m256i *)(from + 1));
+                    odd = _mm256_add_epi32(odd, _mm256_madd_epi16(b, w));
+                }
+            }
+        }
+        if (s == 1) {
+            const __m256i low = _mm256_unpacklo_epi32(even, odd),
+                          high = _mm256_unpackhi_epi32(even, odd);
+            _mm256_storeu_si256((__m256i *)(sums + x), _mm256_permute2x128_si256(low, high, 0x20));
+            _mm256_storeu_si256((__m256i *)(sums + x + 8),
+                                _mm256_permute2x128_si256(low, high, 0x31));
+        } else {
+            _mm256_storeu_si256((__m256i *)(sums + x), even);
+        }
+    }
+}
+#endif
+
+/* ----------------------------------------------------------------------- from sums to bytes */
+
+INLINE double clamped(double value, double low, double high) {
+    value = value < low ? low : value;
+    return value > high ? high : value;
+}
+
+INLINE int32_t half_away(double value) {
+    return (int32_t)(value + copysign(0.5, value));
+}
+
+INLINE double power_of(double value) {
+    union {
+        double real;
+        uint64_t bits;
+    } u = {fabs(value)};
+    const double smallest = 0x1p-60;
+    u.real = u.real < smallest ? smallest : u.real;
+    u.bits &= UINT64_C(0x7FF) << 52;
+    return u.real;
+}
+
+/* So many significant bits, toward zero. */
+INLINE double cut(double value, int bits) {
+    const double unit = power_of(value) * ldexp(1, 1 - bits);
+    return trunc(value / unit) * unit;
+}
+
+struct small_sum {
+    double total;
+    double unit;
+};
+
+INLINE struct small_sum small_sum(double a, double b, int bits, int guard) {
+    const double pa = power_of(a), pb = power_of(b),
+                 unit = (pa > pb ? pa : pb) * ldexp(1, 1 - bits - guard);
+    return (struct small_sum){trunc(a / unit) * unit + trunc(b / unit) * unit, unit};
+}
+
+INLINE double nearer(struct small_sum sum, int where) {
+    if (!where || sum.total == 0)
+        return sum.total;
+    const double left = fabs(sum.total) - sum.unit;
+    return copysign(left > 0 ? left : 0, sum.total);
+}
+
+/* soft/engines/vip/rounding.py says what is known of these two. */
+INLINE double add_of_10_bits(double value, double second, double constant) {
+    const double kept = fabs(value) < 0x1p-6 ? 0 : cut(value, 10), operand = cut(second, 10);
+    struct small_sum sum = small_sum(kept, constant, 10, 1);
+    const double first = cut(nearer(sum, kept * constant < 0 && sum.total < 0), 10);
+    return nearer(small_sum(first, operand, 10, 2), first * operand < 0);
+}
+
+INLINE double add_of_16_bits(double value, double second, double constant) {
+    const double first = small_sum(cut(second, 16), constant, 16, 3).total, kept = cut(value, 16);
+    const int differ = first * kept < 0;
+    return nearer(small_sum(first, kept, 16, 3),
+                  differ && (constant == 0 || fabs(first) > fabs(kept)));
+}
+
+/* Sums of channel k as bytes; `low` and `high` are the byte's own limits, too. */
+INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, int64_t count,
+                   uint8_t *bytes) {
+    const double scale = c->scale[k], zero_point = (double)c->zero_point;
+    const double low = fmax(c->low, -zero_point), high = fmin(c->high, 255 - zero_point);
+    const int32_t add = (int32_t)c->zero_point;
+    if (c->negative) {
+        const double negative = c->negative[k];
+        for (int64_t i = 0; i < count; i++) {
+            const double sum = sums[i], value = sum * scale;
+            bytes[i] =
+                (uint8_t)(half_away(clamped(value < 0 ? sum * negative : value, low, high)) + add);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)(half_away(clamped(sums[i] * scale, low, high)) + add);
+}
+
+INLINE void finish_with_second(const struct convolution *c, int64_t k, const int32_t *sums,
+                               int64_t count, const uint8_t *second, uint8_t *bytes) {
+    const double scale = c->scale[k], zero_point = (double)c->zero_point;
+    const int64_t step = c->second.group;
+    for (int64_t i = 0; i < count; i++) {
+        double value = clamped(sums[i] * scale, c->low, c->high);
+        const double other = second[i * step];
+        if (c->addition == PRODUCT)
+            value *= other + c->constant;
+        else if (c->addition == SHORT_SUM)
+            value = add_of_10_bits(value, other * c->second_scale, c->constant);
+        else
+            value = add_of_16_bits(value, other * c->second_scale, c->constant);
+        bytes[i] =
+            (uint8_t)(half_away(clamped(value, -zero_point, 255 - zero_point)) + c->zero_point);
+    }
+}
+
+INLINE void store_part(uint8_t *to, int64_t step, uint8_t flip, const uint8_t *bytes,
+                       int64_t count) {
+    if (step == 1 && !flip)
+        memcpy(to, bytes, (size_t)count);
+    else
+        for (int64_t x = 0; x < count; x++)
+            to[x * step] = bytes[x] ^ flip;
+}
+
+/* A row of bytes to where it belongs. */
+INLINE void store(const struct convolution *c, int64_t k, int64_t y, const uint8_t *bytes) {
+    const uint8_t flip = (uint8_t)c->output_flip;
+    if (c->shuffles_depth) {
+        /* Every second pixel of a row that isn't cut. */
+        const struct row to = row_of(&c->target, k / 4, 2 * y + k % 4 / 2, 2 * c->final_width);
+        store_part(to.first + k % 2, 2, flip, bytes, c->final_width);
+        return;
+    }
+    const struct row to = row_of(&c->target, k, y, c->final_width);
+    store_part(to.first, c->target.group, flip, bytes, to.count);
+    store_part(to.rest, c->target.group, flip, bytes + to.count, c->final_width - to.count);
+}
+
+INLINE void maximum(const struct convolution *c, const uint8_t *rows, int64_t pitch, int64_t first,
+                    int64_t count, int64_t y, uint8_t *bytes) {
+    const int64_t top = y * c->pool_stride - c->pool_top;
+    for (int64_t x = 0; x < c->final_width; x++) {
+        const int64_t left = x * c->pool_stride - c->pool_left;
+        uint8_t best = 0;
+        for (int64_t r = most(top, first); r < least(top + c->pool_size, first + count); r++)
+            for (int64_t p = most(left, 0); p < least(left + c->pool_size, c->out_width); p++) {
+                const uint8_t byte = rows[(r - first) * pitch + p];
+                best = byte > best ? byte : best;
+            }
+        bytes[x] = best;
+    }
+}
+
+/* One kernel's sums of `count` rows from `first` on, `pitch` apart, to the rows y .. y_end of the result. */
+INLINE void write_rows(const struct convolution *c, int64_t k, const int32_t *sums, int64_t pitch,
+                       int64_t first, int64_t count, int64_t y, int64_t y_end, uint8_t *bytes) {
+    if (c->pool_size) {
+        finish(c, k, sums, count * pitch, bytes);
+        uint8_t *row = bytes + count * pitch;
+        for (; y < y_end; y++) {
+            maximum(c, bytes, pitch, first, count, y, row);
+            store(c, k, y, row);
+        }
+        return;
+    }
+    for (; y < y_end; y++, sums += pitch) {
+        if (c->addition) {
+            const struct row second = row_of(&c->second, k, y, c->final_width);
+            const int64_t left = c->final_width - second.count;
+            finish_with_second(c, k, sums, second.count, second.first, bytes);
+            finish_with_second(c, k, sums + second.count, left, second.rest, bytes + second.count);
+        } else
+            finish(c, k, sums, c->final_width, bytes);
+        store(c, k, y, bytes);
+    }
+}
+
+/* ------------------------------------------------------------------------------- the kernels */
+
+/* Rows of sums that the rows y .. y_end of the result come from. */
+INLINE void rows_needed(const struct convolution *c, int64_t y, int64_t y_end, int64_t *first,
+                        int64_t *count) {
+    *first = y;
+    int64_t end = y_end;
+    if (c->pool_size) {
+        *first = most(y * c->pool_stride - c->pool_top, 0);
+        end = least((y_end - 1) * c->pool_stride - c->pool_top + c->pool_size, c->out_height);
+    }
+    *count = end - *first;
+}
+
+INLINE void dense(const struct convolution *c, int64_t first_unit, int64_t end_unit, void *scratch,
+                  int is_wide) {
+    const int64_t s = c->stride, vectors = (c->out_width + PIXELS - 1) / PIXELS;
+    const int64_t pitch = vectors * PIXELS, line = c->packed_width * s;
+    const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
+    int32_t *packed = scratch;
+    int32_t *sums = packed + up_to((c->channels + 1) / 2 * c->packed_rows * line, 16);
+    int64_t *places = (int64_t *)(sums + up_to(KERNELS * most_rows * pitch, 16));
+    int16_t *lines = (int16_t *)(places + most_rows * vectors);
+    uint8_t *bytes = (uint8_t *)(lines + up_to(2 * line, 16));
+    const int64_t groups = (c->out_channels + KERNELS - 1) / KERNELS;
+    const int64_t parts = (groups + c->kernel_blocks - 1) / c->kernel_blocks;
+    int64_t packed_block = -1, y = 0, y_end = 0, row = 0, count = 0;
+    for (int64_t unit = first_unit; unit < end_unit; unit++) {
+        const int64_t block = unit / parts, part = unit % parts;
+        if (block != packed_block) {
+            packed_block = block;
+            y = block * c->rows;
+            y_end = least(y + c->rows, c->final_height);
+            rows_needed(c, y, y_end, &row, &count);
+            pack(c, row * s - c->top, (count - 1) * s + c->kernel_height, packed, lines);
+            for (int64_t r = 0; r < count; r++)
+                for (int64_t v = 0; v < vectors; v++)
+                    places[r * vectors + v] = r * s * line + v * PIXELS;
+        }
+        const int64_t last = least((part + 1) * c->kernel_blocks, groups);
+        for (int64_t group = part * c->kernel_blocks; group < last; group++) {
+            const int32_t *weights = c->weights + group * c->tap_count * KERNELS;
+            const int32_t *bias = c->bias + group * KERNELS;
+            const int64_t stride = most_rows * pitch;
+#ifdef X86
+            if (is_wide)
+                sum_wide(c, packed, weights, bias, places, count * vectors, sums, stride);
+            else
+#endif
+                sum_narrow(c, packed, weights, bias, places, count * vectors, sums, stride);
+            for (int64_t k = 0; k < KERNELS && group * KERNELS + k < c->out_channels; k++)
+                write_rows(c, group * KERNELS + k, sums + k * stride, pitch, row, count, y, y_end,
+                           bytes);
+        }
+    }
+    (void)is_wide;
+}
+
+INLINE void depthwise(const struct convolution *c, int64_t first_unit, int64_t end_unit,
+                      void *scratch, int is_wide) {
+    const int64_t s = c->stride, pitch = up_to(c->out_width, 2 * PIXELS), line = c->packed_width;
+    const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
+    const int64_t pairs = (c->kernel_width + 1) / 2 * c->kernel_height;
+    int16_t *rows = scratch;
+    int32_t *sums = (int32_t *)(rows + up_to(c->packed_rows * line, 32));
+    uint8_t *bytes = (uint8_t *)(sums + most_rows * pitch);
+    const int64_t parts = (c->out_channels + c->kernel_blocks - 1) / c->kernel_blocks;
+    for (int64_t unit = first_unit; unit < end_unit; unit++) {
+        const int64_t block = unit / parts, part = unit % parts;
+        const int64_t y = block * c->rows, y_end = least(y + c->rows, c->final_height);
+        int64_t row, count;
+        rows_needed(c, y, y_end, &row, &count);
+        const int64_t last = least((part + 1) * c->kernel_blocks, c->out_channels);
+        for (int64_t k = part * c->kernel_blocks; k < last; k++) {
+            for (int64_t r = 0; r < (count - 1) * s + c->kernel_height; r++)
+                widen(c, k, row * s - c->top + r, rows + r * line, line);
+            for (int64_t r = 0; r < count; r++) {
+                const int16_t *from = rows + r * s * line;
+                const int32_t *weights = c->weights + k * pairs;
+#ifdef X86
+                if (is_wide)
+                    depthwise_wide(c, from, line, weights, c->bias[k], sums + r * pitch,
+                                   c->out_width);
+                else
+#endif
+                    depthwise_narrow(c, from, line, weights, c->bias[k], sums + r * pitch,
+                                     c->out_width);
+            }
+            write_rows(c, k, sums, pitch, row, count, y, y_end, bytes);
+        }
+    }
+    (void)is_wide;
+}
+
+static void convolve_narrow(const struct convolution *c, int64_t first, int64_t end,
+                            void *scratch) {
+    if (c->is_depthwise)
+        depthwise(c, first, end, scratch, 0);
+    else
+        dense(c, first, end, scratch, 0);
+}
+
+#ifdef X86
+WITH_AVX2 static void convolve_wide(const struct convolution *c, int64_t first, int64_t end,
+                                    void *scratch) {
+    if (c->is_depthwise)
+        depthwise(c, first, end, scratch, 1);
+    else
+        dense(c, first, end, scratch, 1);
+}
+#endif
+
+EXPORT void anynpu_vip_convolution(const void *arguments, int64_t first, int64_t end,
+                                   void *scratch) {
+#ifdef X86
+    if (has_avx2(running_form)) {
+        convolve_wide(arguments, first, end, scratch);
+        return;
+    }
+#endif
+    convolve_narrow(arguments, first, end, scratch);
+}
+
+/* Bytes from places to places through a table of 256; -1 is a place that is none, and gives `border`.
+ * `item` bytes of each place, a table only where that is 1. */
+struct move {
+    const uint8_t *source;
+    uint8_t *target;
+    const int32_t *from;
+    const int32_t *to;
+    const uint8_t *table;
+    int64_t border;
+    int64_t item;
+    int64_t count;
+    int64_t unit; /* places */
+};
+
+EXPORT void anynpu_vip_move(const void *arguments, int64_t first, int64_t end, void *scratch) {
+    const struct move *m = arguments;
+    const int64_t last = least(end * m->unit, m->count);
+    (void)scratch;
+    if (m->table) {
+        for (int64_t i = first * m->unit; i < last; i++)
+            m->target[m->to[i]] = m->table[m->from[i] < 0 ? m->border : m->source[m->from[i]]];
+        return;
+    }
+    for (int64_t i = first * m->unit; i < last; i++)
+        memcpy(m->target + m->to[i], m->source + m->from[i], (size_t)m->item);
+}
+
+EXPORT int64_t anynpu_vip_sizes(int64_t which) {
+    const int64_t sizes[] = {sizeof(struct convolution), sizeof(struct move),
+                             sizeof(struct planes)};
+    return sizes[which];
+}

@@ -1,0 +1,1 @@
+"""Plans that run C kernels: what the reference does, with the same bytes."""

@@ -1,0 +1,93 @@
+"""Tasks to calls: those with a plan one after another in one call of C, others by the reference."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from .....native import steps
+from .....native.memory import address_of
+from ..memory import Memory, MemoryMap
+from ..reference.compute import compute
+from ..tasks import BlockTranspose, Convolution, Move, Task
+from . import native
+from .convolution import Weights, plan_convolution
+from .moves import plan_move, plan_transpose
+from .plan import Plan
+
+Call = Callable[[], None]
+_ALIGNMENT = 64
+
+
+def threads() -> int:
+    """Threads that a run may use."""
+    return min(len(os.sched_getaffinity(0)), 16)
+
+
+def plans_of(layout: MemoryMap, tasks: Sequence[Task]) -> tuple[Plan | None, ...]:
+    """A plan for each task, None where the reference computes it."""
+    if native.library() is None:
+        return (None,) * len(tasks)
+    count = threads()
+    known: dict[object, Weights | None] = {}
+    return tuple(_plan(layout, task, count, known) for task in tasks)
+
+
+def _plan(
+    layout: MemoryMap, task: Task, count: int, known: dict[object, Weights | None]
+) -> Plan | None:
+    if isinstance(task, Convolution):
+        return plan_convolution(layout, task, count, known)
+    if isinstance(task, Move):
+        return plan_move(layout, task, count)
+    if isinstance(task, BlockTranspose):
+        return plan_transpose(layout, task, count)
+    return None
+
+
+class Calls:
+    """What computes a file in one memory. One run at a time; `cancel` may come from any thread."""
+
+    def __init__(self, tasks: Sequence[Task], plans: Sequence[Plan | None], memory: Memory) -> None:
+        self._cancelled = ctypes.c_int32(0)
+        self._alive: list[object] = [memory]
+        size = max((plan.scratch for plan in plans if plan is not None), default=0)
+        spaces = [np.empty(size + _ALIGNMENT, np.uint8) for _ in range(threads())]
+        self._alive.append(spaces)
+        self._scratch = [-(-address_of(s) // _ALIGNMENT) * _ALIGNMENT for s in spaces]
+        pairs = list(zip(tasks, plans, strict=True))
+        self.calls: list[Call] = []
+        for is_planned, run in groupby(pairs, key=lambda pair: pair[1] is not None):
+            if is_planned:
+                self.calls.append(self._steps([plan for _, plan in run if plan], memory))
+            else:
+                self.calls.extend(_reference(task, memory) for task, _ in run)
+        self.single = [
+            self._steps([plan], memory) if plan else _reference(task, memory)
+            for task, plan in pairs
+        ]
+
+    def _steps(self, plans: Sequence[Plan], memory: Memory) -> Call:
+        bound = [plan.bind(memory) for plan in plans]
+        self._alive.append(bound)
+        return steps.Steps([entry for entry, _ in bound], self._scratch, self._cancelled).run
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled.value != 0
+
+    def allow(self) -> None:
+        """Forget a `cancel` from before."""
+        self._cancelled.value = 0
+
+    def cancel(self) -> None:
+        """Leave out what hasn't begun."""
+        self._cancelled.value = 1
+
+
+def _reference(task: Task, memory: Memory) -> Call:
+    return lambda: compute(task, memory)

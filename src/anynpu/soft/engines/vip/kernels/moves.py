@@ -1,0 +1,117 @@
+"""Copies of the tensor processor and of block transposes by the C kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .....native import steps
+from .....native.memory import address_of
+from ..memory import Memory, MemoryMap, Space, Window
+from ..reference.table import look_up
+from ..rounding import half_away
+from ..tasks import BlockTranspose, Move
+from . import native
+from .plan import Plan, is_apart, units_of
+
+_UNIT = 4096
+"""Places that a unit of work has."""
+
+
+class MovePlan(Plan):
+    """Bytes from places to places as one call."""
+
+    scratch = 0
+
+    def __init__(
+        self,
+        source: Space,
+        target: Space,
+        origins: NDArray[np.int32],
+        places: NDArray[np.int32],
+        item: int,
+        threads: int,
+        table: NDArray[np.uint8] | None = None,
+        border: int = 0,
+    ) -> None:
+        self._spaces = source, target
+        self._origins, self._places, self._item = origins, places, item
+        self._table, self._border, self._threads = table, border, threads
+
+    def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
+        source, target = self._spaces
+        call = native.Move(
+            source=memory.pointer(source),
+            target=memory.pointer(target),
+            from_=address_of(self._origins),
+            to=address_of(self._places),
+            table=None if self._table is None else address_of(self._table),
+            border=self._border,
+            item=self._item,
+            count=self._places.size,
+            unit=_UNIT,
+        )
+        units = math.ceil(self._places.size / _UNIT)
+        entry = steps.Entry(
+            native.address("anynpu_vip_move"),
+            ctypes.addressof(call),
+            units,
+            units_of(units, self._threads),
+        )
+        return entry, (call, self._origins, self._places, self._table)
+
+
+def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
+    """Bytes without a maximum: each result depends on one byte, so that a table has them all."""
+    if task.pooling is not None or task.input_is_float or task.output_is_float:
+        return None
+    if not is_apart(layout, task):
+        return None
+    values = np.arange(256, dtype=np.float64) - task.input_zero_point
+    if task.table is not None:
+        values = look_up(task.table, values)
+    if task.scale is not None:
+        values = values * task.scale
+    table = np.clip(half_away(values) + task.output_zero_point, 0, 255).astype(np.uint8)
+    flipped = np.arange(256) ^ 128
+    if task.input_flips:
+        table = table[flipped]
+    if task.output_flips:
+        table = table ^ np.uint8(128)
+    left, top, right, bottom = task.window
+    rows, pixels = np.arange(top, bottom + 1), np.arange(left, right + 1)
+    height, width = task.source.height, task.source.width
+    inside_y, inside_x = np.clip(rows, 0, height - 1), np.clip(pixels, 0, width - 1)
+    (_, window), *others = task.source.windows()
+    if others:
+        return None
+    origins = window.offsets()[:, 0, :, :, 0][:, inside_y[:, None], inside_x]
+    border = 0
+    if task.border is not None:
+        is_beyond = (rows != inside_y)[:, None] | (pixels != inside_x)
+        origins[:, is_beyond] = -1
+        border = int(task.border) ^ (128 if task.input_flips else 0)
+    ordered = origins.reshape(origins.shape[0], -1)[:, task.order].ravel().astype(np.int32)
+    return MovePlan(
+        window.space, task.target.space, ordered, task.target.places, 1, threads,
+        np.ascontiguousarray(table), border,
+    )  # fmt: skip
+
+
+def plan_transpose(layout: MemoryMap, task: BlockTranspose, threads: int) -> MovePlan | None:
+    """Blocks that aren't cut by the end of a circular buffer."""
+    if not is_apart(layout, task):
+        return None
+    item = task.source.shape[3]
+    sides = []
+    for window in (task.source, task.target):
+        blocks = Window(
+            window.space, window.offset, window.shape[:3], window.strides[:3], window.circle
+        ).offsets()
+        if window.circle is not None and (blocks + item > window.circle.end).any():
+            return None
+        sides.append(blocks.ravel().astype(np.int32))
+    return MovePlan(task.source.space, task.target.space, sides[0], sides[1], item, threads)

@@ -1,0 +1,93 @@
+"""What a C kernel does for a task: everything that doesn't depend on a context's memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .....native import steps
+from ..memory import Memory, MemoryMap, Scattered, Window
+from ..planes import Planes
+from ..tasks import Task
+
+
+class Plan(ABC):
+    """A task as one call of a kernel; immutable, shared by contexts.
+
+    `scratch` is what a thread needs of its own, in bytes.
+    """
+
+    scratch: int
+
+    @abstractmethod
+    def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
+        """The step that computes in a memory, and what it needs to stay alive."""
+
+
+def units_of(units: int, threads: int) -> int:
+    """How many units a thread takes at a time."""
+    return max(1, units // (4 * threads))
+
+
+def is_apart(layout: MemoryMap, task: Task) -> bool:
+    """Whether a task writes nothing that it reads, and nothing twice.
+
+    Then the order in which its results are written is of no matter.
+    """
+    written: dict[object, NDArray[np.bool_]] = {}
+    for target in task.writes():
+        _, size = layout.place(target.space)
+        marks = written.setdefault(target.space, np.zeros(size, np.bool_))
+        places = _places(target)
+        if np.count_nonzero(marks[places]):
+            return False
+        marks[places] = True
+    total = sum(np.count_nonzero(marks) for marks in written.values())
+    if total != sum(_size(target) for target in task.writes()):
+        return False
+    return not any(
+        window.space in written and _any(written[window.space], window) for window in task.reads()
+    )
+
+
+def _places(target: Window | Scattered) -> NDArray[np.int64]:
+    if isinstance(target, Window):
+        return target.offsets().ravel()
+    steps_of_item = np.arange(target.item, dtype=np.int64)
+    return (target.places[:, None] + steps_of_item).ravel()
+
+
+def _size(target: Window | Scattered) -> int:
+    if isinstance(target, Window):
+        return int(np.prod(target.shape))
+    return target.places.size * target.item
+
+
+def _any(marks: NDArray[np.bool_], window: Window) -> bool:
+    if window.wraps:
+        return bool(marks[window.offsets()].any())
+    low, high = window.extent
+    if not marks[low:high].any():
+        return False
+    view = np.lib.stride_tricks.as_strided(
+        marks[window.offset :], window.shape, window.strides, writeable=False
+    )
+    return bool(view.any())
+
+
+def fits_circle(planes: Planes, *, whole_rows: bool = False) -> bool:
+    """Whether no row of pixels is longer than its circular buffer, or cut by its end."""
+    for _, window in planes.windows():
+        circle = window.circle
+        if circle is None or not window.wraps:
+            continue
+        reach = (window.shape[3] - 1) * window.strides[3] + window.shape[4]
+        if reach > circle.size:
+            return False
+        if whole_rows:
+            rows = Window(window.space, window.offset, window.shape[:3], window.strides[:3], circle)
+            if (rows.offsets() + reach > circle.end).any():
+                return False
+    return True

@@ -1,0 +1,149 @@
+"""The C kernels give the reference's bytes, on tasks of every kind that they take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import anynpu.soft.engines.vip.units  # noqa: F401
+from anynpu.soft.engines.vip.coefficients import Kernels
+from anynpu.soft.engines.vip.kernels import native
+from anynpu.soft.engines.vip.kernels.compile import Calls, plans_of
+from anynpu.soft.engines.vip.memory import Circle, Memory, MemoryMap, Space
+from anynpu.soft.engines.vip.planes import Planes
+from anynpu.soft.engines.vip.reference.compute import compute
+from anynpu.soft.engines.vip.tasks import Convolution, MaxPooling, Second, Sums
+from anynpu.soft.formats.nbg.model import Executable, Nbg, Source
+
+SIZE = 64 << 10
+PLACES = {"source": 0, "second": 20 << 10, "target": 40 << 10}
+
+
+def layout() -> MemoryMap:
+    nothing = np.zeros((0, 48), np.uint32)
+    executable = Executable(nothing, nothing, (), (), (), (), has_offsets_in_commands=False)
+    model = Nbg("", 0x20005, 0, 0, 1, SIZE, 0, (), (), (), (), (), executable=executable)
+    return MemoryMap(model, executable)
+
+
+@st.composite
+def planes(draw: st.DrawFn, place: str, channels: int, height: int, width: int) -> Planes:
+    """Somewhere in a part of the pool, with gaps, groups of channels and sometimes a circle."""
+    group = draw(st.sampled_from([1, 1, 2, 4]))
+    row = width + draw(st.integers(0, 3))
+    plane = row * group * height + draw(st.integers(0, 5))
+    size = -(-channels // group) * plane
+    base = PLACES[place]
+    start = base + draw(st.integers(0, 64))
+    circle = None
+    if draw(st.booleans()):
+        start = base + draw(st.integers(0, size))
+        circle = Circle(base + size, size)
+    return Planes(Space(Source.POOL), start, circle, channels, height, width, row, plane, group)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> Convolution:
+    channels = draw(st.integers(1, 9))
+    is_depthwise = draw(st.booleans())
+    depth = channels if is_depthwise else draw(st.integers(1, 7))
+    kernel = (draw(st.integers(1, 5)), draw(st.integers(1, 5)))
+    top, left = draw(st.integers(0, kernel[0] - 1)), draw(st.integers(0, kernel[1] - 1))
+    height, width = draw(st.integers(1, 11)), draw(st.integers(1, 21))
+    stride = draw(st.sampled_from([1, 2]))
+    rows, pixels = -(-height // stride), -(-width // stride)
+    way = draw(st.sampled_from(["plain", "leaky", "pooled", "added", "product", "shuffled"]))
+    pooling = None
+    final = rows, pixels
+    if way == "pooled" and min(rows, pixels) >= 3:
+        size, step = draw(st.sampled_from([2, 3])), draw(st.sampled_from([1, 2]))
+        pads = draw(st.tuples(*(st.integers(0, 1),) * 4))
+        pooling = MaxPooling(size, step, *pads)
+        final = (
+            (rows + pads[1] + pads[3] - size) // step + 1,
+            (pixels + pads[0] + pads[2] - size) // step + 1,
+        )
+    if way == "shuffled":
+        channels = depth = 4 * -(-channels // 4) if is_depthwise else channels
+        channels = 4 * -(-channels // 4)
+    random = np.random.default_rng(draw(st.integers(0, 1000)))
+    form = (channels, 1 if is_depthwise else depth, *kernel)
+    scales = draw(st.booleans())
+    kernels = Kernels(
+        random.integers(-255, 256, form).astype(np.int16),
+        random.integers(-9999, 9999, channels).astype(np.int32),
+        random.uniform(1e-4, 1e-2, channels).astype(np.float32) if scales else None,
+        random.uniform(1e-5, 1e-2, channels).astype(np.float32) if scales else None,
+        0,
+    )
+    sums = Sums(
+        source=draw(
+            planes(
+                "source", depth,
+                draw(st.integers(1, height + kernel[0] - 1)),
+                draw(st.integers(1, width + kernel[1] - 1)),
+            )
+        ),
+        is_signed=draw(st.booleans()),
+        kernels=kernels,
+        bias=0,
+        is_depthwise=is_depthwise,
+        kernel_height=kernel[0],
+        kernel_width=kernel[1],
+        top=top,
+        left=left,
+        border=draw(st.integers(0, 255)),
+        channels=channels,
+        height=height,
+        width=width,
+    )  # fmt: skip
+    second = None
+    if way in ("added", "product"):
+        second = Second(
+            draw(planes("second", channels, *final)),
+            draw(st.sampled_from([0.37, 1.0, 0.01])),
+            draw(st.sampled_from([0.0, -12.5, -0.37])),
+        )
+    shape = (channels, *final)
+    if way == "shuffled":
+        shape = (channels // 4, 2 * final[0], 2 * final[1])
+    low, high = draw(st.sampled_from([(-np.inf, np.inf), (-20.0, 99.5), (0.0, 60.25)]))
+    return Convolution(
+        sums=sums,
+        target=draw(planes("target", *shape)),
+        is_signed=draw(st.booleans()),
+        scale=draw(st.sampled_from([0.001, 0.0123, 0.25])),
+        negative_scale=0.0004 if way == "leaky" else None,
+        low=low,
+        high=high,
+        has_relu=draw(st.booleans()),
+        stride=stride,
+        pooling=pooling,
+        addition=second if way == "added" else None,
+        has_short_sums=draw(st.booleans()),
+        product=second if way == "product" else None,
+        zero_point=draw(st.sampled_from([0, 128, 77])),
+        shuffles_depth=way == "shuffled",
+    )
+
+
+def filled(seed: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, layout().size).astype(np.uint8)
+
+
+@pytest.mark.skipif(native.library() is None, reason="there is no build of the kernels")
+@settings(max_examples=150)
+@given(task=convolutions(), seed=st.integers(0, 9))
+def test_convolutions(task: Convolution, seed: int) -> None:
+    places = layout()
+    for side in (task.sums.source, task.target):
+        side.check(places)
+    expected, found = Memory(places, filled(seed)), Memory(places, filled(seed))
+    computing = Calls([task], plans_of(places, [task]), found)
+    for call in computing.calls:
+        call()
+    compute(task, expected)
+    assert (found.array == expected.array).all()
