@@ -77,6 +77,7 @@ class VipInstance(Instance):
     def __init__(self, prepared: Prepared, variant: Variant) -> None:
         memory = Memory(prepared.layout)
         self._cancelled = threading.Event()
+        self._memory = memory
         self._steps = steps(prepared, memory)
         self._loads: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._stores: list[tuple[NDArray[Any], NDArray[Any]]] = []
@@ -106,6 +107,7 @@ class VipInstance(Instance):
     def run(self) -> None:
         # A `cancel` that came after the end of the run before is not meant for this one.
         self._cancelled.clear()
+        self._memory.queues.clear()
         for source, target in self._loads:
             kernels.convert(source, target)
         for step in self._steps:
@@ -117,6 +119,7 @@ class VipInstance(Instance):
 
     def timed(self) -> list[float]:
         """Run, and give the seconds of each step."""
+        self._memory.queues.clear()
         for source, target in self._loads:
             kernels.convert(source, target)
         spent = []
