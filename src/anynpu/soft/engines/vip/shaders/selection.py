@@ -45,3 +45,21 @@ def gather(shader: Shader) -> ShaderTask:
         return values[:, chosen.reshape(-1)]
 
     return ShaderTask((source, indices), output, function)
+
+
+def slice_rows(shader: Shader) -> ShaderTask:
+    """Bytes of whole rows, from one on."""
+    source, output = shader.images(0x00, 0x20)
+    planes, rows, pixels = source.shape
+    first, count = shader.whole(0x44), output.shape[1]
+    if any(shader.whole(register) for register in (0x40, 0x48, 0x4C)):
+        raise Unknown("a slice that isn't whole rows")
+    if source.dtype != output.dtype or output.shape != (planes, count, pixels):
+        raise Unknown(f"a slice of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
+    if first + count > rows or count != 1:
+        raise Unknown(f"rows {first} to {first + count} of {rows}")
+
+    def function(values: Array) -> Array:
+        return values[:, first : first + count]
+
+    return ShaderTask((source,), output, function)

@@ -82,6 +82,13 @@ class Shader:
             raise Unknown(f"shader {self.name!r} with operands at {found}")
         return tuple(self._image(register) for register in registers)
 
+    def images_of(self, *registers: int) -> tuple[Image, ...]:
+        """The images whose descriptors begin there, of which a shader may have others as well."""
+        missing = set(registers) - set(self._addresses)
+        if missing:
+            raise Unknown(f"shader {self.name!r} without an operand at {min(missing):#x}")
+        return tuple(self._image(register) for register in registers)
+
     def _image(self, register: int) -> Image:
         patch = self._context.patches(PatchedPlace.STATES)[self._addresses[register]]
         row, sizes = self.whole(register + 4), self.whole(register + 8)
