@@ -67,7 +67,9 @@ def maximum(shader: Shader) -> ShaderTask:
     def rescaled(x: Array, number: int) -> Array:
         factor, constant = factors[number]
         half = 1 << shifts[number] - 1
-        return np.clip((x.astype(np.int64) * factor + constant + half) >> shifts[number], 0, 255)
+        whole = x.astype(np.int64) * factor + constant + half >> shifts[number]
+        result: Array = np.clip(whole, 0, 255)
+        return result
 
     def function(x: Array, y: Array) -> Array:
         result: Array = larger(rescaled(x, 0), rescaled(y, 1))

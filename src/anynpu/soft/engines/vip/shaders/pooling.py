@@ -51,7 +51,7 @@ def max_pooling(shader: Shader) -> ShaderTask:
 
 
 def average_pooling(shader: Shader) -> ShaderTask:
-    """Sums of bytes over windows, by a factor for each place: it knows how many pixels there are."""
+    """Sums of bytes over windows, by a factor for each place: that knows how many there are."""
     source, factors, output = shader.images(0x00, 0x20, 0x40)
     if types(source, factors, output) != (U8, F32, U8):
         raise Unknown(f"means of {source.dtype} to {output.dtype}")

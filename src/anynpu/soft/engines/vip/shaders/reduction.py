@@ -60,6 +60,7 @@ def place_of_maximum(shader: Shader) -> ShaderTask:
         raise Unknown(f"a maximum of {shader.whole(0x50) + 1} of {rows} rows")
 
     def function(values: Array) -> Array:
-        return values.argmax(1)[:, None].astype(np.int16)
+        places: Array = values.argmax(1)[:, None].astype(np.int16)
+        return places
 
     return ShaderTask((source,), output, function)

@@ -34,6 +34,7 @@ def softmax(shader: Shader) -> ShaderTask:
         shares = powers / powers.sum(axis, keepdims=True)
         if kinds[1] == U8:
             return to_bytes(shares * factor + zero)
-        return shares.astype(np.float16)
+        halves: Array = shares.astype(np.float16)
+        return halves
 
     return ShaderTask((source,), output, function)
