@@ -196,13 +196,13 @@ def check_extent(window: Window | Scattered, size: int) -> None:
 class Memory:
     """One context's bytes. One thread at a time.
 
-    `registers` are what a stream processor's program leaves for the next command, by name.
+    `queues` are what a stream processor's program leaves for the next command, by register.
     """
 
     def __init__(self, layout: MemoryMap, array: NDArray[np.uint8] | None = None) -> None:
         self.layout = layout
         self.array = layout.new() if array is None else array
-        self.registers: dict[str, NDArray[np.float64]] = {}
+        self.queues: dict[int, NDArray[np.float32]] = {}
 
     def space(self, space: Space) -> NDArray[np.uint8]:
         """A space's bytes, in place."""

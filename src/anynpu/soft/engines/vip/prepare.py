@@ -11,6 +11,7 @@ from ...formats.nbg.model import NN_KINDS, OperationKind
 from .memory import MemoryMap
 from .operation import CORES, OperationContext
 from .refusal import Refusal, Unknown
+from .stream.queues import check_queues
 from .tasks import Task
 from .units import DECODERS
 from .written import check_written
@@ -32,7 +33,9 @@ def prepare(model: Nbg) -> Prepared:
     for context in contexts:
         tasks.append(_decoded(context))
         numbers.append(context.number)
-    check_written(layout, model, tasks, [context.title for context in contexts])
+    titles = [context.title for context in contexts]
+    check_written(layout, model, tasks, titles)
+    check_queues(tasks, titles)
     return Prepared(layout, tuple(tasks), tuple(numbers))
 
 

@@ -79,6 +79,7 @@ class VipInstance(Instance):
 
     def __init__(self, prepared: Prepared, plans: Sequence[Plan | None], variant: Variant) -> None:
         memory = Memory(prepared.layout)
+        self._queues = memory.queues
         self._calls: Calls | None = Calls(prepared.tasks, plans, memory)
         self._loads: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._stores: list[tuple[NDArray[Any], NDArray[Any]]] = []
@@ -110,6 +111,7 @@ class VipInstance(Instance):
         assert calls is not None, "run after close"
         # A `cancel` that came after the end of the run before is not meant for this one.
         calls.allow()
+        self._queues.clear()
         for source, target in self._loads:
             kernels.convert(source, target)
         for call in calls.calls:
@@ -123,6 +125,7 @@ class VipInstance(Instance):
         """Run, and give the seconds of each operation."""
         calls = self._calls
         assert calls is not None, "timed after close"
+        self._queues.clear()
         for source, target in self._loads:
             kernels.convert(source, target)
         spent = []

@@ -9,9 +9,13 @@ from collections.abc import Callable, Mapping
 
 from ...formats.nbg.model import OperationKind
 from .decode.nn import decode_nn
+from .decode.shader import decode_shader
+from .decode.sp import decode_sp
 from .decode.tp import decode_tp
 from .operation import OperationContext
 from .reference import nn as _nn
+from .reference import shader as _shader
+from .reference import sp as _sp
 from .reference import tp as _tp
 from .tasks import Task
 
@@ -21,7 +25,9 @@ DECODERS: Mapping[int, Decoder] = {
     OperationKind.NN: decode_nn,
     OperationKind.NN_TABLE: decode_nn,
     OperationKind.NN_TRANSPOSE: decode_nn,
+    OperationKind.SHADER: decode_shader,
+    OperationKind.SP: decode_sp,
     OperationKind.TP: decode_tp,
 }
 
-__all__ = ["DECODERS", "Decoder", "_nn", "_tp"]
+__all__ = ["DECODERS", "Decoder", "_nn", "_shader", "_sp", "_tp"]

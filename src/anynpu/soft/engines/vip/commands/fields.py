@@ -87,7 +87,11 @@ class Command:
 
     def __init_subclass__(cls, length: int) -> None:
         cls.length = length
-        cls.fields = tuple(value for value in vars(cls).values() if isinstance(value, Field))
+        found: dict[str, Field] = {}
+        for kind in reversed(cls.__mro__):
+            # A field that a subclass declares anew takes the place of the other one.
+            found |= {n: value for n, value in vars(kind).items() if isinstance(value, Field)}
+        cls.fields = tuple(found.values())
         known = [0] * length
         for field in cls.fields:
             for word, low, high in field.parts:

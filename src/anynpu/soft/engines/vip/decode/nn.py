@@ -147,7 +147,7 @@ def second_planes(
     channels, height, width = shape
     slice_bytes = _slice(context, command.SECOND_X_STRIDE, command.SECOND_Y_STRIDE, 0, group)
     if context.target == A733 and channels > group:
-        least = ((height - 1) * command.SECOND_X_STRIDE + width) * group * item
+        least = ((height - 1) * command.SECOND_X_STRIDE + width * item) * group
         if slice_bytes < least:
             raise Unknown(
                 f"the second operand's channels are {slice_bytes} bytes apart, fewer than the "
@@ -226,6 +226,9 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         raise Unknown("a second operand, and nothing says what for")
     if command.FLOAT_OUTPUT:
         raise Unknown("an output of float32")
+    if command.OUTPUT_TYPE not in (UINT8, INT8):
+        kind = _TYPES.get(command.OUTPUT_TYPE, str(command.OUTPUT_TYPE))
+        raise Unknown(f"an output of {kind}")
     low, high = command.real(30), command.real(29)
     if math.isnan(low) or math.isnan(high) or low > high:
         raise Unknown(f"a clamp from {low} to {high}")
@@ -315,10 +318,10 @@ def _kernels(context: OperationContext, command: NnCommand) -> Kernels:
 
 
 def _check_types(command: NnCommand) -> None:
-    types = command.KERNEL_TYPE, command.INPUT_TYPE, command.OUTPUT_TYPE
+    types = command.KERNEL_TYPE, command.INPUT_TYPE
     if not set(types) <= {UINT8, INT8}:
-        kernel, source, target = (_TYPES.get(number, str(number)) for number in types)
-        raise Unknown(f"kernels of {kernel}, an input of {source}, an output of {target}")
+        kernel, source = (_TYPES.get(number, str(number)) for number in types)
+        raise Unknown(f"kernels of {kernel}, an input of {source}")
     if command.INPUT_TYPE == INT8 and command.ADDITION:
         raise Unknown("an addition of int8 values")
 

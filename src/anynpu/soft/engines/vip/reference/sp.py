@@ -1,0 +1,55 @@
+"""What the stream processor does: a program over sums or values, in float32."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory import Memory
+from ..stream.arithmetic import Reals
+from ..stream.evaluation import run
+from ..stream.task import RealInput, RealOutput, StreamTask
+from .compute import compute
+from .nn import sums_of
+
+_LEAST_NORMAL = np.float32(2.0**-14)
+"""Of float16; what is less becomes zero."""
+
+
+@compute.register
+def _(task: StreamTask, memory: Memory) -> None:
+    shape = task.rows, task.length
+    inputs = [
+        (
+            _values(part, memory)
+            if isinstance(part, RealInput)
+            else sums_of(part, memory).astype(np.float32)
+        ).reshape(shape)
+        for part in task.inputs
+    ]
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = run(task.flow, task.binding, inputs, shape, memory.queues)
+        if task.output is not None and result is not None:
+            _store(task.output, result.reshape(task.shape), memory)
+
+
+def _values(part: RealInput, memory: Memory) -> Reals:
+    content = np.ascontiguousarray(part.source.read(memory))
+    values: Reals = content.view(part.dtype)[..., 0].astype(np.float32)
+    return values
+
+
+def _store(output: RealOutput, values: Reals, memory: Memory) -> None:
+    """Results as (channels, rows, pixels) in the output's type; halves go to even numbers."""
+    kept = values[:, :: output.stride, :: output.stride]
+    stored: NDArray[np.uint8] | NDArray[np.float16] | Reals
+    if output.dtype == np.uint8:
+        whole = np.rint(kept.astype(np.float64) + output.zero_point)
+        stored = np.clip(np.nan_to_num(whole), 0, 255).astype(np.uint8)
+    elif output.dtype == np.float16:
+        stored = np.where(np.abs(kept) < _LEAST_NORMAL, np.copysign(0, kept), kept)
+        stored = stored.astype(np.float16)
+    else:
+        stored = kept
+    content = np.ascontiguousarray(stored[..., None]).view(np.uint8)
+    output.target.write(memory, content)

@@ -1,0 +1,48 @@
+"""Which family knows a shader, by the layer's name; a name that ends with `_` stands for more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from .arithmetic import maximum, tensor_add, tensor_mul
+from .normalization import (
+    batch_normalization,
+    instance_means,
+    instance_normalization,
+    instance_sums,
+    layer_normalization,
+)
+from .pooling import average_pooling, max_pooling
+from .reduction import maximum_of_rows, place_of_maximum, sum_of_pixels
+from .resizing import tensor_scale
+from .selection import copy, gather, slice_rows
+from .shader import Shader
+from .softmax import softmax
+from .task import ShaderTask
+
+Family = Callable[[Shader], ShaderTask]
+
+_EXTENSION = "com.vivantecorp.extension.evis."
+
+FAMILIES: Mapping[str, Family] = {
+    "ArgmaxLayer": place_of_maximum,
+    "BatchNormalizationLayer": batch_normalization,
+    "LayerNormalizationLayer": layer_normalization,
+    "Max Pooling": max_pooling,
+    "PoolingLayer2": average_pooling,
+    "ReduceMeanLayer": sum_of_pixels,
+    "Softmax2Layer": softmax,
+    "TensorAdd": tensor_add,
+    "TensorCopy": copy,
+    "TensorGather": gather,
+    "TensorMul": tensor_mul,
+    "TensorReduceSum": sum_of_pixels,
+    "TensorScale": tensor_scale,
+    "TensorStrideSlice": slice_rows,
+    _EXTENSION + "instance_norm_U8_F32toU8_": instance_normalization,
+    _EXTENSION + "instance_norm_means": instance_means,
+    _EXTENSION + "instance_norm_sums_U8_": instance_sums,
+    _EXTENSION + "maximum_U8U8toU8_": maximum,
+    _EXTENSION + "minimum_U8U8toU8_": maximum,
+    _EXTENSION + "reducemax_axis1_U8toF16_": maximum_of_rows,
+}

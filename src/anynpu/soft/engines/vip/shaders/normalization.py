@@ -1,0 +1,122 @@
+"""Layer, instance and batch normalisation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..refusal import Unknown
+from .quantized import F32, U8, check_same, to_bytes, types
+from .shader import Shader
+from .task import Array, ShaderTask
+
+_F32 = np.float32
+
+
+def layer_normalization(shader: Shader) -> ShaderTask:
+    """Bytes of a row less their mean, over their deviation; a factor and a sum for each pixel."""
+    source, bias, scale, output = shader.images(0x00, 0x20, 0x40, 0x60)
+    check_same(output, source)
+    if types(source, bias, scale, output) != (U8, F32, F32, U8):
+        raise Unknown(f"a layer's normalisation of {source.dtype} to {output.dtype}")
+    pixels = source.shape[2]
+    if shader.whole(0x80) != pixels or {bias.shape, scale.shape} != {(1, 1, pixels)}:
+        raise Unknown(f"a layer's normalisation of {shader.whole(0x80)} of {pixels} pixels")
+    part, epsilon, factor = shader.real(0x84), shader.real(0x88), shader.real(0x8C)
+    zero, own = shader.real(0x210), shader.whole(0x260) & 255
+
+    def function(values: Array, added: Array, scales: Array) -> Array:
+        whole = values.astype(np.int32) - own
+        total = whole.sum(2, keepdims=True).astype(_F32)
+        squares = (whole * whole).sum(2, keepdims=True).astype(_F32)
+        mean = total * part
+        variance = squares * part - mean * mean
+        inverse = _F32(1) / np.sqrt(variance + epsilon)
+        normal = (whole.astype(_F32) - mean) * inverse
+        return to_bytes((normal * scales + added) * factor + zero)
+
+    return ShaderTask((source, bias, scale), output, function)
+
+
+def instance_sums(shader: Shader) -> ShaderTask:
+    """Each row's sum and sum of squares as real numbers: what the means are made of."""
+    source, output = shader.images_of(0x00, 0x20)
+    planes, rows, pixels = source.shape
+    if types(source, output) != (U8, F32) or output.shape != (planes, rows, 4):
+        raise Unknown(f"sums of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
+    if shader.whole(0x48) != pixels:
+        raise Unknown(f"sums of {shader.whole(0x48)} of {pixels} pixels")
+    scale, own = shader.real(0xD8), shader.whole(0x100) & 255
+
+    def function(values: Array) -> Array:
+        whole = values.astype(np.int64) - own
+        sums = np.zeros((planes, rows, 4), _F32)
+        sums[..., 0] = whole.sum(2).astype(_F32) * scale
+        sums[..., 1] = (whole * whole).sum(2).astype(_F32) * (scale * scale)
+        return sums
+
+    return ShaderTask((source,), output, function)
+
+
+def instance_means(shader: Shader) -> ShaderTask:
+    """From a row's sums to a factor and a constant for its bytes."""
+    sums, bias, scale, output = shader.images(0x00, 0x20, 0x40, 0x60)
+    planes, rows, _ = sums.shape
+    if types(sums, bias, scale, output) != (F32,) * 4 or output.shape != sums.shape:
+        raise Unknown(f"means of {sums.shape} {sums.dtype} to {output.shape} {output.dtype}")
+    if {bias.shape, scale.shape} != {(planes, rows, 1)}:
+        raise Unknown(f"factors of {scale.shape} for {rows} rows")
+    epsilon, relative = shader.real(0x80), shader.real(0x84)
+    own, factor, zero = shader.real(0x88), shader.real(0x8C), shader.real(0x90)
+    part = shader.real(0x94)
+
+    def function(values: Array, added: Array, scales: Array) -> Array:
+        mean = values[..., 0] * part
+        variance = values[..., 1] * part - mean * mean
+        inverse = _F32(1) / np.sqrt(variance + epsilon)
+        result = np.zeros(output.shape, _F32)
+        result[..., 0] = scales[..., 0] * inverse * relative
+        result[..., 1] = (added[..., 0] - scales[..., 0] * inverse * mean) * factor + zero
+        result[..., 1] -= own * result[..., 0]
+        return result
+
+    return ShaderTask((sums, bias, scale), output, function)
+
+
+def instance_normalization(shader: Shader) -> ShaderTask:
+    """A row's bytes by its factor, and its constant."""
+    source, factors, output = shader.images(0x00, 0x20, 0x40)
+    check_same(output, source)
+    planes, rows, _ = source.shape
+    if types(source, factors, output) != (U8, F32, U8) or factors.shape != (planes, rows, 4):
+        raise Unknown(f"an instance's normalisation of {source.dtype} by {factors.shape}")
+
+    def function(values: Array, applied: Array) -> Array:
+        return to_bytes(values.astype(_F32) * applied[..., :1] + applied[..., 1:2])
+
+    return ShaderTask((source, factors), output, function)
+
+
+def batch_normalization(shader: Shader) -> ShaderTask:
+    """A factor and a sum for each row's bytes less their zero point."""
+    source, scale, bias, output = shader.images(0x00, 0x20, 0x40, 0x60)
+    check_same(output, source)
+    planes, rows, _ = source.shape
+    # Tables of float32, which the shader reads as halves of 16 bits.
+    expected = np.dtype(np.int16), (1, 1, 2 * rows)
+    if types(source, output) != (U8, U8) or planes != 1:
+        raise Unknown(f"a batch's normalisation of {source.dtype} to {output.dtype}")
+    if any((image.dtype, image.shape) != expected for image in (scale, bias)):
+        raise Unknown(f"factors of {scale.shape} for {rows} rows")
+    zero = shader.whole(0x80)
+
+    def function(values: Array, scales: Array, added: Array) -> Array:
+        factor, constant = (_reals(table) for table in (scales, added))
+        return to_bytes((values.astype(_F32) - _F32(zero)) * factor + constant)
+
+    return ShaderTask((source, scale, bias), output, function)
+
+
+def _reals(halves: Array) -> Array:
+    """Float32 values, as (1, values, 1), of which an image has the halves."""
+    result: Array = np.ascontiguousarray(halves.reshape(-1)).view(np.float32)[None, :, None]
+    return result

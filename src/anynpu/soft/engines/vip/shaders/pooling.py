@@ -1,0 +1,78 @@
+"""Maxima and means over windows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..refusal import Unknown
+from .quantized import F16, F32, U8, types
+from .shader import Shader
+from .task import Array, ShaderTask
+
+_FLOOR = np.iinfo(np.int16).min
+
+
+def max_pooling(shader: Shader) -> ShaderTask:
+    """The largest of square windows; what lies beyond the image counts for nothing."""
+    source, output = shader.images(0x00, 0x20)
+    kinds = types(source, output)
+    left, top = shader.whole(0x40), shader.whole(0x44)
+    if kinds == (U8, U8) and not shader.has(0x58):
+        size, stride = 2 * left + 1, 1
+        if shader.whole(0x48) != source.shape[2] or top != left:
+            raise Unknown("maxima of bytes in this form")
+    elif kinds == (F16, F16):
+        size, stride = shader.whole(0x54), shader.whole(0x48)
+        if shader.whole(0x58) != size or shader.whole(0x4C) != stride:
+            raise Unknown("maxima over windows that aren't square")
+    else:
+        raise Unknown(f"maxima of {kinds[0]} to {kinds[1]}")
+    planes, height, width = source.shape
+    rows, pixels = output.shape[1:]
+    needed = (rows - 1) * stride + size, (pixels - 1) * stride + size
+    if not stride or output.shape[0] != planes or top >= size or left >= size:
+        raise Unknown(f"maxima over {size} pixels, {stride} apart")
+    if max(needed[0] - height - top, needed[1] - width - left) >= size:
+        raise Unknown("maxima over windows beyond the image")
+
+    def function(values: Array) -> Array:
+        bottom = max(needed[0] - height - top, 0)
+        right = max(needed[1] - width - left, 0)
+        beyond = ((0, 0), (top, bottom), (left, right))
+        least = -np.inf if values.dtype == np.float16 else _FLOOR
+        wide = np.float32 if values.dtype == np.float16 else np.int16
+        padded = np.pad(values.astype(wide), beyond, constant_values=least)
+        views = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))
+        largest = views[:, : needed[0] - size + 1 : stride, : needed[1] - size + 1 : stride]
+        result: Array = largest.max((-1, -2)).astype(values.dtype)
+        return result
+
+    return ShaderTask((source,), output, function)
+
+
+def average_pooling(shader: Shader) -> ShaderTask:
+    """Sums of bytes over windows, by a factor for each place: that knows how many there are."""
+    source, factors, output = shader.images(0x00, 0x20, 0x40)
+    if types(source, factors, output) != (U8, F32, U8):
+        raise Unknown(f"means of {source.dtype} to {output.dtype}")
+    left, top = shader.whole(0x70), shader.whole(0x74)
+    width, height, stride = shader.whole(0x78), shader.whole(0x7C), shader.whole(0x44)
+    own, zero = shader.whole(0x90), shader.real(0x84)
+    planes, rows, pixels = output.shape
+    if factors.shape != (1, rows, pixels) or source.shape[0] != planes or not stride:
+        raise Unknown(f"factors of {factors.shape} for means of {output.shape}")
+    bottom = (rows - 1) * stride + height - source.shape[1] - top
+    right = (pixels - 1) * stride + width - source.shape[2] - left
+    if not (0 <= top < height and 0 <= left < width and bottom < height and right < width):
+        raise Unknown("means over windows beyond the image")
+
+    def function(values: Array, factor: Array) -> Array:
+        beyond = ((0, 0), (top, max(bottom, 0)), (left, max(right, 0)))
+        padded = np.pad(values.astype(np.int64) - own, beyond)
+        views = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(1, 2))
+        seen = views[:, : rows * stride : stride, : pixels * stride : stride]
+        total = seen.sum((-1, -2)).astype(np.float32)
+        result: Array = np.clip(np.floor(total * factor + zero), 0, 255).astype(np.uint8)
+        return result
+
+    return ShaderTask((source, factors), output, function)

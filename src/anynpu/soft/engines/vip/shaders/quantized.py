@@ -1,0 +1,40 @@
+"""What shaders of a family share: real values to the output's type."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..refusal import Unknown
+from .shader import Image
+from .task import Array
+
+U8, F16, F32, I16, I32 = (
+    np.dtype(kind) for kind in (np.uint8, np.float16, np.float32, np.int16, np.int32)
+)
+Reals = NDArray[np.float32]
+
+
+def to_bytes(values: Array) -> NDArray[np.uint8]:
+    """Real values to the nearest bytes; halves go to even numbers."""
+    result: NDArray[np.uint8] = np.clip(np.rint(values), 0, 255).astype(np.uint8)
+    return result
+
+
+def types(*images: Image) -> tuple[np.dtype[np.generic], ...]:
+    return tuple(image.dtype for image in images)
+
+
+def check_broadcast(output: Image, *inputs: Image) -> None:
+    """Raise `Unknown` unless inputs have the output's sizes, or one."""
+    for image in inputs:
+        pairs = zip(image.shape, output.shape, strict=True)
+        if any(own not in (1, size) for own, size in pairs):
+            raise Unknown(f"operands of {image.shape} for a result of {output.shape}")
+
+
+def check_same(output: Image, *inputs: Image) -> None:
+    """Raise `Unknown` unless inputs have the output's sizes."""
+    for image in inputs:
+        if image.shape != output.shape:
+            raise Unknown(f"operands of {image.shape} for a result of {output.shape}")

@@ -1,0 +1,65 @@
+"""Values moved, and converted: copies, gathered rows, slices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..refusal import Unknown
+from .quantized import F16, I16, I32, check_same, types
+from .shader import Shader
+from .task import Array, ShaderTask
+
+
+def copy(shader: Shader) -> ShaderTask:
+    """Whole numbers of 16 bits as float16."""
+    source, output = shader.images(0x00, 0x20)
+    check_same(output, source)
+    if types(source, output) != (I16, F16):
+        raise Unknown(f"a copy of {source.dtype} to {output.dtype}")
+    shader.expect({0x40: 0x8000, 0x44: 0})
+
+    def function(values: Array) -> Array:
+        return values.astype(np.float16)
+
+    return ShaderTask((source,), output, function)
+
+
+def gather(shader: Shader) -> ShaderTask:
+    """The rows that a list of numbers names."""
+    source, indices, output = shader.images(0x00, 0x20, 0x40)
+    planes, rows, pixels = source.shape
+    count = indices.shape[2]
+    if indices.dtype != I32 or output.dtype != source.dtype:
+        raise Unknown(f"rows of {source.dtype} gathered by {indices.dtype} to {output.dtype}")
+    if indices.shape != (1, 1, count) or output.shape != (planes, count, pixels):
+        raise Unknown(f"{indices.shape} rows of {source.shape} to {output.shape}")
+    if (shader.whole(0x60), shader.whole(0x64)) != (rows, count):
+        raise Unknown(f"rows of {shader.whole(0x60)}, {shader.whole(0x64)} of them")
+    if indices.constant is None:
+        raise Unknown("rows gathered by numbers that a network computes")
+    numbers = indices.constant.reshape(-1)
+    if numbers.min() < 0 or numbers.max() >= rows:
+        raise Unknown(f"rows {numbers.min()} to {numbers.max()} of {rows}")
+
+    def function(values: Array, chosen: Array) -> Array:
+        return values[:, chosen.reshape(-1)]
+
+    return ShaderTask((source, indices), output, function)
+
+
+def slice_rows(shader: Shader) -> ShaderTask:
+    """Bytes of whole rows, from one on."""
+    source, output = shader.images(0x00, 0x20)
+    planes, rows, pixels = source.shape
+    first, count = shader.whole(0x44), output.shape[1]
+    if any(shader.whole(register) for register in (0x40, 0x48, 0x4C)):
+        raise Unknown("a slice that isn't whole rows")
+    if source.dtype != output.dtype or output.shape != (planes, count, pixels):
+        raise Unknown(f"a slice of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
+    if first + count > rows or count != 1:
+        raise Unknown(f"rows {first} to {first + count} of {rows}")
+
+    def function(values: Array) -> Array:
+        return values[:, first : first + count]
+
+    return ShaderTask((source,), output, function)

@@ -1,0 +1,168 @@
+"""What the file says of a shader: images, and constants in registers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....formats.nbg.model import PatchedPlace, Source
+from ..memory import Window, space_of
+from ..operation import OperationContext
+from ..refusal import Unknown
+
+_LOAD_STATE = 1
+_FIRST_REGISTER = 0x36000
+"""Where a shader's registers begin; they are named by the bytes from there."""
+
+_DTYPES: Mapping[int, np.dtype[np.generic]] = {
+    0xF0: np.dtype(np.uint8),
+    0xC0: np.dtype(np.uint8),
+    0x71: np.dtype(np.float16),
+    0x41: np.dtype(np.float16),
+    0xF1: np.dtype(np.int16),
+    0xB2: np.dtype(np.int32),
+    0x72: np.dtype(np.int32),
+    0x02: np.dtype(np.float32),
+    0x32: np.dtype(np.float32),
+}
+"""The types of images by the low byte of their format."""
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """An operand: (planes, rows, pixels) of `dtype` in a window that has the bytes of each as well.
+
+    `constant` has the values of one that lies among the coefficients, which nobody writes.
+    """
+
+    window: Window
+    dtype: np.dtype[np.generic]
+    constant: NDArray[Any] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        planes, rows, pixels, _ = self.window.shape
+        return planes, rows, pixels
+
+
+class Shader:
+    """A shader's operands and constants; registers are named by their distance from the first.
+
+    Raises `Unknown` for an operand that isn't understood.
+    """
+
+    def __init__(self, context: OperationContext) -> None:
+        self._context = context
+        self._registers, self._places = _loads(context.state.tobytes())
+
+    @property
+    def name(self) -> str:
+        return self._context.layer
+
+    @cached_property
+    def _addresses(self) -> dict[int, int]:
+        """The registers that get an address, and the bytes at which their loads are."""
+        found = {}
+        for byte in self._context.patches(PatchedPlace.STATES):
+            register = self._places.get(byte)
+            if register is not None and register >= _FIRST_REGISTER:
+                found[register - _FIRST_REGISTER] = byte
+        return found
+
+    def images(self, *registers: int) -> tuple[Image, ...]:
+        """The images whose descriptors begin there; there are to be no other operands."""
+        if set(registers) != set(self._addresses):
+            found = ", ".join(hex(register) for register in sorted(self._addresses))
+            raise Unknown(f"shader {self.name!r} with operands at {found}")
+        return tuple(self._image(register) for register in registers)
+
+    def images_of(self, *registers: int) -> tuple[Image, ...]:
+        """The images whose descriptors begin there, of which a shader may have others as well."""
+        missing = set(registers) - set(self._addresses)
+        if missing:
+            raise Unknown(f"shader {self.name!r} without an operand at {min(missing):#x}")
+        return tuple(self._image(register) for register in registers)
+
+    def _image(self, register: int) -> Image:
+        patch = self._context.patches(PatchedPlace.STATES)[self._addresses[register]]
+        row, sizes = self.whole(register + 4), self.whole(register + 8)
+        kind = self.whole(register + 12) & 255
+        if kind not in _DTYPES:
+            raise Unknown(f"an image of format {kind:#04x} of shader {self.name!r}")
+        dtype = _DTYPES[kind]
+        planes = max(self.whole(register + 20), 1)
+        slice_bytes = self.whole(register + 16)
+        window = Window(
+            space_of(patch.source, patch.number),
+            patch.base + self.whole(register),
+            (planes, sizes >> 16, sizes & 0xFFFF, dtype.itemsize),
+            (slice_bytes, row, dtype.itemsize, 1),
+        )
+        if 0 in window.shape:
+            raise Unknown(f"an empty image of shader {self.name!r}")
+        if window.space.source is Source.COEFFICIENTS:
+            return Image(window, dtype, self._constant(window, dtype))
+        self._context.layout.check(window)
+        return Image(window, dtype)
+
+    def _constant(self, window: Window, dtype: np.dtype[np.generic]) -> NDArray[Any]:
+        content = self._context.layout.blob(window.space)
+        if window.extent[0] < 0 or window.extent[1] > content.size:
+            raise Unknown(f"a constant of shader {self.name!r} that leaves {window.space}")
+        view = np.lib.stride_tricks.as_strided(
+            content[window.offset :], window.shape, window.strides, writeable=False
+        )
+        values: NDArray[Any] = np.ascontiguousarray(view).view(dtype)[..., 0]
+        return values
+
+    def has(self, register: int) -> bool:
+        return register + _FIRST_REGISTER in self._registers
+
+    def whole(self, register: int) -> int:
+        """A register's 32 bits."""
+        try:
+            return self._registers[register + _FIRST_REGISTER]
+        except KeyError:
+            raise Unknown(f"shader {self.name!r} without register {register:#x}") from None
+
+    def signed(self, register: int) -> int:
+        """A register as a two's complement number."""
+        value = self.whole(register)
+        return value - (1 << 32) if value >> 31 else value
+
+    def real(self, register: int) -> np.float32:
+        """A register as a float32."""
+        value: np.float32 = np.uint32(self.whole(register)).view(np.float32)
+        return value
+
+    def expect(self, constants: Mapping[int, int]) -> None:
+        """Raise `Unknown` unless registers hold what the known shaders of the name have there."""
+        for register, value in constants.items():
+            if not self.has(register) or self.whole(register) != value:
+                raise Unknown(
+                    f"shader {self.name!r} in a form that isn't known: register {register:#x}"
+                )
+
+
+def _loads(state: bytes) -> tuple[dict[int, int], dict[int, int]]:
+    """The registers' values, and the register that each byte's word is for."""
+    words = struct.unpack_from(f"<{len(state) // 4}I", state)
+    values, places = {}, {}
+    position = 0
+    while position < len(words):
+        command = words[position]
+        if command >> 27 != _LOAD_STATE:
+            position += 2
+            continue
+        count, first = command >> 16 & 0x3FF, (command & 0xFFFF) * 4
+        for number, value in enumerate(words[position + 1 : position + 1 + count]):
+            values[first + 4 * number] = value
+            places[4 * (position + 1 + number)] = first + 4 * number
+        position += 1 + count + (count + 1) % 2
+    return values, places

@@ -1,0 +1,41 @@
+"""A shader, resolved: a function of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory import Window
+from ..tasks import Task
+from .shader import Image
+
+Array = NDArray[Any]
+Function = Callable[..., Array]
+
+
+@dataclass(frozen=True, eq=False)
+class ShaderTask(Task):
+    """`function` of the inputs' values, each (planes, rows, pixels), gives those of the output.
+
+    They are of the output's type; where it is an integer they are rounded and within its range.
+    """
+
+    inputs: tuple[Image, ...]
+    output: Image
+    function: Function
+
+    @property
+    def macs(self) -> int:
+        return int(np.prod(self.output.shape))
+
+    def reads(self) -> Iterator[Window]:
+        for image in self.inputs:
+            if image.constant is None:
+                yield image.window
+
+    def writes(self) -> Iterator[Window]:
+        yield self.output.window

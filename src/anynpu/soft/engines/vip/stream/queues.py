@@ -1,0 +1,49 @@
+"""How many values are in the queues from one command to the next, found before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..commands.sp import V11, V12
+from ..refusal import Refusal
+from ..tasks import Task
+from .flow import QueueUse
+from .task import StreamTask
+
+
+def check_queues(tasks: Sequence[Task], titles: Sequence[str]) -> None:
+    """Follow the operations; raises `Refusal` for the first that takes what isn't there.
+
+    A queue's number of entries depends on nothing that is computed.
+    """
+    sizes = {V11: 0, V12: 0}
+    for task, title in zip(tasks, titles, strict=True):
+        if not isinstance(task, StreamTask):
+            continue
+        for queue, use in task.flow.queues.items():
+            before = 0 if use.resets else sizes[queue]
+            expected = _expected(use, task.rows, task.length)
+            if expected is not None and before != expected:
+                raise Refusal(f"{title}: register {queue} holds {before} values, not {expected}")
+            sizes[queue] = _after(before, use, task.rows, task.length)
+        for queue, _ in zip((V11, V12), task.flow.summands, strict=False):
+            sizes[queue] += task.rows
+
+
+def _expected(use: QueueUse, rows: int, length: int) -> int | None:
+    """How many entries there have to be before a program; None for one that leaves them alone."""
+    if use.resets:
+        return 0
+    if not use.is_read:
+        return None if use.writer is None else 0
+    if use.by_row:
+        return rows
+    return length if use.writer is not None else rows * length
+
+
+def _after(before: int, use: QueueUse, rows: int, length: int) -> int:
+    written = rows * length if use.writer is not None else 0
+    taken = 0
+    if use.is_read:
+        taken = rows if use.by_row else (rows - use.skips_row) * length
+    return before + written - taken
