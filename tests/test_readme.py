@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from anynpu import cli
+from anynpu.cli import bench, build, compare, demo, doctor, inspect, profile, soft, soft_driver
+from anynpu.cli import run as run_command
 from anynpu.rknn.abi import FUNCTIONS
 from anynpu.soft.build import BuildOptions, build_file
 from anynpu.soft.rknn import IMPLEMENTED
@@ -42,13 +44,17 @@ def test_the_commands_exist(monkeypatch: pytest.MonkeyPatch) -> None:
         called.append(options)
         return 0
 
-    for command in (cli.build, cli.demo, cli.inspect, cli.soft, cli.soft_driver):
+    for command in (
+        bench, build, compare, demo, doctor, inspect, profile, run_command, soft, soft_driver,
+    ):  # fmt: skip
         for name in ("run", "_print_folder", "_run_program"):
             if hasattr(command, name):
                 monkeypatch.setattr(command, name, remember)
     commands = re.findall(r"(?:^    |\$\()(anynpu [^)\n]*)", README, re.MULTILINE)
-    for command in commands:
-        assert cli.main(shlex.split(command, comments=True)[1:]) == 0
+    page = (ROOT / "docs" / "commands.md").read_text()
+    commands += re.findall(r"^\$ (anynpu .*)$", page, re.MULTILINE)
+    for line in commands:
+        assert cli.main(shlex.split(line, comments=True)[1:]) == 0
     assert len(called) == len(commands) >= 4
 
 

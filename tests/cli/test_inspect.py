@@ -99,7 +99,7 @@ def test_a_soft_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     [
         (b"CYPTRKNN" + bytes(200), "encrypted"),
         (b"\x08\x07onnx" + bytes(200), "neither a .rknn nor a .nb file"),
-        (b"", "neither a .rknn nor a .nb file"),
+        (b"", "is empty"),
         (standard_file()[:-3], "truncated"),
     ],
 )

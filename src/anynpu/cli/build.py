@@ -25,7 +25,6 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "build",
-        help="prepare an ONNX model for the soft NPU",
         description="Write an ONNX file (or a soft .rknn or .nb file round it) that the soft NPU "
         "runs as a compiled model: normalisation, chip and quantisation included.",
         epilog=_EPILOG,
@@ -74,7 +73,7 @@ def add_parser(commands: Any) -> None:
         action="store_true",
         help="leave the weights out, for RKNN_FLAG_SHARE_WEIGHT_MEM with a model that has them",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, needs=("formats", "soft"))
 
 
 def run(options: argparse.Namespace) -> int:

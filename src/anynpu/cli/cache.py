@@ -14,7 +14,6 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "cache",
-        help="show or clear what anynpu keeps",
         description=f"Show what is kept in ${cache.ENVIRONMENT_VARIABLE}, or in anynpu in "
         "$XDG_CACHE_HOME (~/.cache), and how much it takes.",
     )

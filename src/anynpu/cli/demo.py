@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,30 +23,50 @@ if TYPE_CHECKING:
     from ..session import InferenceSession
     from ..vision.text import Line
 
-_MODELS_PACKAGE = "rapidocr_onnxruntime"
-_DETECTOR = "ch_PP-OCRv4_det_infer.onnx"
-_RECOGNISER = "ch_PP-OCRv4_rec_infer.onnx"
-# PP-OCR's own normalisations, for pictures in BGR.
-_DETECTOR_MEAN, _DETECTOR_STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
-_RECOGNISER_MEAN = _RECOGNISER_STD = (127.5, 127.5, 127.5)
+_HALVES = (127.5, 127.5, 127.5)
 _PAGE_SIDE = 736
 _LINE_HEIGHT, _LINE_WIDTH = 48, 1024
 _READABLE = 0.5
 _INK = (220, 30, 30)
 
 
+@dataclass(frozen=True)
+class _Networks:
+    """PP-OCR's two networks as a package carries them, with the detector's own normalisation.
+
+    The recogniser's is (x - 127.5) / 127.5; both are for pictures in BGR.
+    """
+
+    package: str
+    detector: str
+    recogniser: str
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+_NETWORKS = (
+    _Networks(
+        "rapidocr_onnxruntime",  # no release for Python 3.13 and later
+        "ch_PP-OCRv4_det_infer.onnx",
+        "ch_PP-OCRv4_rec_infer.onnx",
+        (123.675, 116.28, 103.53),
+        (58.395, 57.12, 57.375),
+    ),
+    _Networks("rapidocr", "PP-OCRv6_det_small.onnx", "PP-OCRv6_rec_small.onnx", _HALVES, _HALVES),
+)
+
+
 def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "demo",
-        help="read a page of text on a simulated NPU",
         description="Find and read the lines of text in a picture with PP-OCR's networks, built "
         "for a simulated chip.",
     )
     parser.add_argument("picture", nargs="?", help="default: scikit-image's page.png")
     parser.add_argument("--soc", default=socs.DEFAULT.name, help="the chip to simulate")
     parser.add_argument("-o", "--output", default="page-read.png", help="the picture to write")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, needs=("formats", "soft", "tables", "pictures", "demo"))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -131,15 +152,16 @@ def _open_picture(path: str | None) -> Image.Image:
     return Image.fromarray(data.page()).convert("RGB")
 
 
-def _models_folder() -> Path:
-    """Where the package keeps its networks; it isn't imported, because it would import OpenCV."""
-    spec = find_spec(_MODELS_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(
-            f"the package {_MODELS_PACKAGE} 1.4.4, which carries the networks, is missing (it has "
-            f"no release for Python 3.13)"
-        )
-    return Path(spec.submodule_search_locations[0]) / "models"
+def _find_networks() -> tuple[_Networks, Path]:
+    """The networks that are installed and their folder; the package would import OpenCV."""
+    for networks in _NETWORKS:
+        spec = find_spec(networks.package)
+        if spec is not None and spec.submodule_search_locations:
+            folder = Path(spec.submodule_search_locations[0]) / "models"
+            if (folder / networks.detector).is_file():
+                return networks, folder
+    packages = " or ".join(networks.package for networks in _NETWORKS)
+    raise ImportError(f"{packages} isn't installed: pip install 'anynpu[demo]'")
 
 
 def _build_networks(folder: Path, chip: str) -> tuple[Path, Path, list[str]]:
@@ -148,27 +170,27 @@ def _build_networks(folder: Path, chip: str) -> tuple[Path, Path, list[str]]:
 
     from ..soft.build import BuildOptions, build_file
 
-    source = _models_folder()
+    networks, source = _find_networks()
     detector, recogniser = folder / "detector.rknn", folder / "recogniser.rknn"
     build_file(
-        source / _DETECTOR,
+        source / networks.detector,
         detector,
         BuildOptions(
             soc=chip,
-            mean={"x": _DETECTOR_MEAN},
-            std={"x": _DETECTOR_STD},
+            mean={"x": networks.mean},
+            std={"x": networks.std},
             shapes=[{"x": (1, 3, _PAGE_SIDE, _PAGE_SIDE)}],
         ),
     )
-    model = onnx.load(str(source / _RECOGNISER))
+    model = onnx.load(str(source / networks.recogniser))
     properties = {entry.key: entry.value for entry in model.metadata_props}
     build_file(
         model,
         recogniser,
         BuildOptions(
             soc=chip,
-            mean={"x": _RECOGNISER_MEAN},
-            std={"x": _RECOGNISER_STD},
+            mean={"x": _HALVES},
+            std={"x": _HALVES},
             shapes=[{"x": (1, 3, _LINE_HEIGHT, _LINE_WIDTH)}],
         ),
     )
@@ -198,10 +220,11 @@ def _draw(picture: Image.Image, lines: Sequence[Line]) -> Image.Image:
 
 
 def _report(readings: Sequence[tuple[str, float]], times: _Times, runs_on: str) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from .output import console as output
+
+    console = output()
     console.print(f"A page read on {runs_on}\n")
     table = Table("text", "confidence", box=None)
     table.columns[1].justify = "right"

@@ -6,12 +6,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..errors import ModelError
+from ..file_kinds import check_model
+from . import extras
 
 _EPILOG = """\
 examples:
   anynpu inspect yolov5s.rknn
-  anynpu inspect yolov5s.rknn --layers
+  anynpu inspect yolov5s.rknn --layers --macs
+  anynpu inspect yolov5s.rknn --markdown > yolov5s.md
+  anynpu inspect yolov5s.onnx --graph yolov5s.svg
   anynpu inspect yolov5s.nb --json | jq .inputs
 """
 
@@ -20,9 +23,9 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "inspect",
-        help="show what a .rknn or .nb file holds",
-        description="Show a compiled model's chip, versions, inputs and outputs, memory and "
-        "layers. It needs neither a board nor the vendor's software.",
+        description="Show a model's chip, versions, inputs and outputs, memory, operators and "
+        "layers: of a compiled .rknn or .nb file, of a soft one, or of an ONNX file. It needs "
+        "neither a board nor the vendor's software.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -30,21 +33,60 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--layers", action="store_true", help="list every layer, and what runs it here"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run, extra="soft,cli")
+    parser.add_argument(
+        "--macs",
+        action="store_true",
+        help="list the multiply-accumulates, weights and memory traffic of each layer",
+    )
+    parser.add_argument(
+        "--graph", metavar="FILE", help="draw the graph (.svg, .png or .pdf; needs anynpu[plot])"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--markdown", action="store_true", help="print tables in Markdown")
+    parser.set_defaults(run=run, needs=("formats", "tables"))
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the file's description; 0."""
-    from ..soft.formats.nbg import is_nbg
-    from .inspect_nbg import inspect_nbg
-    from .inspect_rknn import inspect_rknn
-
+    extras.require("formats", *(() if options.json or options.markdown else ("tables",)))
+    check_model(options.model)
     data = Path(options.model).read_bytes()
-    if is_nbg(data):
-        inspect_nbg(options.model, data, layers=options.layers, as_json=options.json)
-    elif b"RKNN" in data[:8]:  # an encrypted file has it behind other letters
-        inspect_rknn(options.model, data, layers=options.layers, as_json=options.json)
-    else:
-        raise ModelError(f"{options.model} is neither a .rknn nor a .nb file")
+    _describe(options, data)
+    if options.graph:
+        from .graph import draw_graph
+
+        draw_graph(options.model, data, options.graph)
     return 0
+
+
+def _describe(options: argparse.Namespace, data: bytes) -> None:
+    from ..soft.formats import rknn
+    from ..soft.formats.nbg import is_nbg
+
+    if is_nbg(data):
+        from .inspect_nbg import inspect_nbg
+
+        inspect_nbg(options.model, data, layers=options.layers, as_json=options.json)
+    elif rknn.is_compiled(data) or b"RKNN" in data[4:8]:  # an encrypted file has it there
+        from .inspect_rknn import inspect_rknn
+
+        inspect_rknn(
+            options.model,
+            data,
+            layers=options.layers,
+            macs=options.macs,
+            as_json=options.json,
+            as_markdown=options.markdown,
+        )
+    else:
+        from .inspect_onnx import inspect_onnx
+
+        inspect_onnx(
+            options.model,
+            data,
+            layers=options.layers,
+            macs=options.macs,
+            as_json=options.json,
+            as_markdown=options.markdown,
+        )

@@ -20,9 +20,9 @@ def inspect_nbg(path: str, data: bytes, *, layers: bool, as_json: bool) -> None:
     if as_json:
         print(json.dumps(described, indent=2))
         return
-    from rich.console import Console
+    from .output import console as output
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = output()
     console.print(_facts(path, described))
     console.print(_tensors("Inputs", described["inputs"]))
     console.print(_tensors("Outputs", described["outputs"]))

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from .output import Report
+from .work import show_work, work_of
 
 
-def inspect_rknn(path: str, data: bytes, *, layers: bool, as_json: bool) -> None:
-    """Print a `.rknn` file's chip, versions, tensors, memory and, if asked for, layers."""
+def inspect_rknn(
+    path: str, data: bytes, *, layers: bool, macs: bool, as_json: bool, as_markdown: bool
+) -> None:
+    """Print a compiled file's chip, versions, tensors, memory, and layers if asked for.
+
+    `macs` adds what each layer costs.
+    """
     from ..soft.formats.rknn.describe import describe
 
     described = describe(data, layers=layers)
-    if layers and described["kind"] == "compiled":
+    if layers:
         _add_runners(described, data)
+    if macs:
+        _add_work(described, data)
     if as_json:
         print(json.dumps(described, indent=2))
     else:
-        _print(path, len(data), described)
+        _print(path, len(data), described, Report(as_markdown=as_markdown))
+
+
+def _add_work(described: Mapping[str, Any], data: bytes) -> None:
+    from ..soft.engines import ModelSource, load
+
+    program = load(ModelSource.of(data))
+    for number, graph in enumerate(described["graphs"]):
+        graph["work"] = work_of(program.lowered(number).layers)
 
 
 def _add_runners(described: Mapping[str, Any], data: bytes) -> None:
@@ -38,46 +53,26 @@ def _add_runners(described: Mapping[str, Any], data: bytes) -> None:
             layer["board_note"] = board.note
 
 
-def _print(path: str, size: int, described: Mapping[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(_facts(path, size, described))
-    for number, graph in enumerate(described.get("graphs", ())):
+def _print(path: str, size: int, described: Mapping[str, Any], report: Report) -> None:
+    report.facts(_rows(path, size, described))
+    for number, graph in enumerate(described["graphs"]):
         if len(described["graphs"]) > 1:
-            console.print(f"\ngraph {number}")
-        console.print(_tensors("Inputs", graph["inputs"]))
-        console.print(_tensors("Outputs", graph["outputs"]))
+            report.line(f"\ngraph {number}")
+        _show_tensors(report, "Inputs", graph["inputs"])
+        _show_tensors(report, "Outputs", graph["outputs"])
+        _show_operators(report, graph["operators"])
         if "layers" in graph:
-            console.print(_layers(graph["layers"]))
+            _show_layers(report, graph["layers"])
             for line in _about_boards(graph["layers"]):
-                console.print(line, markup=False)
+                report.line(line)
+        if "work" in graph:
+            show_work(report, graph["work"], "Work")
         if graph.get("problem"):
-            console.print(f"The soft NPU can't run this graph: {graph['problem']}", markup=False)
-    if "tensors" in described:
-        console.print(_soft_tensors(described["tensors"]))
-
-
-def _facts(path: str, size: int, described: Mapping[str, Any]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column()
-    table.add_column(overflow="fold")
-    for name, value in _rows(path, size, described):
-        table.add_row(name, escape(str(value)))
-    return table
+            report.line(f"The soft NPU can't run this graph: {graph['problem']}")
 
 
 def _rows(path: str, size: int, described: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
     yield "file", f"{path} ({size} bytes)"
-    if described["kind"] == "soft":
-        yield "kind", "soft: an ONNX file for the soft NPU; boards refuse it"
-        yield "chip", described["target"]
-        yield "made by", described["toolkit"]
-        yield "ONNX file", f"{described['onnx']['size']} bytes"
-        return
     memory = described["memory"]
     yield "kind", f"compiled, container {described['container']:#x}, format {described['format']}"
     yield "chip", f"{described['target']} ({described['npu']})"
@@ -93,43 +88,44 @@ def _rows(path: str, size: int, described: Mapping[str, Any]) -> Iterable[tuple[
         yield "custom string", described["custom_string"]
 
 
-def _tensors(title: str, tensors: Sequence[Mapping[str, Any]]) -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
+def _show_tensors(report: Report, title: str, tensors: Sequence[Mapping[str, Any]]) -> None:
     headings = ("name", "dtype", "shape", "in memory", "scale", "zero point", "mean", "std")
     is_input = bool(tensors) and "mean" in tensors[0]
-    for heading in headings if is_input else headings[:-2]:
-        table.add_column(heading, overflow="fold")
-    for tensor in tensors:
-        cells = [
+    rows = [
+        [
             tensor["name"],
             tensor["dtype"],
             _shape(tensor["shape"]),
             f"{tensor['layout']} {_shape(tensor['native_shape'])}",
             _numbers(tensor["scale"]),
             _numbers(tensor["zero_point"]),
+            *([_numbers(tensor["mean"]), _numbers(tensor["std"])] if is_input else []),
         ]
-        if is_input:
-            cells += [_numbers(tensor["mean"]), _numbers(tensor["std"])]
-        _add_row(table, cells)
-    return table
+        for tensor in tensors
+    ]
+    report.table(title, headings if is_input else headings[:-2], rows)
 
 
-def _layers(layers: Sequence[Mapping[str, Any]]) -> Table:
-    from rich.table import Table
+def _show_operators(report: Report, operators: Mapping[str, Mapping[str, int]]) -> None:
+    """How many of each operator there are, by what runs them on a board."""
+    rows = [
+        (count, op_type, device)
+        for device, counts in operators.items()
+        for op_type, count in sorted(counts.items(), key=lambda entry: -entry[1])
+    ]
+    report.table("Operators", ("count", "type", "device"), rows, "r")
 
-    table = Table(title="Layers", title_justify="left")
+
+def _show_layers(report: Report, layers: Sequence[Mapping[str, Any]]) -> None:
     says_boards = any(map(_on_board, layers))
     headings = ("", "type", "name", "device", "tasks", "output", "runs on", "on a board")
-    for heading in headings if says_boards else headings[:-1]:
-        table.add_column(heading, overflow="fold")
+    rows = []
     for layer in layers:
         shapes = " ".join(map(_shape, layer["shapes"]))
         cells = [layer["index"], layer["type"], layer["name"], layer["device"], layer["tasks"]]
         cells += [shapes, layer["runs_on"]]
-        _add_row(table, [*cells, _on_board(layer)] if says_boards else cells)
-    return table
+        rows.append([*cells, _on_board(layer)] if says_boards else cells)
+    report.table("Layers", headings if says_boards else headings[:-1], rows)
 
 
 def _on_board(layer: Mapping[str, Any]) -> str:
@@ -148,22 +144,6 @@ def _about_boards(layers: Sequence[Mapping[str, Any]]) -> Iterable[str]:
             )
         if layer["board_note"]:
             yield f"{op_type} on the CPU: {layer['board_note']}."
-
-
-def _soft_tensors(tensors: Sequence[Mapping[str, Any]]) -> Table:
-    from rich.table import Table
-
-    table = Table("name", "shape", title="Inputs and outputs", title_justify="left")
-    for tensor in tensors:
-        _add_row(table, [tensor["name"], _shape(tensor["shape"])])
-    return table
-
-
-def _add_row(table: Table, cells: Iterable[object]) -> None:
-    """A row of text that comes from a file: nothing in it is markup."""
-    from rich.markup import escape
-
-    table.add_row(*(escape(str(cell)) for cell in cells))
 
 
 def _shape(shape: Iterable[object]) -> str:

@@ -15,7 +15,10 @@ _SEARCH_PATH = "LD_LIBRARY_PATH"
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its subcommands."""
-    parser = commands.add_parser("soft", help="use the soft NPU from other programs")
+    parser = commands.add_parser(
+        "soft",
+        description="The soft NPU as the vendors' shared libraries, for programs in C and others.",
+    )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     library = actions.add_parser(
         "lib",

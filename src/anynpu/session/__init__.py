@@ -5,7 +5,7 @@ from .future import InferenceFuture
 from .inference_session import InferenceSession
 from .node import ModelMetadata, NodeArg
 from .ort_value import OrtValue
-from .profile import Profile, Stage
+from .profile import Profile, Span, Stage
 
 __all__ = [
     "InferenceFuture",
@@ -15,5 +15,6 @@ __all__ = [
     "OrtValue",
     "Profile",
     "SessionIOBinding",
+    "Span",
     "Stage",
 ]

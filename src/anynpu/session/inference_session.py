@@ -283,14 +283,16 @@ class InferenceSession(Closeable):
         return {self._backend.names[0]: self._options.as_dict()}
 
     @contextlib.contextmanager
-    def profile(self) -> Iterator[Profile]:
+    def profile(self, *, spans: int = 0) -> Iterator[Profile]:
         """Time the stages of all requests that end inside the block.
 
         with session.profile() as profile:
             session.run(None, feed)
         print(profile)
+
+        `Profile.spans` has when each stage of the last `spans` requests began and ended, and where.
         """
-        profile = Profile()
+        profile = Profile(self._network.worker_cores, spans)
         before, self._scheduler.profile = self._scheduler.profile, profile
         try:
             yield profile

@@ -68,7 +68,7 @@ class Context(DeviceContext):
     `variant` is the number of the set of input shapes in use, the largest until `has_shapes`.
     `input_bindings` and `output_bindings` are the buffers of the zero-copy calls, by tensor index.
     `pixel_inputs` are those which the NPU converts from uint8 pictures: from the first picture on
-    they take nothing else.
+    they take nothing else. `computed` is the instance that has been run.
     """
 
     purpose = "a model"
@@ -92,6 +92,7 @@ class Context(DeviceContext):
         """Take up a set of input shapes: inputs, outputs and bindings begin anew."""
         self.variant = variant
         self.instance: Instance | None = None
+        self.computed: Instance | None = None
         self.inputs_set: set[int] = set()
         self.pixel_inputs: set[int] = set()
         self.input_bindings: dict[int, InputBinding] = {}

@@ -18,7 +18,7 @@ from . import board_refusals, contexts, log, tensor_memory
 from .contexts import Context, DeviceContext
 from .failure import Failure
 from .leniency import crash, let_pass
-from .timing import clock
+from .timing import clock, repeats_outputs
 
 DRIVER = "0.9.8"
 _DYNAMIC = "the model has several input shapes"
@@ -28,7 +28,8 @@ _FENCES = InitFlag.FENCE_IN_OUTSIDE | InitFlag.FENCE_OUT_OUTSIDE
 
 def api_version() -> str:
     """What RKNN_QUERY_SDK_VERSION answers; it says whose clock the run times are."""
-    return f"{API_VERSION} (anynpu {__version__} soft NPU, {clock().name} clock)"
+    repeats = ", outputs repeated" if repeats_outputs() else ""
+    return f"{API_VERSION} (anynpu {__version__} soft NPU, {clock().name} clock{repeats})"
 
 
 def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any) -> None:

@@ -3,6 +3,9 @@
 ``ANYNPU_SOFT_CLOCK=model`` makes a run hold its cores for as long as the chip is estimated to
 need, so that schedules can be studied without a board; a run that takes this machine longer takes
 longer. The default, ``host``, reports what this machine took.
+
+With ``ANYNPU_SOFT_COMPUTE=once`` a context computes its first run alone; later ones take the chip's
+time and leave the first one's outputs, so that a pipeline can be tried at the board's speed.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from .contexts import Context
 
 ENVIRONMENT_VARIABLE = "ANYNPU_SOFT_CLOCK"
+COMPUTE_VARIABLE = "ANYNPU_SOFT_COMPUTE"
 
 
 class Clock(ABC):
@@ -32,6 +36,7 @@ class Clock(ABC):
 
     name: str
     description: str
+    is_of_chip: bool
 
     @abstractmethod
     def finish(
@@ -58,6 +63,7 @@ class HostClock(Clock):
 
     name = "host"
     description = "times of the soft NPU on this machine"
+    is_of_chip = False
 
     def finish(
         self,
@@ -90,6 +96,7 @@ class ModelClock(Clock):
 
     name = "model"
     description = "times estimated by a model of the chip"
+    is_of_chip = True
 
     def finish(
         self,
@@ -129,14 +136,32 @@ class ModelClock(Clock):
         ]
 
 
+def repeats_outputs() -> bool:
+    """Whether runs after a context's first one leave its outputs as they are."""
+    word = os.environ.get(COMPUTE_VARIABLE, "").strip().lower() or "always"
+    if word not in ("always", "once"):
+        raise Failure(
+            ErrorCode.PARAM_INVALID, f"${COMPUTE_VARIABLE} is {word!r}; it may be always, once"
+        )
+    return word == "once"
+
+
 def clock() -> Clock:
-    """The clock that the environment asks for."""
-    word = os.environ.get(ENVIRONMENT_VARIABLE, "").strip().lower() or HostClock.name
+    """The clock that the environment asks for: the chip's where outputs are repeated."""
+    repeats = repeats_outputs()
+    default = ModelClock.name if repeats else HostClock.name
+    word = os.environ.get(ENVIRONMENT_VARIABLE, "").strip().lower() or default
     found = _CLOCKS.get(word)
     if found is None:
         raise Failure(
             ErrorCode.PARAM_INVALID,
             f"${ENVIRONMENT_VARIABLE} is {word!r}; it may be {', '.join(_CLOCKS)}",
+        )
+    if repeats and not found.is_of_chip:
+        raise Failure(
+            ErrorCode.PARAM_INVALID,
+            f"${COMPUTE_VARIABLE} is once and ${ENVIRONMENT_VARIABLE} {word}: runs that aren't "
+            f"computed have the chip's time only; unset one of them",
         )
     return found
 

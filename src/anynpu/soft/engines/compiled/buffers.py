@@ -137,6 +137,18 @@ class TensorBuffer:
         return rows[..., :w] if self.tensor.row else rows[..., : h * w]
 
 
+def real_values(memory: NDArray[np.uint8], tensor: Tensor) -> NDArray[np.float32]:
+    """A tensor's values in a memory as real ones, of its logical shape: a new array."""
+    buffer = TensorBuffer(memory, tensor)
+    stored = np.empty(tensor.shape, buffer.array.dtype)
+    buffer.read(stored)
+    values = stored.astype(np.float32)
+    if tensor.scale:
+        values -= np.float32(tensor.zero_point[0] if tensor.zero_point else 0)
+        values *= np.float32(tensor.scale[0])
+    return values
+
+
 def held_bytes(tensor: Tensor) -> int:
     """The bytes of internal memory that a tensor takes, with what fills up rows and surfaces.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import ModelError
-from ...formats.rknn.model import CompiledModel, Device, Graph, Node
+from ...formats.rknn.model import CompiledModel, Device, Graph, Node, Tensor
 from ...formats.rknn.reader import read_model
 from ...formats.rknn.weights import fill_weights
 from ..program import (
@@ -32,7 +32,7 @@ from ..rknpu.generations import GENERATIONS
 from ..rknpu.rounding import SILICON, Rounding
 from ..work import Budget
 from .board_operators import refusals
-from .buffers import TensorBuffer
+from .buffers import TensorBuffer, real_values
 from .cpu_nodes import Runnable, prepare_cpu_node
 from .custom_nodes import bind_call, describe, is_foreign, missing
 from .flow import check_flow
@@ -158,7 +158,7 @@ class CompiledInstance(Instance):
         self._program: GraphProgram | None = program
         self._batch, self._custom = batch, custom
         graph = program.graph
-        memory = np.zeros(program.prepared.memory_bytes, np.uint8)
+        self._memory = memory = np.zeros(program.prepared.memory_bytes, np.uint8)
         executor = program.prepared.executor(memory)
         self._executor: Executor | None = executor
         self._steps = _bind_steps(program, memory, executor, custom)
@@ -189,28 +189,53 @@ class CompiledInstance(Instance):
 
     def timed(self) -> tuple[MeasuredLayer, ...]:
         """Run the inputs once more, in a memory of its own, and time each node."""
-        program = self._program
-        assert program is not None, "timed after close"
-        other = CompiledInstance(program, self._batch, self._custom)
-        executor = other._executor
-        assert executor is not None, "it was just made"
-        for own, copy in zip(self.inputs, other.inputs, strict=True):
-            np.copyto(copy, own)
+        other, graph = self._copy()
         spent: dict[int, float] = {}
         for sample in range(self._batch):
             other._load(sample)
-            for node, step in other._steps:
-                calls = executor.calls((node.index,)) if step is None else [step]
+            for node, calls in other._calls_by_node():
                 start = time.perf_counter()
                 for call in calls:
                     call()
                 spent[node.index] = spent.get(node.index, 0.0) + time.perf_counter() - start
-        return tuple(_measured(program.graph, node, spent[node.index]) for node, _ in other._steps)
+        return tuple(_measured(graph, node, spent[node.index]) for node, _ in other._steps)
+
+    def observed(self) -> Iterator[tuple[Node, Tensor, NDArray[np.float32]]]:
+        """Run the first sample once more, in a memory of its own, and show what nodes write.
+
+        A node's tensors come as real values in the model's own order, before the next node runs:
+        later ones may use their memory for others.
+        """
+        other, graph = self._copy()
+        other._load(0)
+        for node, calls in other._calls_by_node():
+            for call in calls:
+                call()
+            for index in node.outputs:
+                if index >= 0:
+                    values = real_values(other._memory, graph.tensors[index])
+                    yield node, graph.tensors[index], values
+
+    def _copy(self) -> tuple[CompiledInstance, Graph]:
+        """An instance with the same inputs, and its graph."""
+        program = self._program
+        assert program is not None, "copied after close"
+        other = CompiledInstance(program, self._batch, self._custom)
+        for own, copy in zip(self.inputs, other.inputs, strict=True):
+            np.copyto(copy, own)
+        return other, program.graph
+
+    def _calls_by_node(self) -> Iterator[tuple[Node, Sequence[Step]]]:
+        executor = self._executor
+        assert executor is not None, "run after close"
+        for node, step in self._steps:
+            yield node, list(executor.calls((node.index,))) if step is None else [step]
 
     def close(self) -> None:
         self._program = self._executor = None
         self._steps, self._calls, self._sources, self._targets = [], [], [], []
         self._custom = NOT_CUSTOMIZED
+        self._memory = np.empty(0, np.uint8)
         self.inputs = self.outputs = ()
 
     def _load(self, sample: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from ....rknn.model_file import HEADER, read_frame
@@ -74,11 +75,30 @@ def _describe_graph(graph: Graph, *, layers: bool) -> Described:
         ],
         "outputs": [_describe_tensor(graph.tensors[index]) for index in graph.outputs],
         "nodes": len(graph.nodes),
+        "operators": _count_operators(graph),
         "tasks": {str(cores): len(graph.tasks_for(cores)) for cores in (1, 2, 3)},
     }
     if layers:
-        described["layers"] = [_describe_node(graph, node) for node in graph.nodes]
+        described["layers"] = [
+            _describe_node(graph, node, tasks)
+            for node, tasks in zip(graph.nodes, _tasks_by_node(graph), strict=True)
+        ]
     return described
+
+
+def _count_operators(graph: Graph) -> dict[str, dict[str, int]]:
+    """By device how many nodes of each operator it has."""
+    counts: dict[str, Counter[str]] = {}
+    for node, tasks in zip(graph.nodes, _tasks_by_node(graph), strict=True):
+        device = _device(node, tasks)
+        if device != "edge":
+            counts.setdefault(device, Counter())[node.op_type] += 1
+    return {device: dict(found) for device, found in counts.items()}
+
+
+def _tasks_by_node(graph: Graph) -> list[int]:
+    counts = Counter(task.node for task in graph.tasks_for(1))
+    return [counts[node.index] for node in graph.nodes]
 
 
 def _describe_tensor(tensor: Tensor) -> Described:
@@ -102,8 +122,7 @@ def _describe_input(tensor: Tensor, given: InputNormalization) -> Described:
     return _describe_tensor(tensor) | normalization
 
 
-def _describe_node(graph: Graph, node: Node) -> Described:
-    tasks = sum(task.node == node.index for task in graph.tasks_for(1))
+def _describe_node(graph: Graph, node: Node, tasks: int) -> Described:
     return {
         "index": node.index,
         "type": node.op_type,

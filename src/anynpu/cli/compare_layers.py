@@ -1,0 +1,112 @@
+"""Each layer of a compiled `.rknn` against its ONNX source, by the tensors' names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelError, OptionError
+from .differences import Difference, difference
+from .feeds import Feed
+from .sides import as_fed, as_typed, is_source, normalized
+
+if TYPE_CHECKING:
+    from ..soft.engines import Port
+
+LayerComparison = Difference
+_SUFFIXES = ("__float16", "__int8", "-rs", "_rs", "_mm")
+"""What the toolkit appends to the name of a tensor that it moves or converts."""
+
+
+def compare_layers(compiled: str, source: str, feed: Feed) -> list[Difference]:
+    """The layers whose tensors both have, in the order in which they run.
+
+    Raises `OptionError` where the files aren't a compiled one and plain ONNX, `ModelError` where
+    one of them can't be run, or no tensor's name is in both.
+    """
+    from ..soft.formats import rknn
+
+    if not rknn.is_compiled(Path(compiled).read_bytes()) or not is_source(source):
+        raise OptionError("--per-layer compares a compiled .rknn (A) with its ONNX source (B)")
+    layers = _computed(compiled, feed)
+    wanted = _source_values(source, [name for name, *_ in layers], normalized(feed, compiled))
+    found = [
+        difference(name, values, wanted[base], quantization)
+        for name, values, quantization in layers
+        if (base := _named(name, wanted)) and wanted[base].size == values.size
+    ]
+    if not found:
+        raise ModelError(f"{compiled} and {source} have no tensor's name in common")
+    return found
+
+
+_Layer = tuple[str, NDArray[np.float32], tuple[float, int] | None]
+
+
+def _computed(compiled: str, feed: Feed) -> list[_Layer]:
+    from ..soft.engines import ModelSource
+    from ..soft.engines.compiled.program import CompiledProgram
+
+    program = CompiledProgram(ModelSource.of(compiled).read())
+    instance = program.instance(program.largest)
+    ports = program.variant(program.largest).inputs
+    for port, target in zip(ports, instance.inputs, strict=True):
+        _store(feed[port.name], port, target)
+    layers: list[_Layer] = []
+    for _, tensor, values in instance.observed():
+        is_quantized = bool(tensor.scale)
+        zero_point = int(tensor.zero_point[0]) if tensor.zero_point else 0
+        layers.append(
+            (tensor.name, values, (float(tensor.scale[0]), zero_point) if is_quantized else None)
+        )
+    return layers
+
+
+def _store(array: NDArray[Any], port: Port, target: NDArray[Any]) -> None:
+    from ..soft.values import store_real
+
+    if array.shape != target.shape:
+        raise ModelError(f"input {port.name!r} takes {target.shape}; found {array.shape}")
+    store_real(array, port, target)
+
+
+def _named(name: str, known: dict[str, NDArray[Any]]) -> str:
+    """A tensor's name in the source; empty where it isn't there."""
+    while name not in known:
+        suffix = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), "")
+        if not suffix:
+            return ""
+        name = name[: -len(suffix)]
+    return name
+
+
+def _source_values(source: str, names: list[str], feed: Feed) -> dict[str, NDArray[Any]]:
+    """What the source has under these names or those they come from, by ONNX Runtime."""
+    import onnx
+    import onnxruntime
+
+    model = onnx.load(source)
+    there = {name: np.empty(0) for node in model.graph.node for name in node.output if name}
+    wanted = sorted({base for name in names if (base := _named(name, there))})
+    outputs = {info.name for info in model.graph.output}
+    model.graph.output.extend(
+        onnx.helper.make_empty_tensor_value_info(name) for name in wanted if name not in outputs
+    )
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        inputs = {arg.name: arg.type for arg in session.get_inputs()}
+        fitted = as_fed(feed, list(inputs), source)
+        typed = {name: as_typed(array, inputs[name]) for name, array in fitted.items()}
+        results = session.run(wanted, typed)
+    except ModelError:
+        raise
+    except Exception as error:  # ONNX Runtime's exceptions have no base of their own
+        raise ModelError(f"ONNX Runtime can't run {source}: {error}") from None
+    return dict(zip(wanted, results, strict=True))

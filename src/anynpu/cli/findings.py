@@ -1,0 +1,282 @@
+"""What `anynpu doctor` looks at: this package, the board, its driver, its library.
+
+A machine without an NPU is no fault: then the soft NPU is what there is.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import platform
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import soc as socs
+from .._version import __version__
+from ..errors import AnynpuError, OptionError
+from . import extras
+
+_ROOT = Path("/")
+_LIBRARIES = ("usr/lib", "usr/lib64", "lib", "vendor/lib64", "usr/local/lib")
+
+
+class State(str, enum.Enum):
+    """Whether anything is to be done."""
+
+    FINE = "fine"
+    NOTE = "note"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was looked at, what was found, and what to do, if anything."""
+
+    subject: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def examine(root: Path = _ROOT) -> list[Finding]:
+    """All findings about a machine whose files are under a folder."""
+    return [
+        *_package(),
+        *_board(root),
+        *_library(root),
+        *_soft_npu(),
+    ]
+
+
+def _fine(subject: str, found: str) -> Finding:
+    return Finding(subject, State.FINE, found)
+
+
+def _note(subject: str, found: str, advice: str = "") -> Finding:
+    return Finding(subject, State.NOTE, found, advice)
+
+
+def _wrong(subject: str, found: str, advice: str) -> Finding:
+    return Finding(subject, State.WRONG, found, advice)
+
+
+# -------------------------------------------------------------------------------- this package
+
+
+def _package() -> Iterator[Finding]:
+    version = platform.python_version()
+    yield _fine("anynpu", f"{__version__} on Python {version}, {platform.machine()}")
+    yield _numpy()
+    for extra, needs in (
+        ("formats", ("formats",)),
+        ("cli", ("tables", "pictures")),
+        ("soft", ("formats", "soft")),
+        ("plot", ("graph",)),
+    ):
+        modules, _ = extras.missing(needs)
+        name = f"anynpu[{extra}]"
+        if modules:
+            yield _note(
+                name, f"{', '.join(modules)} missing", f"pip install '{name}' if you need it"
+            )
+        else:
+            yield _fine(name, "installed")
+    yield _helpers()
+
+
+def _numpy() -> Finding:
+    try:
+        import numpy as np
+    except ImportError as error:
+        return _wrong("NumPy", str(error), "pip install numpy")
+    return _fine("NumPy", np.__version__)
+
+
+def _helpers() -> Finding:
+    from ..native import kernels
+
+    if not kernels.is_built():
+        return _note(
+            "C helpers", "none: NumPy and Python threads do the work, more slowly",
+            "install a C compiler (apt install gcc), or a wheel of anynpu for this machine",
+        )  # fmt: skip
+    return _fine("C helpers", f"built; the processor has {_instructions()}")
+
+
+def _instructions(root: Path = _ROOT) -> str:
+    """The vector instructions that kernels may use, by the kernel's list of flags."""
+    words = set(_read(root / "proc/cpuinfo").split())
+    names = {
+        "avx512_vnni": "AVX-512 VNNI", "avx_vnni": "AVX-VNNI", "avx512f": "AVX-512", "avx2": "AVX2",
+        "asimddp": "NEON with dot products", "asimd": "NEON", "neon": "NEON",
+    }  # fmt: skip
+    found = list(dict.fromkeys(name for flag, name in names.items() if flag in words))
+    return ", ".join(found) or "no vector instructions that they use: scalar code"
+
+
+# ----------------------------------------------------------------------------------- the board
+
+
+def _board(root: Path) -> Iterator[Finding]:
+    compatible = _read(root / "proc/device-tree/compatible").split("\0")
+    if not any(compatible):
+        yield _note("chip", "no device tree", "this is no board: models run on the soft NPU")
+        return
+    chip = _chip(compatible)
+    if chip is None:
+        yield _note("chip", f"{', '.join(filter(None, compatible))}, no NPU that anynpu knows")
+        return
+    yield _fine("chip", f"{chip.name} ({_read(root / 'proc/device-tree/model').strip(chr(0))})")
+    yield from _nodes(root)
+    yield from _driver(root)
+    yield from _cores(root)
+    yield from _frequency(root)
+
+
+def _chip(compatible: Iterable[str]) -> socs.Soc | socs.VipSoc | None:
+    for entry in compatible:
+        try:
+            return socs.find_any(entry.partition(",")[2])
+        except OptionError:
+            continue
+    return None
+
+
+def _nodes(root: Path) -> Iterator[Finding]:
+    """The device files through which a runtime reaches the driver."""
+    nodes = [
+        *sorted(root.glob("dev/dri/renderD*")),
+        *root.glob("dev/rknpu"),
+        *root.glob("dev/vipcore"),
+    ]
+    container = _container(root)
+    if not nodes:
+        where = "this container" if container else "/dev"
+        advice = (
+            "start the container with --device /dev/dri --security-opt systempaths=unconfined"
+            if container
+            else "the kernel has no NPU driver: use the board vendor's image"
+        )
+        yield _wrong("device nodes", f"no /dev/dri/renderD*, rknpu or vipcore in {where}", advice)
+        return
+    for node in nodes:
+        name = f"/{node.relative_to(root)}"
+        if os.access(node, os.R_OK | os.W_OK):
+            yield _fine("device node", f"{name} may be read and written")
+        else:
+            yield _wrong(
+                "device node", f"{name} may not be opened by this user",
+                "sudo usermod -aG render,video $USER, and log in again",
+            )  # fmt: skip
+    if container and not (root / "proc/device-tree").exists():
+        yield _wrong(
+            "container",
+            "no /proc/device-tree in it",
+            "add -v /proc/device-tree:/proc/device-tree:ro",
+        )
+
+
+def _container(root: Path) -> bool:
+    return (root / ".dockerenv").exists() or (root / "run/.containerenv").exists()
+
+
+def _driver(root: Path) -> Iterator[Finding]:
+    text = _read(root / "sys/kernel/debug/rknpu/version") or _read(
+        root / "sys/module/rknpu/version"
+    )
+    found = re.search(r"\d+\.\d+\.\d+", text)
+    if found is None:
+        yield _note("driver", "its version can't be read", "sudo anynpu doctor reads debugfs")
+        return
+    yield _fine("driver", f"rknpu {found.group()}")
+
+
+def _cores(root: Path) -> Iterator[Finding]:
+    load = _read(root / "sys/kernel/debug/rknpu/load").strip()
+    if load:
+        yield _fine("load", load)
+
+
+def _frequency(root: Path) -> Iterator[Finding]:
+    for folder in sorted(root.glob("sys/class/devfreq/*npu*")):
+        now, most = (_read(folder / name).strip() for name in ("cur_freq", "max_freq"))
+        governor = _read(folder / "governor").strip()
+        if not now.isdigit():
+            continue
+        text = f"{int(now) // 1_000_000} MHz, governor {governor}"
+        if most.isdigit() and int(now) < int(most) and governor != "performance":
+            yield _note(
+                "frequency", f"{text}, of at most {int(most) // 1_000_000} MHz",
+                f"to measure: echo performance | sudo tee /{folder.relative_to(root)}/governor",
+            )  # fmt: skip
+        else:
+            yield _fine("frequency", text)
+
+
+# --------------------------------------------------------------------------------- the library
+
+
+def _library(root: Path) -> Iterator[Finding]:
+    names = ("librknnrt.so", "librknnmrt.so", "libVIPlite.so", "libNBGlinker.so")
+    found = [
+        path for folder in _LIBRARIES for name in names if (path := root / folder / name).is_file()
+    ]
+    for path in dict.fromkeys(each.resolve() for each in found):
+        version = _version_of(path)
+        yield _fine("library", f"{path}{f', {version}' if version else ''}")
+    if not found and _chip(_read(root / "proc/device-tree/compatible").split("\0")):
+        yield _wrong(
+            "library", f"none of {', '.join(names)} in {', '.join(f'/{f}' for f in _LIBRARIES)}",
+            "copy the vendor's runtime there, or name it in ANYNPU_RKNN_LIBRARY",
+        )  # fmt: skip
+    for name in ("ANYNPU_RKNN_LIBRARY", "ANYNPU_VIPLITE_LIBRARY", "ANYNPU_DEVICE", "ANYNPU_SOC"):
+        if os.environ.get(name):
+            yield _note(f"${name}", os.environ[name])
+
+
+def _version_of(path: Path) -> str:
+    """What a vendor's library says of itself in its text."""
+    match = re.search(rb"lib\w+ version: ?([\w.() @:-]{3,60})", path.read_bytes())
+    return match.group(1).decode() if match else ""
+
+
+# -------------------------------------------------------------------------------- the soft NPU
+
+
+def _soft_npu() -> Iterator[Finding]:
+    modules, _ = extras.missing(("formats", "soft"))
+    if modules:
+        yield _note(
+            "soft NPU", "not complete", "pip install 'anynpu[soft]' to run models without a board"
+        )
+        return
+    yield _try("soft NPU", _product)
+
+
+def _product() -> str:
+    """A small matrix product on the soft NPU, which takes all of the way down and back."""
+    import numpy as np
+
+    from ..rknn.matmul import matmul
+
+    a = np.arange(64, dtype=np.int8).reshape(2, 32)
+    b = np.ones((32, 32), np.int8)
+    if not np.array_equal(matmul(a, b, library="soft"), a.astype(np.int32) @ b):
+        raise AnynpuError("a matrix product has a wrong value")
+    return "computes"
+
+
+def _try(subject: str, work: Callable[[], str]) -> Finding:
+    try:
+        return _fine(subject, work())
+    except (AnynpuError, OSError, ImportError) as error:
+        return _wrong(subject, str(error), "please report this")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,97 @@
+"""Where tables go: a terminal, whose width they keep to, or a pipe, where no line is broken."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+_UNBROKEN = 100_000
+Rows = Iterable[Sequence[object]]
+
+
+class Report:
+    """Facts, tables and lines on the standard output, for a person or as Markdown.
+
+    Nothing that is printed is taken for markup: names come from files.
+    """
+
+    def __init__(self, *, as_markdown: bool = False) -> None:
+        self._as_markdown = as_markdown
+        self._console = None if as_markdown else console()
+
+    def line(self, text: str = "") -> None:
+        """Print a line."""
+        if self._console is None:
+            print(text)
+        else:
+            self._console.print(text, markup=False)
+
+    def facts(self, rows: Iterable[tuple[str, object]]) -> None:
+        """Print names and what they stand for."""
+        if self._console is None:
+            print(_markdown(("", ""), rows) + "\n")
+            return
+        from rich.table import Table
+        from rich.text import Text
+
+        made = Table(show_header=False, box=None, pad_edge=False)
+        made.add_column()
+        made.add_column(overflow="fold")
+        for name, value in rows:
+            made.add_row(name, Text(str(value)))
+        self._console.print(made)
+
+    def table(self, title: str, headings: Sequence[str], rows: Rows, align: str = "") -> None:
+        """Print a table; `align` has a letter for each column, r for numbers, others for text."""
+        if self._console is None:
+            print((f"### {title}\n\n" if title else "") + _markdown(headings, rows) + "\n")
+            return
+        from rich.table import Table
+        from rich.text import Text
+
+        made = Table(title=Text(title) if title else None, title_justify="left")
+        for number, heading in enumerate(headings):
+            is_number = align[number : number + 1] == "r"
+            made.add_column(heading, overflow="fold", justify="right" if is_number else "left")
+        for row in rows:
+            made.add_row(*(Text(str(cell)) for cell in row))
+        self._console.print(made)
+
+
+def console() -> Console:
+    """The standard output; a pipe is as wide as need be, and may close early."""
+    from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    width = None if sys.stdout.isatty() else _UNBROKEN
+    return Output(highlight=False, soft_wrap=True, width=width)
+
+
+def _markdown(headings: Sequence[str], rows: Rows) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
+
+
+@contextmanager
+def progress(what: str, total: float) -> Iterator[Progress | None]:
+    """A bar on the standard error stream where that is a terminal, else None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(what, total=total)
+        yield bar
