@@ -42,7 +42,7 @@ class InputWatch:
     """
 
     def __init__(self, infos: Sequence[TensorInfo], normalizations: Normalizations) -> None:
-        self._infos, self._normalizations = infos, normalizations
+        self._infos, self.normalizations = infos, normalizations
         self._feeds = 0
         self._said: set[tuple[int, str]] = set()
 
@@ -87,7 +87,7 @@ class InputWatch:
             return False
         if (index, "range") in self._said:
             return False
-        known = self._normalizations()[index]
+        known = self.normalizations()[index]
         if known is not None and not known.is_identity:
             return max(*known.mean, *known.std) > _PIXEL_RANGE / 10
         if info.quantization is None or info.dtype.numpy_name is None:

@@ -84,6 +84,14 @@ class Model(Closeable):
         return self._device.inputs
 
     @property
+    def normalizations(self) -> Sequence[Any]:
+        """What the model does to each input's values before it quantises them: mean and deviation.
+
+        None for an input of which that isn't known. It is read from the model's file.
+        """
+        return self._watch.normalizations()
+
+    @property
     def output_attrs(self) -> tuple[TensorInfo, ...]:
         """The outputs as the NPU writes them: what `output_raw` returns.
 

@@ -243,6 +243,14 @@ class InferenceSession(Closeable):
         """The loaded model."""
         return self._network
 
+    @property
+    def normalizations(self) -> Sequence[Any]:
+        """What the model does to each input's values before it quantises them: mean and deviation.
+
+        None for an input of which that isn't known. It is read from the model's file.
+        """
+        return self._watch.normalizations()
+
     def index_of(self, kind: str, name: str) -> int:
         """The place of an ``"input"`` or ``"output"``; `TensorError` for an unknown name."""
         if kind not in ("input", "output"):

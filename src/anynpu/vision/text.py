@@ -6,13 +6,16 @@ recogniser gives, for each column of a line, probabilities of characters (CTC, b
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
-from skimage.measure import label, regionprops
+
+from .pictures import Picture, Pixels, as_rgb
 
 PIXEL_THRESHOLD = 0.3
 """A pixel of the map with at least this probability is text (PP-OCR's default)."""
@@ -20,8 +23,11 @@ LINE_THRESHOLD = 0.6
 """A region whose pixels reach this on average is a line (PP-OCR's default)."""
 GROWTH = 1.6
 """How much larger than its core a line is: area times this over perimeter, on each side."""
-_SMALLEST_REGION = 10
 BLANK = 0
+_SMALLEST_SIDE = 3.0
+_UPRIGHT = 1.5
+"""A box that many times as high as wide is a line that runs downwards."""
+_GREY = 127
 
 
 @dataclass(frozen=True)
@@ -38,30 +44,32 @@ class Line:
 
 
 def find_lines(probabilities: NDArray[np.float32], scale: float = 1.0) -> list[Line]:
-    """The lines in a detector's map (H, W), from top to bottom, divided by `scale`."""
-    regions = regionprops(label(probabilities >= PIXEL_THRESHOLD), intensity_image=probabilities)
+    """The lines in a detector's map (H, W), in the order of reading, divided by `scale`."""
+    is_text = (probabilities >= PIXEL_THRESHOLD).astype(np.uint8)
+    contours, _ = cv2.findContours(is_text, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
     lines = [
-        _enclose(region.coords[:, ::-1].astype(np.float64), scale)
-        for region in regions
-        if region.area >= _SMALLEST_REGION and region.intensity_mean >= LINE_THRESHOLD
+        line for contour in contours if (line := _line(contour, probabilities, scale)) is not None
     ]
-    return sorted(lines, key=lambda line: float(line.corners[0, 1]))
+    return sorted(lines, key=functools.cmp_to_key(_reading_order))
 
 
-def cut_line(picture: Image.Image, line: Line, width: int, height: int) -> NDArray[np.uint8]:
+def cut_line(picture: Picture, line: Line, width: int, height: int) -> Pixels:
     """A line turned upright and scaled to `height`, as uint8 RGB (height, width, 3).
 
     What is right of its end is grey; a line too long for `width` is squeezed.
     """
     length = max(1, min(width, round(line.width * height / max(line.height, 1.0))))
-    upright = picture.convert("RGB").transform(
+    target = np.array([(0, 0), (0, height), (length, height), (length, 0)], np.float32)
+    turn = cv2.getPerspectiveTransform(line.corners.astype(np.float32), target)
+    upright: Any = cv2.warpPerspective(
+        as_rgb(picture),
+        turn,
         (length, height),
-        Image.Transform.QUAD,
-        [float(value) for value in line.corners.ravel()],
-        Image.Resampling.BICUBIC,
+        flags=cv2.INTER_CUBIC,
+        borderMode=cv2.BORDER_REPLICATE,
     )
-    pixels = np.full((height, width, 3), 127, np.uint8)
-    pixels[:, :length] = np.asarray(upright)
+    pixels = np.full((height, width, 3), _GREY, np.uint8)
+    pixels[:, :length] = upright
     return pixels
 
 
@@ -79,29 +87,43 @@ def read_line(probabilities: NDArray[np.float32], characters: Sequence[str]) -> 
     return text, confidence
 
 
-def _enclose(points: NDArray[np.float64], scale: float) -> Line:
-    """The grown rectangle round a region's pixels, along the direction in which they extend."""
-    centre = points.mean(axis=0)
-    _, axes = np.linalg.eigh(np.cov((points - centre).T))
-    along = axes[:, 1] * (1.0 if axes[0, 1] >= 0 else -1.0)
-    across = np.array([-along[1], along[0]])
-    left, right = _extent((points - centre) @ along)
-    top, bottom = _extent((points - centre) @ across)
-    width, height = right - left, bottom - top
-    margin = width * height * GROWTH / (2 * (width + height))
-    corners = [
-        centre + along * x + across * y
-        for x, y in (
-            (left - margin, top - margin),
-            (left - margin, bottom + margin),
-            (right + margin, bottom + margin),
-            (right + margin, top - margin),
-        )
-    ]
-    size = np.array([width, height]) + 2 * margin
-    return Line(np.array(corners) / scale, *(float(value) / scale for value in size))
+def _line(contour: Any, probabilities: NDArray[np.float32], scale: float) -> Line | None:
+    """The grown rectangle round a region's outline; None for one that is small or unsure."""
+    centre, (across, down), angle = cv2.minAreaRect(contour)
+    # The outline runs through the middles of its pixels.
+    across, down = across + 1, down + 1
+    if min(across, down) < _SMALLEST_SIDE or _mean_inside(contour, probabilities) < LINE_THRESHOLD:
+        return None
+    margin = across * down * GROWTH / (2 * (across + down))
+    grown = (centre, (across + 2 * margin, down + 2 * margin), angle)
+    corners = _ordered(cv2.boxPoints(grown).astype(np.float64) + 0.5) / scale
+    upper_left, lower_left, _, upper_right = corners
+    width = float(np.linalg.norm(upper_right - upper_left))
+    height = float(np.linalg.norm(lower_left - upper_left))
+    if height >= _UPRIGHT * width:
+        corners, width, height = np.roll(corners, -1, axis=0), height, width
+    return Line(corners, width, height)
 
 
-def _extent(values: NDArray[np.float64]) -> tuple[float, float]:
-    """From the edge of the first pixel to the edge of the last."""
-    return float(values.min()) - 0.5, float(values.max()) + 0.5
+def _mean_inside(contour: Any, probabilities: NDArray[np.float32]) -> float:
+    left, top, width, height = cv2.boundingRect(contour)
+    mask = np.zeros((height, width), np.uint8)
+    cv2.drawContours(mask, [contour], -1, 1, cv2.FILLED, offset=(-left, -top))
+    part = probabilities[top : top + height, left : left + width]
+    return float(cv2.mean(part, mask)[0])
+
+
+def _ordered(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The four corners as upper left, lower left, lower right, upper right."""
+    by_x = corners[np.argsort(corners[:, 0], kind="stable")]
+    left = by_x[:2][np.argsort(by_x[:2, 1], kind="stable")]
+    right = by_x[2:][np.argsort(by_x[2:, 1], kind="stable")]
+    return np.array([left[0], left[1], right[1], right[0]])
+
+
+def _reading_order(one: Line, other: Line) -> int:
+    """Below zero where one line comes before another: lines of one row go from left to right."""
+    (x, y), (other_x, other_y) = one.corners.mean(axis=0), other.corners.mean(axis=0)
+    if abs(y - other_y) < min(one.height, other.height) / 2:
+        return int(np.sign(x - other_x))
+    return int(np.sign(y - other_y))
