@@ -25,7 +25,7 @@ THREADED := tests/native/test_steps.py tests/native/test_pump.py \
 
 C_FILES := $(wildcard native/*.[ch] native/driver/*.[ch])
 # What writes C headers from Python's declarations.
-HEADERS := anynpu.native.header anynpu.soft.engines.rknpu.kernels.header
+HEADERS := anynpu.native.header anynpu.soft.engines.rknpu.kernels.header anynpu.soft.engines.vip.header
 
 .PHONY: demo test nightly conformance vendor-runtime vendor-runtime-tables lint style bench sanitize sanitize-briefly clean
 

@@ -13,70 +13,11 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "vip.h"
 
 enum {
-    KERNELS = 4, /* that are computed together */
-    VECTORS = 3, /* of pixels that are */
-    PIXELS = 8,  /* of a vector */
+    VECTORS = 3, /* of pixels that are computed together */
     BIAS = 128,
-};
-enum addition { NOTHING, SHORT_SUM, LONG_SUM, PRODUCT };
-
-/* Rows of pixels: `row` and `plane` are bytes of a channel and of a group that lie alone; addresses from
- * `end` on are `size` lower, if that isn't 0. */
-struct planes {
-    uint8_t *base;
-    int64_t offset;
-    int64_t plane;
-    int64_t row;
-    int64_t group;
-    int64_t end;
-    int64_t size;
-};
-
-struct convolution {
-    struct planes source;
-    struct planes target;
-    struct planes second;
-    int64_t channels; /* of the image that is there */
-    int64_t height;
-    int64_t width;
-    int64_t border; /* less 128 */
-    int64_t flip;   /* what bytes are changed by first */
-    int64_t top;
-    int64_t left;
-    int64_t kernel_height;
-    int64_t kernel_width;
-    int64_t stride;
-    int64_t out_channels;
-    int64_t out_height; /* before a maximum */
-    int64_t out_width;
-    int64_t pool_size; /* 0: none */
-    int64_t pool_stride;
-    int64_t pool_top;
-    int64_t pool_left;
-    int64_t final_height;
-    int64_t final_width;
-    int64_t is_depthwise;
-    const int32_t *weights; /* pairs: of channels, or of a row's places in a depthwise kernel */
-    const int32_t *taps;    /* where each pair of a dense kernel is in the packed image */
-    int64_t tap_count;
-    const int32_t *bias;
-    const double *scale;
-    const double *negative; /* NULL: as others */
-    double low;
-    double high;
-    int64_t addition;
-    double second_scale;
-    double constant;
-    int64_t zero_point;
-    int64_t output_flip;
-    int64_t shuffles_depth;
-    int64_t rows; /* of the final image that a unit computes */
-    int64_t row_blocks;
-    int64_t kernel_blocks; /* blocks of kernels that a unit computes, in groups of KERNELS */
-    int64_t packed_rows;
-    int64_t packed_width;
 };
 
 /* A row's pixels: `count` of them from `first` on, what is left from `rest` on. */
@@ -574,35 +515,16 @@ EXPORT void anynpu_vip_convolution(const void *arguments, int64_t first, int64_t
     convolve_narrow(arguments, first, end, scratch);
 }
 
-/* Bytes from places to places through a table of 256; -1 is a place that is none, and gives `border`.
- * `item` bytes of each place, a table only where that is 1. */
-struct move {
-    const uint8_t *source;
-    uint8_t *target;
-    const int32_t *from;
-    const int32_t *to;
-    const uint8_t *table;
-    int64_t border;
-    int64_t item;
-    int64_t count;
-    int64_t unit; /* places */
-};
-
 EXPORT void anynpu_vip_move(const void *arguments, int64_t first, int64_t end, void *scratch) {
     const struct move *m = arguments;
     const int64_t last = least(end * m->unit, m->count);
     (void)scratch;
     if (m->table) {
         for (int64_t i = first * m->unit; i < last; i++)
-            m->target[m->to[i]] = m->table[m->from[i] < 0 ? m->border : m->source[m->from[i]]];
+            m->target[m->to_places[i]] =
+                m->table[m->from_places[i] < 0 ? m->border : m->source[m->from_places[i]]];
         return;
     }
     for (int64_t i = first * m->unit; i < last; i++)
-        memcpy(m->target + m->to[i], m->source + m->from[i], (size_t)m->item);
-}
-
-EXPORT int64_t anynpu_vip_sizes(int64_t which) {
-    const int64_t sizes[] = {sizeof(struct convolution), sizeof(struct move),
-                             sizeof(struct planes)};
-    return sizes[which];
+        memcpy(m->target + m->to_places[i], m->source + m->from_places[i], (size_t)m->item);
 }

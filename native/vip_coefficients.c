@@ -6,36 +6,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "vip.h"
+
 #define API __attribute__((visibility("default")))
 
 enum { CODES = 8, RUN_LENGTHS = 18, LENGTHS = 8, SHORT_RUN = 16 };
 enum { RUN = 0, LONG_RUN = 8, RAW = 7 };
-
-typedef struct {
-    const uint8_t *bytes;
-    int64_t size;
-    int64_t bits;
-    const uint8_t *lengths; /* of each symbol */
-    const uint8_t *runs;
-    int64_t run_count; /* 0: there are no runs */
-    int64_t average;
-    int16_t *values;
-    int64_t wanted;
-    int64_t end; /* the bit behind the last that was read */
-} Stream;
-
-typedef struct {
-    int64_t superblocks;
-    const int32_t *kernels;  /* of each superblock */
-    const int32_t *channels; /* of each kernel, superblock by superblock */
-    int64_t weights;         /* of a kernel */
-    int64_t block;           /* values of a kernel that lie side by side */
-    int64_t has_zero_points;
-    int64_t is_signed;
-    int32_t *zero_points; /* of each channel */
-    const int16_t *values;
-    int16_t *target;
-} Kernels;
 
 /* What a code says, with its extension above its three bits. */
 typedef struct {
@@ -45,7 +21,7 @@ typedef struct {
     uint8_t inline_value;
 } Code;
 
-static uint64_t peek(const Stream *s, int64_t position) {
+static uint64_t peek(const struct coded_stream *s, int64_t position) {
     int64_t byte = position >> 3;
     uint64_t word = 0;
     if (byte + 8 <= s->size) {
@@ -78,7 +54,7 @@ static int symbol_of(int code, int extension, int *inline_bits, int *inline_valu
 }
 
 /* Bits of a value whose symbol has this length. */
-static int width_of(const Stream *s, int length) {
+static int width_of(const struct coded_stream *s, int length) {
     if (s->run_count == 0)
         return length ? length : 1;
     if (length == RUN)
@@ -91,7 +67,7 @@ static int width_of(const Stream *s, int length) {
     return bits;
 }
 
-static int prepare(const Stream *s, Code *codes) {
+static int prepare(const struct coded_stream *s, Code *codes) {
     for (int i = 0; i < 32; i++) {
         int inline_bits, inline_value;
         int symbol = symbol_of(i & 7, i >> 3, &inline_bits, &inline_value);
@@ -117,7 +93,7 @@ static int16_t *put_run(int16_t *to, int length, int16_t value) {
 }
 
 /* One value or run of zeros. */
-static int16_t *put(const Stream *s, int16_t *to, const Code *code, unsigned tail) {
+static int16_t *put(const struct coded_stream *s, int16_t *to, const Code *code, unsigned tail) {
     unsigned v = tail << code->inline_bits | code->inline_value;
     int length = code->length, average = (int)s->average;
     if (s->run_count) {
@@ -145,7 +121,7 @@ static int16_t *put(const Stream *s, int16_t *to, const Code *code, unsigned tai
  *
  * A step reads two codes of three bits, the extensions of the two codes before them, and the tails
  * of the two codes before those. */
-API int64_t anynpu_vip_decode(Stream *s) {
+API int64_t anynpu_vip_decode(struct coded_stream *s) {
     Code codes[32];
     if (!prepare(s, codes))
         return -1;
@@ -186,13 +162,13 @@ API int64_t anynpu_vip_decode(Stream *s) {
 }
 
 /* A value as the difference from the zero point, which wraps at eight bits. */
-static int16_t weight(const Kernels *k, int value, int zero_point) {
+static int16_t weight(const struct core_values *k, int value, int zero_point) {
     return k->is_signed ? (int8_t)value : (int16_t)(((value + zero_point) & 255) - zero_point);
 }
 
 /* Cut one core's values into kernels: blocks of `block` values, block 0 of all kernels of a
  * superblock, then block 1. The caller has seen to it that there are enough values. */
-API void anynpu_vip_arrange(const Kernels *k) {
+API void anynpu_vip_arrange(const struct core_values *k) {
     const int16_t *from = k->values;
     const int32_t *channels = k->channels;
     for (int64_t superblock = 0; superblock < k->superblocks; superblock++) {

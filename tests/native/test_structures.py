@@ -22,6 +22,7 @@ from anynpu.native.matmul import Weights
 from anynpu.native.pump import RequestRecord
 from anynpu.rknn import abi as rknn
 from anynpu.soft.engines.rknpu.kernels import header as npu_header
+from anynpu.soft.engines.vip import header as vip_header
 from anynpu.structures import Structure, Union
 from anynpu.viplite import abi as viplite
 
@@ -35,6 +36,7 @@ _SOURCES_OF = {
     "anynpu.native.steps": "steps.c",
     "anynpu.soft.driver.messages": "driver/engine.c",
     "anynpu.soft.engines.rknpu.kernels.structures": "npu.h",
+    "anynpu.soft.engines.vip.structures": "vip.h",
 }
 _C_NAMES = {
     ("pump.c", "request_record"): "request",
@@ -96,7 +98,9 @@ def test_sizes_and_offsets_are_those_of_c(source: str, c_compiler: str, tmp_path
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("header", [arrays_header, npu_header], ids=lambda header: header.FILE.name)
+@pytest.mark.parametrize(
+    "header", [arrays_header, npu_header, vip_header], ids=lambda header: header.FILE.name
+)
 def test_headers_are_those_of_the_declarations(header: Any) -> None:
     assert header.FILE.read_text() == header.text()
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from .....native.library import load
 from .....native.memory import address_of
-from .....structures import Structure
 from ..refusal import Unknown
+from ..structures import CoreValues
 from .stream import HEADER_SIZE, Header, decode
 
 _BLOCK = 9
@@ -146,21 +146,6 @@ def _last_row(shape: KernelShape, channels: NDArray[np.int64]) -> NDArray[np.int
     return np.where(moved, channels - (shape.cores - rest), channels)
 
 
-class _Arrangement(Structure):
-    _fields_ = [
-        ("superblocks", ctypes.c_int64),
-        ("kernels", ctypes.c_void_p),
-        ("channels", ctypes.c_void_p),
-        ("weights", ctypes.c_int64),
-        ("block", ctypes.c_int64),
-        ("has_zero_points", ctypes.c_int64),
-        ("is_signed", ctypes.c_int64),
-        ("zero_points", ctypes.c_void_p),
-        ("values", ctypes.c_void_p),
-        ("target", ctypes.c_void_p),
-    ]
-
-
 @cache
 def _native() -> ctypes.CDLL | None:
     return load("vip_coefficients")
@@ -179,7 +164,7 @@ def _arrange(
     if native is None:
         arrange_slowly(shape, counts, channels, values, zero_points, target)
         return
-    call = _Arrangement(
+    call = CoreValues(
         superblocks=counts.size,
         kernels=address_of(counts),
         channels=address_of(channels),

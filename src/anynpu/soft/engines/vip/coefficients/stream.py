@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from .....native.library import load
 from .....native.memory import address_of
-from .....structures import Structure
 from ..refusal import Unknown
+from ..structures import CodedStream
 
 HEADER_SIZE = 28
 SPARE = 1024
@@ -57,21 +57,6 @@ class Header:
         return cls(lengths, runs, run_count, average)
 
 
-class _Stream(Structure):
-    _fields_ = [
-        ("bytes", ctypes.c_void_p),
-        ("size", ctypes.c_int64),
-        ("bits", ctypes.c_int64),
-        ("lengths", ctypes.c_char_p),
-        ("runs", ctypes.c_char_p),
-        ("run_count", ctypes.c_int64),
-        ("average", ctypes.c_int64),
-        ("values", ctypes.c_void_p),
-        ("wanted", ctypes.c_int64),
-        ("end", ctypes.c_int64),
-    ]
-
-
 def decode(
     header: Header, stream: NDArray[np.uint8], bits: int, wanted: int
 ) -> tuple[NDArray[np.int16], int]:
@@ -86,7 +71,7 @@ def decode(
         values, end = decode_slowly(header, stream, bits, wanted)
     else:
         values = np.empty(wanted + SPARE, np.int16)
-        call = _Stream(
+        call = CodedStream(
             bytes=address_of(stream),
             size=stream.size,
             bits=bits,

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from .....native import steps
 from .....native.memory import address_of
+from .. import structures
 from ..memory import Memory, MemoryMap
 from ..planes import Planes
+from ..structures import KERNELS, PIXELS, Addition
 from ..tasks import Convolution, Sums
 from . import native
-from .native import KERNELS, PIXELS
 from .plan import Plan, fits_circle, is_apart, units_of
 
 _MOST_SUM = 1 << 31
@@ -59,7 +60,7 @@ class ConvolutionPlan(Plan):
         sums, pooling = task.sums, task.pooling
         second = task.addition or task.product
         height, width = _before_pooling(task)
-        call = native.Convolution(
+        call = structures.Convolution(
             source=_planes(sums.source, memory),
             target=_planes(task.target, memory),
             channels=sums.source.channels,
@@ -101,7 +102,7 @@ class ConvolutionPlan(Plan):
         if second is not None:
             call.second = _planes(second.source, memory)
             call.second_scale, call.constant = second.scale, second.constant
-            call.addition = native.PRODUCT if task.product else _adder(task)
+            call.addition = Addition.PRODUCT if task.product else _adder(task)
         units = shape.row_blocks * shape.kernel_parts
         entry = steps.Entry(
             native.address("anynpu_vip_convolution"),
@@ -113,11 +114,11 @@ class ConvolutionPlan(Plan):
 
 
 def _adder(task: Convolution) -> int:
-    return native.SHORT_SUM if task.has_short_sums else native.LONG_SUM
+    return Addition.SHORT_SUM if task.has_short_sums else Addition.LONG_SUM
 
 
-def _planes(planes: Planes, memory: Memory) -> native.Planes:
-    return native.Planes(
+def _planes(planes: Planes, memory: Memory) -> structures.Planes:
+    return structures.Planes(
         base=memory.pointer(planes.space),
         offset=planes.offset,
         plane=planes.plane,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .....native import steps
 from .....native.memory import address_of
+from .. import structures
 from ..memory import Memory, MemoryMap, Space, Window
 from ..reference.table import look_up
 from ..rounding import half_away
@@ -43,11 +44,11 @@ class MovePlan(Plan):
 
     def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
         source, target = self._spaces
-        call = native.Move(
+        call = structures.Move(
             source=memory.pointer(source),
             target=memory.pointer(target),
-            from_=address_of(self._origins),
-            to=address_of(self._places),
+            from_places=address_of(self._origins),
+            to_places=address_of(self._places),
             table=None if self._table is None else address_of(self._table),
             border=self._border,
             item=self._item,
