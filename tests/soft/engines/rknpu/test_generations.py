@@ -174,7 +174,7 @@ def test_micro_inserts_pixels_where_strides_say_so() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({DpuBs.number: 0x40}, r"DPU_BS_CFG \(0x4040\) = 0x40: is not known"),
+        ({DpuBs.number: 0x40}, r"DPU_BS_CFG \(0x4040\) = 0x40 is not known"),
         ({DpuBn.number: 0x40}, "DPU_BN_CFG"),
         ({DpuEw.number: 0x4C0C4}, "DPU_EW_CFG"),
         ({DpuBsOw.number: 0x8}, "DPU_BS_OW_CFG"),

@@ -107,7 +107,7 @@ class TaskRegisters:
         except ModelError as error:
             raise self.error(quantity, str(error)) from None
 
-    def error(self, where: Where, problem: str = "is not known") -> ModelError:
+    def error(self, where: Where, problem: str = "") -> ModelError:
         """An exception that names register and value; who decodes a task adds which it is."""
         if isinstance(where, Quantity):
             found = self._derived.get(where)
@@ -120,7 +120,7 @@ class TaskRegisters:
         )
         return ModelError(
             f"register {register.title} ({register.number:#06x}) = {self.word(register):#x}"
-            f"{field}: {problem}"
+            f"{field}{f': {problem}' if problem else ' is not known'}"
         )
 
 

@@ -136,7 +136,7 @@ class Register:
     def problem(cls, word: int) -> str:
         """Why a word isn't understood, or nothing."""
         if cls.only is not None and word not in cls.only:
-            return "is not known"
+            return "the word is not known"
         if unknown := word & ~cls.known_bits:
             return f"the bits {unknown:#x} have no known meaning"
         for field in cls.fields:

@@ -81,7 +81,7 @@ class RegisterMap:
         if register := self.registers.get(number):
             return register.problem(word)
         if number in self.constants:
-            return "" if word in self.constants[number] else "is not known"
+            return "" if word in self.constants[number] else "the word is not known"
         return "the register has no known meaning"
 
 
