@@ -18,12 +18,29 @@ from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ...formats.rknn.model import Relocation, Task
-from .registers.blocks import BLOCKS, CNA, CORE, POINTER, STARTED, TABLE_ACCESS, TABLE_DATA
+from .registers.blocks import (
+    BLOCK_SHIFT,
+    BLOCKS,
+    CNA,
+    COMMAND_REGISTER,
+    COMMAND_SHIFT,
+    COMMAND_VALUE,
+    CORE,
+    IN_BLOCK,
+    PING_PONG,
+    POINTER,
+    POINTER_CLEAR,
+    POINTER_GROUP,
+    STARTED,
+    TABLE_ACCESS,
+    TABLE_DATA,
+    TABLE_NUMBER,
+    TABLE_PLACE,
+    TABLE_WRITES,
+)
 from .registers.fields import sign_extend
 from .registers.map import RegisterMap
 from .tasks import TABLE_ENTRIES
-
-_POINTER_CLEAR, _PING_PONG, _GROUP = 1 << 4, 1 << 1, 1 << 0
 
 
 @dataclass(frozen=True)
@@ -53,11 +70,11 @@ class _Block:
         self.ping_pong = ping_pong
 
     def set_pointer(self, value: int) -> None:
-        if value & _POINTER_CLEAR:
+        if value & POINTER_CLEAR:
             self.pointer = 0
-        self.ping_pong = bool(value & _PING_PONG)
+        self.ping_pong = bool(value & PING_PONG)
         if not self.ping_pong:
-            self.pointer = value & _GROUP
+            self.pointer = value & POINTER_GROUP
 
     def write(self, register: int, value: int, relocation: Relocation | None) -> None:
         self.groups[self.pointer][register] = value
@@ -77,8 +94,8 @@ class _Tables:
         self.writes = False
 
     def access(self, value: int) -> None:
-        self._table, self._place = value >> 16 & 1, value & 0x3FF
-        self.writes = bool(value >> 17 & 1)
+        self._table, self._place = int(bool(value & TABLE_NUMBER)), value & TABLE_PLACE
+        self.writes = bool(value & TABLE_WRITES)
 
     def write(self, value: int) -> None:
         if self.writes and self._place < TABLE_ENTRIES:
@@ -134,17 +151,17 @@ def _execute(
     words = commands[first : first + task.commands].tolist()
     known, inert, zeros = registers.known, registers.inert, registers.zeros
     for place, word in enumerate(words, first):
-        register, value = word & 0xFFFF, word >> 16 & 0xFFFFFFFF
+        register, value = word & COMMAND_REGISTER, word >> COMMAND_SHIFT & COMMAND_VALUE
         if register == TABLE_DATA:
             tables.write(value)
             loads = loads or tables.writes
         elif register == TABLE_ACCESS:
             tables.access(value)
         elif register in known:
-            blocks[register >> 12].write(register, value, relocations.get(place))
-        elif register & 0xFFF == POINTER and register >> 12 in BLOCKS:
-            blocks[register >> 12].set_pointer(value)
-        elif register >> 12 and register not in inert and (value or register not in zeros):
+            blocks[register >> BLOCK_SHIFT].write(register, value, relocations.get(place))
+        elif register & IN_BLOCK == POINTER and register >> BLOCK_SHIFT in BLOCKS:
+            blocks[register >> BLOCK_SHIFT].set_pointer(value)
+        elif register >> BLOCK_SHIFT and register not in inert and (value or register not in zeros):
             # Registers of the program controller (0x0xxx) only chain tasks.
             raise ModelError(
                 f"task {task.index} of node {task.node} writes {value:#x} to the register "

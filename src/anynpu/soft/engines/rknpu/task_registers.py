@@ -124,18 +124,21 @@ class TaskRegisters:
         )
 
 
+_HALF_BITS, _WORD_BITS = (1 << 16) - 1, (1 << 32) - 1
+
+
 def half(word: int) -> float:
     """The float16 in the lowest 16 bits."""
-    return float(np.uint16(word & 0xFFFF).view(np.float16))
+    return float(np.uint16(word & _HALF_BITS).view(np.float16))
 
 
 def bfloat(word: int) -> float:
     """The bfloat16 in the lowest 16 bits."""
-    return float(np.uint32((word & 0xFFFF) << 16).view(np.float32))
+    return float(np.uint32((word & _HALF_BITS) << 16).view(np.float32))
 
 
 def number(word: int, is_float: bool) -> float:
     """What 32 bits stand for: a float32, or an integer with a sign."""
     return (
-        float(np.uint32(word & 0xFFFFFFFF).view(np.float32)) if is_float else sign_extend(word, 32)
+        float(np.uint32(word & _WORD_BITS).view(np.float32)) if is_float else sign_extend(word, 32)
     )
