@@ -15,8 +15,8 @@ from ..engines.rknpu.generations import Generation as Chip
 from ..engines.rknpu.graph import (
     Executor,
     decode_state,
-    located,
     plan_within,
+    with_inputs_in_memory,
     written_sections,
 )
 from ..engines.rknpu.memory import Memory
@@ -81,17 +81,16 @@ class _Prepared:
         budget = Budget()
         for found in lists:
             count_tasks(found.tasks, budget)
-        known, inert, zeros = chip.known, chip.own_inert, chip.own_zeros
         states = [
             state
             for found in lists
-            for state in located(
-                run_commands(found.commands, found.tasks, {}, known, inert, zeros), chip, _place
+            for state in with_inputs_in_memory(
+                run_commands(found.commands, found.tasks, {}, chip.registers), chip, _place
             )
         ]
-        addresses = ObjectAddresses(objects, chip.moved_addresses)
+        addresses = ObjectAddresses(objects)
         self._constants = Constants()
-        written = written_sections(states, addresses)
+        written = written_sections(states, addresses, chip)
         context = Context(chip, ObjectMap(objects, written, self._constants))
         tasks = tuple(
             task

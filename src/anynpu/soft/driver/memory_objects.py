@@ -29,20 +29,14 @@ class MemoryObject:
 
 
 class ObjectAddresses(AddressSpace):
-    """Address registers hold the addresses themselves; `used` are the handles of objects found.
+    """Address registers hold the addresses themselves; `used` are the handles of objects found."""
 
-    `moved` are a chip's own address registers, with the numbers that RK3588 has for them.
-    """
-
-    def __init__(
-        self, objects: Mapping[int, MemoryObject], moved: Mapping[int, int] | None = None
-    ) -> None:
+    def __init__(self, objects: Mapping[int, MemoryObject]) -> None:
         self._places = sorted(
             (found.address, found.size, handle) for handle, found in objects.items()
         )
         self._starts = [address for address, _, _ in self._places]
         self.used: set[int] = set()
-        self._own = {usual: own for own, usual in (moved or {}).items()}
 
     def place(self, address: int) -> Address:
         """Where an address is; raises `LookupError` where no object has it."""
@@ -55,7 +49,7 @@ class ObjectAddresses(AddressSpace):
         raise LookupError(f"no memory of the program has the address {address:#x}")
 
     def find(self, register: int, state: TaskState) -> Address:
-        address = state.words.get(self._own.get(register, register))
+        address = state.words.get(register)
         if address is None:
             raise LookupError("the address was never written")
         return self.place(address)

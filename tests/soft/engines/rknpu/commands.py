@@ -12,9 +12,11 @@ from anynpu.soft.engines.rknpu.decode import decode_task
 from anynpu.soft.engines.rknpu.decode.context import Context
 from anynpu.soft.engines.rknpu.elements import Address
 from anynpu.soft.engines.rknpu.generations.base import Generation
+from anynpu.soft.engines.rknpu.generations.rk3588.generation import Rk3588
 from anynpu.soft.engines.rknpu.memory import INTERNAL, MemoryMap
-from anynpu.soft.engines.rknpu.registers.fields import NAMES, Field
-from anynpu.soft.engines.rknpu.task_registers import TaskRegisters
+from anynpu.soft.engines.rknpu.registers.fields import Field
+from anynpu.soft.engines.rknpu.registers.map import RegisterMap
+from anynpu.soft.engines.rknpu.task_registers import Constants, TaskRegisters
 from anynpu.soft.engines.rknpu.tasks import Task
 from anynpu.soft.formats.rknn.model import Relocation
 from anynpu.soft.formats.rknn.model import Task as CommandTask
@@ -32,15 +34,34 @@ BUFFERS = {
 }
 
 
-def no_constants(register: int, count: int) -> bytes:
-    """For chips whose scalar operands are in registers."""
-    raise AssertionError(f"{count} bytes of what the register {register:#x} points to")
+_TABLE = np.zeros(513, np.int16)
+
+
+def no_constants(address: Address, count: int) -> bytes:
+    """For tasks whose scalar operands are in registers."""
+    raise AssertionError(f"{count} bytes at {address}")
+
+
+def task_of(
+    chip: Generation,
+    words: Mapping[int, int],
+    mask: int,
+    relocations: Mapping[int, Relocation] | None = None,
+    constants: Constants = no_constants,
+) -> TaskRegisters:
+    """One task's registers on a chip."""
+    return chip.task(state_of(words, mask, relocations), RelocatedAddresses(BUFFERS), constants)
+
+
+def state_of(
+    words: Mapping[int, int], mask: int, relocations: Mapping[int, Relocation] | None = None
+) -> TaskState:
+    """What one task starts with."""
+    return TaskState(0, 0, mask, dict(words), dict(relocations or {}), (_TABLE, _TABLE), False)
 
 
 def run(
-    tasks: Sequence[tuple[int, Sequence[Word]]],
-    inert: frozenset[int] = frozenset(),
-    zeros: frozenset[int] = frozenset(),
+    tasks: Sequence[tuple[int, Sequence[Word]]], registers: RegisterMap = Rk3588.registers
 ) -> list[TaskState]:
     """The states of tasks, each an enable mask and its words."""
     commands: list[int] = []
@@ -53,7 +74,7 @@ def run(
                 relocations[len(commands)] = Relocation(value, 0)
             commands.append((0 if isinstance(value, str) else value) << 16 | register)
     stream = np.array(commands, np.uint64)
-    return list(run_commands(stream, listed, relocations, NAMES, inert, zeros))
+    return list(run_commands(stream, listed, relocations, registers))
 
 
 def fields(values: Mapping[Field, int]) -> list[Word]:
@@ -71,10 +92,11 @@ def decode(
     constants: Mapping[int, bytes] | None = None,
     generation: Generation | None = None,
 ) -> Task:
-    """One task alone, decoded; its words are in RK3588's notation."""
+    """One task alone, decoded: of RK3588, where nothing else is said."""
     sections = {number: np.frombuffer(data, np.uint8) for number, data in (constants or {}).items()}
     memory = MemoryMap(INTERNAL_BYTES, sections)
-    (state,) = run([(mask, words)])
-    chip = generation or Generation()
-    view = TaskRegisters(state, state.words, RelocatedAddresses(BUFFERS), chip.field_bits)
-    return decode_task(view, Context(chip, memory))
+    chip = generation or Rk3588()
+    (state,) = run([(mask, words)], chip.registers)
+    context = Context(chip, memory)
+    task = chip.task(state, RelocatedAddresses(BUFFERS), context.constant_bytes)
+    return decode_task(task, context)

@@ -19,7 +19,6 @@ from anynpu.soft.engines.rknpu.generations import GENERATIONS
 from anynpu.soft.engines.rknpu.graph import PreparedGraph
 from anynpu.soft.engines.rknpu.kernels import plan_task
 from anynpu.soft.engines.rknpu.memory import INTERNAL, MemoryMap
-from anynpu.soft.engines.rknpu.task_registers import TaskRegisters
 from anynpu.soft.engines.rknpu.tasks import Task
 from anynpu.soft.formats.rknn.model import Generation
 from anynpu.soft.formats.rknn.model import Task as CommandTask
@@ -83,15 +82,10 @@ class Program:
             first += len(words)
         stream = np.array(commands, np.uint64)
         addresses = AbsoluteAddresses([(_CONSTANTS, len(self.constants)), (INTERNAL, 0)])
-        for state in run_commands(stream, listed, {}, chip.known, chip.own_inert):
+        for state in run_commands(stream, listed, {}, chip.registers):
             if not state.loads_tables:
-                registers = chip.translate(state, _no_constants)
-                view = TaskRegisters(state, registers, addresses)
-                yield decode_task(view, Context(chip, used))
-
-
-def _no_constants(register: int, count: int) -> bytes:
-    raise AssertionError(f"{count} bytes of what the register {register:#x} points to")
+                context = Context(chip, used)
+                yield decode_task(chip.task(state, addresses, context.constant_bytes), context)
 
 
 def packed(x: NDArray[np.int8]) -> bytes:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pytest
 
 from anynpu.errors import ModelError
-from anynpu.soft.engines.rknpu.addresses import RelocatedAddresses
-from anynpu.soft.engines.rknpu.command_stream import TaskState
 from anynpu.soft.engines.rknpu.elements import Element
 from anynpu.soft.engines.rknpu.generations import GENERATIONS
-from anynpu.soft.engines.rknpu.registers.cna import (
+from anynpu.soft.engines.rknpu.generations.rk3588.cna import (
     CnaConv1,
     CnaConvert0,
     CnaConvert1,
@@ -20,8 +17,8 @@ from anynpu.soft.engines.rknpu.registers.cna import (
     CnaWeightSize0,
     CnaWeightSize2,
 )
-from anynpu.soft.engines.rknpu.registers.core import CoreMisc
-from anynpu.soft.engines.rknpu.registers.dpu import (
+from anynpu.soft.engines.rknpu.generations.rk3588.core import CoreMisc
+from anynpu.soft.engines.rknpu.generations.rk3588.dpu import (
     DpuDataFormat,
     DpuEw,
     DpuEwConvertOffset,
@@ -30,10 +27,10 @@ from anynpu.soft.engines.rknpu.registers.dpu import (
     DpuOutScale,
     DpuOutShift,
 )
+from anynpu.soft.engines.rknpu.generations.rk3588.rdma import RdmaEw, RdmaFeatureMode
 from anynpu.soft.engines.rknpu.registers.fields import Field
-from anynpu.soft.engines.rknpu.registers.rdma import RdmaEw, RdmaFeatureMode
+from anynpu.soft.engines.rknpu.registers.quantities import Quantity
 from anynpu.soft.engines.rknpu.rounding import Ties
-from anynpu.soft.engines.rknpu.task_registers import TaskRegisters
 from anynpu.soft.engines.rknpu.tasks import (
     Elementwise,
     ElementwiseTask,
@@ -43,20 +40,18 @@ from anynpu.soft.engines.rknpu.tasks import (
 )
 from anynpu.soft.formats.rknn.model import Generation
 
-from .commands import decode, fields, no_constants
+from .commands import decode, fields, task_of
 from .test_decode import ADDRESSES, COPY, FROM_MEMORY, dense
 
 _MODE = 1 << 30
-_TABLE = np.zeros(513, np.int16)
-
-_MICRO = {0x4010: 0, 0x4040: 0x53, 0x4050: 0x30000002, 0x4060: 0x13}
+_MICRO = {0x400C: 0x1E5, 0x4010: 0, 0x4040: 0x53, 0x4050: 0x30000002, 0x4060: 0x13}
 _F2 = {0x400C: 5, 0x4038: 0x53, 0x4050: 0x20000, 0x4060: 0x903, 0x407C: 0x10041C1}
 CHIPS: dict[Generation, tuple[Mapping[int, int], int, int, int]] = {
     Generation.V2: ({0x4010: 0}, 0x4088, 0x4070, 0x904202C0),
     Generation.LITE: ({0x4010: 0, 0x400C: 0x109}, 0x4088, 0x4070, 0x900002D0),
     Generation.MICRO: (_MICRO, 0x4088, 0x4070, 0x8002C0C0),
     Generation.F2: (_F2, 0x40B4, 0x407C, 0x8002C0C0),
-    Generation.T4: (_F2 | {0x4050: 2, 0x4060: 0x13}, 0x40B4, 0x407C, 0x8002C0C0),
+    Generation.T4: (_F2 | {0x4050: 2, 0x4060: 0x13, 0x400C: 0x1E5}, 0x40B4, 0x407C, 0x8002C0C0),
     Generation.F3: (_F2, 0x40B4, 0x407C, 0x8002C0C0),
 }
 """A task that adds an operand: its other words, its output's shift, its configuration and value."""
@@ -67,11 +62,12 @@ CHIPS: dict[Generation, tuple[Mapping[int, int], int, int, int]] = {
 def test_all_chips_keep_the_round_modes(chip: Generation, mode: int) -> None:
     others, shift, config, value = CHIPS[chip]
     words = {**others, shift: 20 | mode, config: value & ~_MODE | mode}
-    state = TaskState(0, 0, FROM_MEMORY, words, {}, (_TABLE, _TABLE), False)
-    found = GENERATIONS[chip].translate(state, no_constants)
-    assert DpuOutShift.CVT_ROUND.of(found[DpuOutShift.number]) == bool(mode)
-    assert DpuEw.CVT_ROUND.of(found[DpuEw.number]) == bool(mode)
-    assert DpuEw.CVT_TYPE.of(found[DpuEw.number]) == 1, "an offset is added before the scale"
+    task = task_of(GENERATIONS[chip], words, FROM_MEMORY)
+    third = GENERATIONS[chip].elementwise(task)
+    assert third is not None
+    assert task[Quantity.OUTPUT_AWAY] == bool(mode)
+    assert third.ties_away == bool(mode)
+    assert third.offset_first, "an offset is added before the scale"
 
 
 def output(changes: Mapping[Field, int]) -> Output:
@@ -206,10 +202,8 @@ def test_chips_convert_pictures_of_bytes(
 ) -> None:
     """Mean 123.675, 116.28, 103.53, deviation 58.395, 57.12, 57.375, scale 1 / 113.26, zero 127."""
     generation = GENERATIONS[chip]
-    state = TaskState(0, 0, 1, {0x100C: 0, **words}, {}, (_TABLE, _TABLE), False)
-    view = TaskRegisters(state, generation.translate(state, no_constants), RelocatedAddresses({}))
-    assert not view[CnaConvert0.CVT_BYPASS]
-    how = generation.input_conversion(view)
+    how = generation.input_conversion(task_of(generation, {0x100C: 0, **words}, 1))
+    assert how is not None
     assert (how.place, how.is_unsigned, how.shifts[:3]) == (place, True, (14, 14, 14))
     assert how.scales[:3] == (31778, 32487, 32343)
     assert how.offsets[:3] == (-113 << shift, -104 << shift, -77 << shift)

@@ -9,8 +9,7 @@ import pytest
 
 from anynpu.errors import ModelError
 from anynpu.soft.engines.rknpu.elements import Address, Element
-from anynpu.soft.engines.rknpu.memory import INTERNAL
-from anynpu.soft.engines.rknpu.registers.cna import (
+from anynpu.soft.engines.rknpu.generations.rk3588.cna import (
     CnaConv1,
     CnaConv3,
     CnaConvert0,
@@ -25,8 +24,8 @@ from anynpu.soft.engines.rknpu.registers.cna import (
     CnaWeightSize1,
     CnaWeightSize2,
 )
-from anynpu.soft.engines.rknpu.registers.core import CoreClip, CoreSize0
-from anynpu.soft.engines.rknpu.registers.dpu import (
+from anynpu.soft.engines.rknpu.generations.rk3588.core import CoreClip, CoreSize0
+from anynpu.soft.engines.rknpu.generations.rk3588.dpu import (
     DpuBn,
     DpuBs,
     DpuBsMul,
@@ -44,14 +43,15 @@ from anynpu.soft.engines.rknpu.registers.dpu import (
     DpuWidth,
     DpuWriteSize1,
 )
-from anynpu.soft.engines.rknpu.registers.fields import Field
-from anynpu.soft.engines.rknpu.registers.rdma import (
+from anynpu.soft.engines.rknpu.generations.rk3588.rdma import (
     RdmaBs,
     RdmaChannel,
     RdmaFeatureMode,
     RdmaHeight,
     RdmaWidth,
 )
+from anynpu.soft.engines.rknpu.memory import INTERNAL
+from anynpu.soft.engines.rknpu.registers.fields import Field
 from anynpu.soft.engines.rknpu.rounding import Ties
 from anynpu.soft.engines.rknpu.tasks import (
     BlockWriter,

@@ -14,13 +14,9 @@ from hypothesis import strategies as st
 
 from anynpu.errors import ModelError
 from anynpu.soft.engines.rknpu.elements import Address, Element
-from anynpu.soft.engines.rknpu.generations import Generation
-from anynpu.soft.engines.rknpu.kernels import Scratch, chained, plan_task, thread_count
-from anynpu.soft.engines.rknpu.layout import Written, feature_views, image_view, written
-from anynpu.soft.engines.rknpu.memory import INTERNAL, Memory, Strided, span
-from anynpu.soft.engines.rknpu.reference import run_task
-from anynpu.soft.engines.rknpu.registers.cna import CnaWeightSize1
-from anynpu.soft.engines.rknpu.registers.dpu import (
+from anynpu.soft.engines.rknpu.generations.base import always
+from anynpu.soft.engines.rknpu.generations.rk3588.cna import CnaWeightSize1
+from anynpu.soft.engines.rknpu.generations.rk3588.dpu import (
     DpuBn,
     DpuBs,
     DpuBsOw,
@@ -33,9 +29,18 @@ from anynpu.soft.engines.rknpu.registers.dpu import (
     DpuSurfaceStride,
     DpuWriteSize1,
 )
+from anynpu.soft.engines.rknpu.generations.rk3588.generation import Rk3588
+from anynpu.soft.engines.rknpu.generations.rk3588.rdma import (
+    RdmaChannel,
+    RdmaFeatureMode,
+    RdmaWidth,
+)
+from anynpu.soft.engines.rknpu.kernels import Scratch, chained, plan_task, thread_count
+from anynpu.soft.engines.rknpu.layout import Written, feature_views, image_view, written
+from anynpu.soft.engines.rknpu.memory import INTERNAL, Memory, Strided, span
+from anynpu.soft.engines.rknpu.reference import run_task
 from anynpu.soft.engines.rknpu.registers.fields import Field
-from anynpu.soft.engines.rknpu.registers.rdma import RdmaChannel, RdmaFeatureMode, RdmaWidth
-from anynpu.soft.engines.rknpu.task_registers import TaskRegisters
+from anynpu.soft.engines.rknpu.registers.quantities import Quantity
 from anynpu.soft.engines.rknpu.tasks import (
     AtomTransposer,
     BlockWriter,
@@ -205,7 +210,7 @@ def test_features_at_a_memory_s_end(
     run_both_ways(task, rng.integers(0, 256, 2 * results, np.uint8))
 
 
-class _Wide(Generation):
+class _Wide(Rk3588):
     """Atoms of eight bytes, but for elements of four."""
 
     atom = 8
@@ -257,14 +262,11 @@ def test_rows_of_weights_hold_their_kernels() -> None:
     layout = WeightLayout(Element.FLOAT16, 16, 3, 3, 3, 16, 32, False, 0, 18)
     assert layout.bytes == 16 * 3 * 18
 
-    class Rows(Generation):
+    class Rows(Rk3588):
         """Rows of another length than three places of three channels take."""
 
         def __init__(self, size: int) -> None:
-            self.size = size
-
-        def weight_row_bytes(self, task: TaskRegisters) -> int:
-            return self.size
+            self.derived = {**Rk3588.derived, Quantity.ROW_BYTES: always(size, CnaWeightSize1)}
 
     changes: dict[Field, int] = {
         **CONVOLUTION_FIELDS,

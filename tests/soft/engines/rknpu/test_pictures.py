@@ -8,19 +8,42 @@ import numpy as np
 import pytest
 
 from anynpu.errors import ModelError
-from anynpu.soft.engines.rknpu.addresses import RelocatedAddresses
-from anynpu.soft.engines.rknpu.command_stream import TaskState
 from anynpu.soft.engines.rknpu.elements import Element
 from anynpu.soft.engines.rknpu.generations import GENERATIONS
-from anynpu.soft.engines.rknpu.registers.cna import CnaBuffer1, CnaDataSize0, CnaDma1
-from anynpu.soft.engines.rknpu.task_registers import TaskRegisters
+from anynpu.soft.engines.rknpu.registers.quantities import Quantity
 from anynpu.soft.formats.rknn.model import Generation, TensorKind
 from anynpu.soft.formats.rknn.tables import with_rows
 
 from ..compiled.parts import blocked
+from .commands import task_of
 
-_TABLE = np.zeros(513, np.int16)
 INT8, FLOAT16 = Element.INT8, Element.FLOAT16
+
+
+_PRECISION = {chip: 8 if chip is Generation.LITE else 7 for chip in Generation}
+_LINE = dict.fromkeys(Generation, 4220) | dict.fromkeys((Generation.F2, Generation.T4), 0x1090)
+
+
+def _size(height: int, width: int) -> dict[int, int]:
+    return {0x1020: height | width << 16}
+
+
+def _size_less_one(height: int, width: int) -> dict[int, int]:
+    size = height - 1 | width - 1 << 16
+    return {0x102C: size, 0x1078: size}
+
+
+def _size_of_rk3562(height: int, width: int) -> dict[int, int]:
+    return {0x102C: height | width << 16, 0x1024: 1 | 1 << 16 | 1 << 24, 0x107C: 3, 0x106C: 0x20}
+
+
+_SIZES = {
+    Generation.V2: _size,
+    Generation.LITE: _size,
+    Generation.MICRO: _size,
+    Generation.F2: _size_less_one,
+    Generation.T4: _size_of_rk3562,
+}
 
 
 def row(
@@ -32,16 +55,10 @@ def row(
 ) -> int:
     """Bytes between rows of a picture (height, width, channels) by its registers."""
     height, width, channels = size
-    generation = GENERATIONS[chip]
-    words = {
-        CnaDataSize0.number: CnaDataSize0.DATAIN_HEIGHT.put(height)
-        | CnaDataSize0.DATAIN_WIDTH.put(width),
-        CnaDma1.number: line,
-        CnaBuffer1.number: entries,
-    }
-    state = TaskState(0, 0, 1, words, {}, (_TABLE, _TABLE), False)
-    task = TaskRegisters(state, words, RelocatedAddresses({}), generation.field_bits)
-    return generation.image_line(task, width, channels, element)
+    mode = (channels + 7) << 12 | element.value << _PRECISION[chip]
+    how = _SIZES[chip](height, width)
+    words = {0x100C: mode, **how, _LINE[chip]: line, **({0x1044: entries} if entries else {})}
+    return task_of(GENERATIONS[chip], words, 1)[Quantity.PICTURE_LINE]
 
 
 @pytest.mark.parametrize(
@@ -108,18 +125,9 @@ def test_rows_that_overlap_are_refused(chip: Generation, line: int) -> None:
 def test_each_chip_has_its_own_number_of_bits(
     chip: Generation, fits: tuple[int, int], fails: tuple[int, int]
 ) -> None:
-    for size in (fits, fails):
-        words = {
-            CnaDataSize0.number: CnaDataSize0.DATAIN_HEIGHT.put(size[0])
-            | CnaDataSize0.DATAIN_WIDTH.put(size[1])
-        }
-        state = TaskState(0, 0, 1, words, {}, (_TABLE, _TABLE), False)
-        bits = GENERATIONS[chip].field_bits
-        if size == fits:
-            TaskRegisters(state, words, RelocatedAddresses({}), bits)
-        else:
-            with pytest.raises(ModelError, match=r"this chip has 1[12] bits for it"):
-                TaskRegisters(state, words, RelocatedAddresses({}), bits)
+    task_of(GENERATIONS[chip], _size(*fits), 1)
+    with pytest.raises(ModelError, match=r"CNA_DATA_SIZE0 .*have no known meaning"):
+        task_of(GENERATIONS[chip], _size(*fails), 1)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
-"""RK3566's registers in RK3588's terms."""
+"""What RK3566's registers say, where it isn't what RK3588's do."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from anynpu.soft.engines.rknpu.command_stream import TaskState
-from anynpu.soft.engines.rknpu.generations.rk3566 import Rk3566
-from anynpu.soft.engines.rknpu.registers.dpu import DpuChannel, DpuWriteSize0
+from anynpu.soft.engines.rknpu.generations.rk3566.generation import Rk3566
+from anynpu.soft.engines.rknpu.registers.quantities import Quantity
 
-from .commands import no_constants
+from .commands import task_of
 
 ROWS, CHANNELS = 24, 32
 
@@ -34,8 +32,7 @@ def test_a_phase_has_rows_times_channels_in_its_channel_register(
         0x4010: 0,
         0x403C: 15 << 16 | (written - 1),
     }
-    tables = (np.zeros(513, np.int16), np.zeros(513, np.int16))
-    found = Rk3566().translate(TaskState(0, 0, 0x1F, words, {}, tables, False), no_constants)
-    assert DpuChannel.CHANNEL.of(found[DpuChannel.number]) + 1 == channels
-    assert DpuChannel.ORIG_CHANNEL.of(found[DpuChannel.number]) == 15
-    assert DpuWriteSize0.CHANNEL_WDMA.of(found[DpuWriteSize0.number]) + 1 == written
+    task = task_of(Rk3566(), words, 0x1F)
+    assert task[Quantity.CHANNELS] == channels
+    assert task[Quantity.OWN_CHANNELS] == 16
+    assert task[Quantity.WRITTEN_CHANNELS] == written

@@ -1,4 +1,4 @@
-"""RK3576's and RK3562's registers in RK3588's notation, and what only these chips do."""
+"""What RK3576's and RK3562's registers say, and what only these chips do."""
 
 from __future__ import annotations
 
@@ -12,40 +12,19 @@ from anynpu.errors import ModelError
 from anynpu.soft.engines.rknpu.command_stream import TaskState
 from anynpu.soft.engines.rknpu.elements import Address, Element
 from anynpu.soft.engines.rknpu.generations import GENERATIONS
-from anynpu.soft.engines.rknpu.generations.rk3576.writer import surface_packer, surfaces_in_group
+from anynpu.soft.engines.rknpu.generations import Generation as Chip
+from anynpu.soft.engines.rknpu.generations.rk3588.dpu import DpuDataFormat
+from anynpu.soft.engines.rknpu.generations.settings import (
+    ElementwiseSettings,
+    FromMemory,
+    Limits,
+    StageSettings,
+)
 from anynpu.soft.engines.rknpu.layout import Written
 from anynpu.soft.engines.rknpu.memory import INTERNAL, Memory, span
 from anynpu.soft.engines.rknpu.reference.dpu import process
 from anynpu.soft.engines.rknpu.reference.writer import write_atoms
-from anynpu.soft.engines.rknpu.registers.cna import (
-    CnaConv1,
-    CnaDataSize0,
-    CnaFeatureAddress,
-    CnaPad0,
-    CnaPad1,
-    CnaWeightSize2,
-)
-from anynpu.soft.engines.rknpu.registers.core import CoreClip, CoreSize0
-from anynpu.soft.engines.rknpu.registers.dpu import (
-    DpuBnAlu,
-    DpuBnMul,
-    DpuBs,
-    DpuBsAlu,
-    DpuBsLowest,
-    DpuBsMul,
-    DpuBsOw,
-    DpuBsOwOperand,
-    DpuBsRelux,
-    DpuDataFormat,
-    DpuDestination,
-    DpuEw,
-    DpuEwOperand,
-    DpuHeight,
-    DpuSurfaceAdd,
-    DpuWriteSize0,
-)
-from anynpu.soft.engines.rknpu.registers.fields import Field
-from anynpu.soft.engines.rknpu.registers.rdma import RdmaBs, RdmaEwSurfaceNotch
+from anynpu.soft.engines.rknpu.registers.quantities import Quantity
 from anynpu.soft.engines.rknpu.tasks import (
     Dpu,
     Operation,
@@ -56,21 +35,24 @@ from anynpu.soft.engines.rknpu.tasks import (
 from anynpu.soft.engines.rknpu.weights import WeightLayout, unpack_weights
 from anynpu.soft.formats.rknn.model import Generation, Relocation
 
-from .commands import no_constants
+from .commands import BUFFERS, state_of, task_of
 
 RK3576, RK3562 = GENERATIONS[Generation.F2], GENERATIONS[Generation.T4]
-_TABLE = np.zeros(513, np.int16)
 _CONVOLUTION, _FROM_MEMORY = 0x1D, 0x18
 
 
-def state(
-    words: Mapping[int, int], mask: int, relocations: Mapping[int, Relocation] | None = None
-) -> TaskState:
-    return TaskState(0, 0, mask, dict(words), dict(relocations or {}), (_TABLE, _TABLE), False)
+def stages(
+    chip: Chip, words: Mapping[int, int], mask: int = _FROM_MEMORY
+) -> tuple[StageSettings | None, StageSettings | None, ElementwiseSettings | None]:
+    """The three stages of a task whose operands are in registers."""
+    task = task_of(chip, words, mask)
+    return *chip.stages(task), chip.elementwise(task)
 
 
-def value(words: Mapping[int, int], field: Field) -> int:
-    return field.of(words[field.register.number])
+def first_stage(chip: Chip, words: Mapping[int, int]) -> StageSettings:
+    bs, _, _ = stages(chip, words)
+    assert bs is not None
+    return bs
 
 
 BYPASSED = {0x4038: 0x53, 0x4050: 0x20000, 0x4060: 0x903, 0x407C: 0x10041C1, 0x400C: 5}
@@ -94,56 +76,47 @@ POINTWISE = {
 
 
 def test_sizes_are_one_more_than_registers_say() -> None:
-    words = RK3576.translate(state(POINTWISE, _CONVOLUTION), no_constants)
-    assert (value(words, CnaDataSize0.DATAIN_HEIGHT), value(words, CnaDataSize0.DATAIN_WIDTH)) == (
-        6,
-        8,
-    )
-    assert value(words, CnaWeightSize2.WEIGHT_KERNELS) == 32
-    assert value(words, CnaWeightSize2.WEIGHT_HEIGHT) == 1
+    task = task_of(RK3576, POINTWISE, _CONVOLUTION)
+    assert (task[Quantity.INPUT_HEIGHT], task[Quantity.INPUT_WIDTH]) == (6, 8)
+    assert (task[Quantity.KERNELS], task[Quantity.KERNEL_HEIGHT]) == (32, 1)
 
 
 def test_padding_has_a_byte_for_each_side() -> None:
-    words = RK3576.translate(
-        state({**POINTWISE, 0x1080: 0x04030201, 0x1084: 0xFFFFFF85}, _CONVOLUTION), no_constants
-    )
-    assert (value(words, CnaPad0.PAD_TOP), value(words, CnaPad0.PAD_LEFT)) == (1, 2)
-    assert words[CnaPad1.number] == 0xFFFFFF85
+    task = task_of(RK3576, {**POINTWISE, 0x1080: 0x04030201, 0x1084: 0xFFFFFF85}, _CONVOLUTION)
+    assert (task[Quantity.PAD_TOP], task[Quantity.PAD_LEFT]) == (1, 2)
+    assert task[Quantity.PADDING_VALUE] == -123
 
 
 def test_inserted_zeros_make_a_convolution_transposed() -> None:
-    words = RK3576.translate(state({**POINTWISE, 0x1014: 0x909}, _CONVOLUTION), no_constants)
-    assert value(words, CnaConv1.DECONV) == 1
+    task = task_of(RK3576, {**POINTWISE, 0x1014: 0x909}, _CONVOLUTION)
+    assert (task[Quantity.INSERTED_ROWS], task[Quantity.INSERTED_COLUMNS]) == (1, 1)
 
 
 def test_a_row_of_pixels_may_be_a_window_of_rows() -> None:
     """A 1x1 convolution of 5 rows of 32 pixels says that it works on 160."""
-    words = RK3576.translate(
-        state({**POINTWISE, 0x102C: 159 << 16, 0x1078: 31 << 16 | 4, 0x301C: 159}, _CONVOLUTION),
-        no_constants,
-    )
-    assert (value(words, CnaDataSize0.DATAIN_HEIGHT), value(words, CnaDataSize0.DATAIN_WIDTH)) == (
-        5,
-        32,
-    )
-    assert value(words, CoreSize0.DATAOUT_HEIGHT) == 4
+    changes = {0x102C: 159 << 16, 0x1078: 31 << 16 | 4, 0x301C: 159}
+    task = task_of(RK3576, {**POINTWISE, **changes}, _CONVOLUTION)
+    assert (task[Quantity.INPUT_HEIGHT], task[Quantity.INPUT_WIDTH]) == (5, 32)
+    assert (task[Quantity.OUTPUT_HEIGHT], task[Quantity.OUTPUT_WIDTH]) == (5, 32)
+    with pytest.raises(ModelError, match="0x301c"):
+        task_of(RK3576, {**POINTWISE, **changes, 0x301C: 158}, _CONVOLUTION)
 
 
 def test_rows_in_the_buffer_are_read_from_before_the_address() -> None:
     # The last two of six rows of 8 pixels of 16 bytes.
     changes = {0x102C: 7 << 16 | 5, 0x1078: 7 << 16 | 3, 0x1018: 0xC0000505}
     relocations = {0x1088: Relocation("x", 1024), 0x4018: Relocation("y", 0)}
-    before = state(POINTWISE, _CONVOLUTION, {0x1088: Relocation("x", 1024 - 768)})
-    own = state({**POINTWISE, **changes}, _CONVOLUTION, relocations)
-    found = RK3576.located(own, before)
-    assert found.relocations[CnaFeatureAddress.number] == Relocation("x", 1024 - 256)
-    assert found.relocations[DpuDestination.number] == Relocation("y", 0)
+    before = state_of(POINTWISE, _CONVOLUTION, {0x1088: Relocation("x", 1024 - 768)})
+    own = state_of({**POINTWISE, **changes}, _CONVOLUTION, relocations)
+    found = RK3576.fetched(own, before)
+    assert found.relocations[0x1088] == Relocation("x", 1024 - 256)
+    assert found.relocations[0x4018] == Relocation("y", 0)
 
 
 def test_the_same_of_addresses_that_are_there_already() -> None:
     changes = {0x102C: 7 << 16 | 5, 0x1078: 7 << 16 | 3, 0x1018: 0xC0000505, 0x1088: 0x9000}
-    before = state({**POINTWISE, 0x1088: 0x9000 - 768}, _CONVOLUTION)
-    found = RK3576.located(state({**POINTWISE, **changes}, _CONVOLUTION), before)
+    before = state_of({**POINTWISE, 0x1088: 0x9000 - 768}, _CONVOLUTION)
+    found = RK3576.fetched(state_of({**POINTWISE, **changes}, _CONVOLUTION), before)
     assert found.words[0x1088] == 0x9000 - 256
 
 
@@ -151,16 +124,16 @@ def test_the_same_of_addresses_that_are_there_already() -> None:
     "before",
     [
         None,
-        state(BYPASSED, _FROM_MEMORY),
-        state(POINTWISE, _CONVOLUTION, {0x1088: Relocation("x", 1024 - 640)}),
-        state(POINTWISE, _CONVOLUTION, {0x1088: Relocation("y", 1024 - 768)}),
+        state_of(BYPASSED, _FROM_MEMORY),
+        state_of(POINTWISE, _CONVOLUTION, {0x1088: Relocation("x", 1024 - 640)}),
+        state_of(POINTWISE, _CONVOLUTION, {0x1088: Relocation("y", 1024 - 768)}),
     ],
 )
 def test_rows_that_the_buffer_cannot_hold_are_refused(before: TaskState | None) -> None:
     changes = {0x102C: 7 << 16 | 5, 0x1078: 7 << 16 | 3, 0x1018: 0xC0000505}
-    own = state({**POINTWISE, **changes}, _CONVOLUTION, {0x1088: Relocation("x", 1024)})
+    own = state_of({**POINTWISE, **changes}, _CONVOLUTION, {0x1088: Relocation("x", 1024)})
     with pytest.raises(ModelError, match="don't end there"):
-        RK3576.located(own, before)
+        RK3576.fetched(own, before)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +148,7 @@ def test_rows_that_the_buffer_cannot_hold_are_refused(before: TaskState | None) 
         ({0x4060: 0x1900}, "0x4060"),
         ({0x407C: 0x42C1C0}, "0x407c"),
         ({0x407C: 0x10421C8}, "0x407c"),  # a division of whole numbers
+        ({0x1074: 0x0102, 0x100C: 1, 0x3018: 2, 0x4038: 0x20040}, "0x1074"),
         ({0x4050: 0x400000}, "DPU_BS_OW_CFG"),
         ({0x40C0: 1}, "0x40c0"),
         ({0x40CC: 2}, "0x40cc"),
@@ -185,46 +159,47 @@ def test_rows_that_the_buffer_cannot_hold_are_refused(before: TaskState | None) 
 )
 def test_what_is_refused(changes: dict[int, int], named: str) -> None:
     with pytest.raises(ModelError, match=named):
-        RK3576.translate(state({**POINTWISE, **changes}, _CONVOLUTION), no_constants)
+        stages(RK3576, {**POINTWISE, **changes}, _CONVOLUTION)
 
 
 def test_numbers_for_all_channels_come_from_a_tensor() -> None:
     """32 bytes of the addend, 16 of the factor, 16 of the shifts."""
     tensor = struct.pack("<i28x h14x 2B14x", -7, 0x4000, 3, 5)
 
-    def constants(register: int, count: int) -> bytes:
-        assert (register, count) == (0x5024, 64)
+    def constants(address: Address, count: int) -> bytes:
+        assert (address, count) == (BUFFERS["operands"], 64)
         return tensor
 
     changes = {0x4038: 0x100012, 0x4050: 0, 0x501C: 1 << 1 | 1 << 3 | 1 << 4}
-    words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), constants)
-    assert words[DpuBsAlu.number] == 0xFFFFFFF9
-    assert value(words, DpuBsMul.MUL_OPERAND) == 0x4000
-    assert value(words, DpuBsMul.MUL_SHIFT_VALUE) == 3
-    assert value(words, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG) == 5
-    assert value(words, RdmaBs.DATA_USE) == 0
+    relocations = {0x5024: Relocation("operands", 0)}
+    task = task_of(RK3576, {**BYPASSED, **changes}, _FROM_MEMORY, relocations, constants)
+    bs, _ = RK3576.stages(task)
+    assert bs is not None
+    assert (bs.add, bs.multiply, bs.shifts) == (0xFFFFFFF9, 0x4000, (3, 5))
+    assert bs.block == 0
 
 
 def test_a_factor_that_nobody_fetches_is_refused() -> None:
     changes = {0x4038: 0x100012, 0x4050: 0, 0x501C: 0}
     with pytest.raises(ModelError, match="0x4050"):
-        RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
+        stages(RK3576, {**BYPASSED, **changes})
 
 
 def test_groups_of_surfaces_are_counted_from_their_end() -> None:
     changes = {0x4034: 5 << 16 | 7, 0x401C: 48, 0x40B8: 48, 0x4050: 0x20001}
-    words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
-    assert words[DpuSurfaceAdd.number] == 2 * 48 * 16
-    assert surfaces_in_group({0x4050: 0x20001}) == 2
-    assert surfaces_in_group({0x4050: 0x22000F}) == 16, "more than RK3588's field holds"
+    task = task_of(RK3576, {**BYPASSED, **changes}, _FROM_MEMORY)
+    assert task[Quantity.TARGET_GROUP] == 2 * 48 * 16
+    assert task[Quantity.SURFACES_IN_GROUP] == 2
+    task = task_of(RK3576, {**BYPASSED, 0x4050: 0x22000F}, _FROM_MEMORY)
+    assert task[Quantity.SURFACES_IN_GROUP] == 16, "more than RK3588's field holds"
 
 
 def test_two_surfaces_of_an_operand_at_a_time() -> None:
     changes = {0x5034: 0x50000044, 0x500C: 7, 0x5010: 5, 0x5040: 50, 0x506C: 52}
-    words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
-    assert words[RdmaEwSurfaceNotch.number] == 2 * 16, "surfaces are 50 atoms apart"
+    task = task_of(RK3576, {**BYPASSED, **changes}, _FROM_MEMORY)
+    assert task[Quantity.OPERAND_SURFACE_NOTCH] == 2 * 16, "surfaces are 50 atoms apart"
     with pytest.raises(ModelError, match="0x506c"):
-        RK3576.translate(state({**BYPASSED, **changes, 0x506C: 51}, _FROM_MEMORY), no_constants)
+        task_of(RK3576, {**BYPASSED, **changes, 0x506C: 51}, _FROM_MEMORY)
 
 
 _FLOAT = {0x4010: DpuDataFormat.PROC_PRECISION.put(Element.FLOAT16.value)}
@@ -248,108 +223,76 @@ def _bs_limits(first: tuple[int, int], last: tuple[int, int]) -> dict[int, int]:
     ],
 )
 def test_both_limits_of_a_stage_count(first: tuple[int, int], last: tuple[int, int]) -> None:
-    words = {**_bs_limits(first, last), **_FLOAT}
-    translated = RK3576.translate(state(words, _FROM_MEMORY), no_constants)
-    assert not value(translated, DpuBs.RELU_BYPASS)
-    assert value(translated, DpuBs.RELUX_EN)
-    limits = translated[DpuBsLowest.number], translated[DpuBsRelux.number]
-    assert limits == (0xBF800000, 0x40000000)
+    bs = first_stage(RK3576, {**_bs_limits(first, last), **_FLOAT})
+    assert bs.limits == Limits(0xBF800000, 0x40000000)
 
 
 def test_integers_have_limits_too() -> None:
     words = _bs_limits(_NONE, (-5 & 0xFFFFFFFF, 0x7FFFFFFF))
-    translated = RK3576.translate(state(words, _FROM_MEMORY), no_constants)
-    assert not value(translated, DpuBs.RELUX_EN)
-    assert translated[DpuBsLowest.number] == -5 & 0xFFFFFFFF
+    assert first_stage(RK3576, words).limits == Limits(-5 & 0xFFFFFFFF)
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
         # What is multiplied has limits of its own.
-        ({0x4038: 0x100012, 0x501C: 1 << 10, 0x4050: 0x10000}, "0x4048 = 0xc0800000"),
+        ({0x4038: 0x100012, 0x501C: 1 << 10, 0x4050: 0x10000}, r"\(0x4048\) = 0xc0800000"),
         ({0x4058: 0x40400000}, "limits values to 2.0 and more than that, 3.0"),
-        ({0x4088: 0xBF800000, 0x407C: 0x1004140}, "0x4088 = 0xbf800000"),
+        ({0x4088: 0xBF800000, 0x407C: 0x1004140}, r"\(0x4088\) = 0xbf800000"),
     ],
 )
 def test_limits_that_are_refused(changes: dict[int, int], named: str) -> None:
     first, last = (0xC0800000, 0x40000000), (0xBF800000, 0x40000000)
     words = {**_bs_limits(first, last), **_FLOAT, **changes}
     with pytest.raises(ModelError, match=named):
-        RK3576.translate(state(words, _FROM_MEMORY), no_constants)
+        stages(RK3576, words)
 
 
 def test_integers_take_a_number_in_the_third_stage() -> None:
     words = {**BYPASSED, 0x407C: 0x241C0, 0x4090: 0xFFFFFFF0}
-    translated = RK3576.translate(state(words, _FROM_MEMORY), no_constants)
-    assert translated[DpuEwOperand.number] == 0xFFFFFFF0
-    assert value(translated, DpuEw.ALU_ALGO) == Operation.ADD.value
-    assert not value(translated, DpuEw.OP_SRC)
+    _, _, third = stages(RK3576, words)
+    assert third is not None
+    assert (third.operation, third.operand) == (Operation.ADD, 0xFFFFFFF0)
     with pytest.raises(ModelError, match="0x407c"):
-        RK3576.translate(state({**words, **_FLOAT}, _FROM_MEMORY), no_constants)
+        stages(RK3576, {**words, **_FLOAT})
 
 
 def test_rk3562_refuses_a_limit_after_a_sum_in_float() -> None:
     words = {**BYPASSED, 0x400C: 0x1E5, 0x4060: 0x20010, 0x4064: 0xBF800000, 0x4078: 0x40000000}
-    with pytest.raises(ModelError, match="0x4064 = 0xbf800000"):
-        RK3562.translate(state({**words, **_FLOAT}, _FROM_MEMORY), no_constants)
+    with pytest.raises(ModelError, match=r"\(0x4064\) = 0xbf800000"):
+        stages(RK3562, {**words, **_FLOAT})
 
 
 def test_rk3562_has_scalar_operands_in_registers() -> None:
-    words = RK3562.translate(
-        state(
-            {
-                **BYPASSED,
-                0x400C: 0x1E5,
-                0x4038: 0x100312,
-                0x4040: 9,
-                0x4044: 0x40000000,
-                0x4050: 0,
-                0x4054: 5 << 16,
-                0x4060: 0x20000,
-                0x4064: 0xFFFFFFFD,
-                0x4068: 0x44EE0800,
-                0x4010: 0x2000,
-            },
-            _FROM_MEMORY,
-        ),
-        no_constants,
-    )
-    assert words[DpuBsAlu.number] == 9
-    assert value(words, DpuBsMul.MUL_OPERAND) == 0x4000
-    assert value(words, DpuBsMul.MUL_SHIFT_VALUE) == 3
-    assert value(words, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG) == 5
-    assert words[DpuBnAlu.number] == 0xFFFFFFFD
-    assert value(words, DpuBnMul.MUL_OPERAND) == 0x44EE
-    assert value(words, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG) == 8
+    words = {
+        **BYPASSED,
+        0x400C: 0x1E5,
+        0x4038: 0x100312,
+        0x4040: 9,
+        0x4044: 0x40000000,
+        0x4050: 0,
+        0x4054: 5 << 16,
+        0x4060: 0x20000,
+        0x4064: 0xFFFFFFFD,
+        0x4068: 0x44EE0800,
+        0x4010: 0x2000,
+    }
+    bs, bn, _ = stages(RK3562, words)
+    assert bs is not None
+    assert bn is not None
+    assert (bs.add, bs.multiply, bs.shifts) == (9, 0x4000, (3, 5))
+    assert (bn.add, bn.multiply, bn.shifts) == (0xFFFFFFFD, 0x44EE, (8, 8))
 
 
 def test_rk3562_multiplies_by_zero_where_it_says_so() -> None:
     changes = {0x400C: 0x1E5, 0x4038: 0x52, 0x4060: 0x13}
-    for mode, bypass in ((0, 0), (2, 1)):
-        words = RK3562.translate(
-            state({**BYPASSED, **changes, 0x4050: mode}, _FROM_MEMORY), no_constants
-        )
-        assert value(words, DpuBs.MUL_BYPASS) == bypass
+    for mode, factor in ((0, 0), (2, None)):
+        assert first_stage(RK3562, {**BYPASSED, **changes, 0x4050: mode}).multiply == factor
 
 
 def test_rk3562_offsets_weights_by_a_number() -> None:
-    words = RK3562.translate(
-        state(
-            {
-                **BYPASSED,
-                0x400C: 0x1E5,
-                0x4038: 0x120080,
-                0x4050: 2,
-                0x4054: 0x8000FFF6,
-                0x4060: 0x13,
-            },
-            _FROM_MEMORY,
-        ),
-        no_constants,
-    )
-    assert DpuBsOwOperand.OW_OP.signed(words[DpuBsOwOperand.number]) == -10
-    assert value(words, DpuBsOw.OD_BYPASS) == 0
+    changes = {0x400C: 0x1E5, 0x4038: 0x120080, 0x4050: 2, 0x4054: 0x8000FFF6, 0x4060: 0x13}
+    assert first_stage(RK3562, {**BYPASSED, **changes}).weight_offset == -10
 
 
 def test_weights_with_zero_points_two_by_two() -> None:
@@ -402,10 +345,18 @@ _PACKS_TWO = {0x400C: 0x2000005, 0x4020: 1, 0x402C: 15, 0x40C8: 2, 0x500C: 3, 0x
 """Four pixels of eight channels in memory, two of sixteen as written."""
 
 
+def packer(
+    words: Mapping[int, int], shape: tuple[int, int, int], together: int
+) -> PackedWriter | SurfacePacker:
+    task = task_of(RK3576, {**BYPASSED, **words}, _FROM_MEMORY)
+    found = RK3576.packer(task, shape, Address(INTERNAL, 0), together)
+    assert isinstance(found, PackedWriter | SurfacePacker)
+    return found
+
+
 def test_pixels_of_half_an_atom_are_put_together() -> None:
     words = {**_PACKS_TWO, 0x4010: 0}
-    packer = surface_packer(words, (1, 1, 4), Address(INTERNAL, 0), 1)
-    assert packer == PackedWriter(Address(INTERNAL, 0), 8, 32, 1, 16)
+    assert packer(words, (1, 1, 4), 1) == PackedWriter(Address(INTERNAL, 0), 8, 32, 1, 16)
 
 
 @pytest.mark.parametrize(
@@ -424,7 +375,7 @@ def test_other_sizes_of_packed_pixels_are_refused(
     changes: dict[int, int], shape: tuple[int, int, int], together: int
 ) -> None:
     with pytest.raises(ModelError, match="is not known"):
-        surface_packer({**_PACKS_TWO, **changes}, shape, Address(INTERNAL, 0), together)
+        packer({**_PACKS_TWO, **changes}, shape, together)
 
 
 @pytest.mark.parametrize(
@@ -433,12 +384,12 @@ def test_other_sizes_of_packed_pixels_are_refused(
 def test_sums_of_32_bits(config: int, element: Element) -> None:
     precision = DpuDataFormat.PROC_PRECISION.put(element.value)
     words = {**BYPASSED, 0x407C: config, 0x4010: precision}
-    translated = RK3576.translate(state(words, _FROM_MEMORY), no_constants)
-    assert value(translated, DpuEw.ALU_ALGO) == Operation.ADD.value
-    assert value(translated, DpuEw.OP_SRC)
-    assert value(translated, DpuEw.OP_CVT_BYPASS)
+    _, _, third = stages(RK3576, words)
+    assert third is not None
+    assert (third.operation, third.operand) == (Operation.ADD, FromMemory.FEATURES)
+    assert not third.converts
     with pytest.raises(ModelError, match="0x407c"):
-        RK3576.translate(state({**words, 0x4010: 0}, _FROM_MEMORY), no_constants)
+        stages(RK3576, {**words, 0x4010: 0})
 
 
 def test_a_reduction_leaves_a_value_of_each_group_of_channels_and_column() -> None:
@@ -456,7 +407,7 @@ def test_a_reduction_leaves_a_value_of_each_group_of_channels_and_column() -> No
 def test_channels_that_the_compiler_cut_are_refused() -> None:
     changes = {0x402C: 8399 & 0x1FFF, 0x4030: 8399 << 16}
     with pytest.raises(ModelError, match=r"0x402c and 0x4030 ask for 208 and 8400 channels"):
-        RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
+        task_of(RK3576, {**BYPASSED, **changes}, _FROM_MEMORY)
 
 
 @pytest.mark.parametrize(
@@ -464,38 +415,36 @@ def test_channels_that_the_compiler_cut_are_refused() -> None:
     [(0x102C, 1 << 28), (0x1078, 1 << 13), (0x1024, 1 << 14), (0x107C, 1 << 14)],
 )
 def test_bits_of_no_field_are_refused(register: int, word: int) -> None:
-    with pytest.raises(ModelError, match=f"{register:#x} = {word:#x} is not known"):
-        RK3576.translate(state({**POINTWISE, register: word}, _CONVOLUTION), no_constants)
+    with pytest.raises(ModelError, match=rf"{register:#x}\) = {word:#x}: the bits"):
+        task_of(RK3576, {**POINTWISE, register: word}, _CONVOLUTION)
 
 
 def test_wide_and_tall_features() -> None:
     for columns, rows in ((4096, 1), (1, 8192)):
         size = columns - 1 << 16 | rows - 1
         changes = {0x102C: size, 0x1078: size, 0x301C: rows - 1 << 16 | columns - 1}
-        words = RK3576.translate(state({**POINTWISE, **changes}, _CONVOLUTION), no_constants)
-        found = (value(words, CnaDataSize0.DATAIN_HEIGHT), value(words, CnaDataSize0.DATAIN_WIDTH))
-        assert found == (rows, columns)
+        task = task_of(RK3576, {**POINTWISE, **changes}, _CONVOLUTION)
+        assert (task[Quantity.INPUT_HEIGHT], task[Quantity.INPUT_WIDTH]) == (rows, columns)
 
 
 def test_a_maximum_over_channels_has_rk3588_s_mark_on_rk3562() -> None:
     words = {0x400C: 0x20001E5, 0x4024: 0x1C00000, 0x4038: 0x53, 0x4060: 0x13, 0x407C: 0x10041C1}
     words |= {0x4050: 2, 0x40C0: 0x4440002}
-    translated = RK3562.translate(state(words, _FROM_MEMORY), no_constants)
-    assert value(translated, DpuHeight.MINMAX_CTL) & 3 == 3
+    words |= {0x40CC: 0}
+    assert task_of(RK3562, words, _FROM_MEMORY)[Quantity.REDUCTION] & 3 == 3
     with pytest.raises(ModelError, match="0x4024"):
-        RK3562.translate(state({**words, 0x4024: 0x400000}, _FROM_MEMORY), no_constants)
+        task_of(RK3562, {**words, 0x4024: 0x400000}, _FROM_MEMORY)
 
 
 def test_the_written_channels_are_above_the_other_bits() -> None:
     changes = {0x402C: 127, 0x4030: 127 << 16 | 0xF00}
-    words = RK3576.translate(state({**BYPASSED, **changes}, _FROM_MEMORY), no_constants)
-    assert value(words, DpuWriteSize0.CHANNEL_WDMA) == 127
+    task = task_of(RK3576, {**BYPASSED, **changes}, _FROM_MEMORY)
+    assert task[Quantity.WRITTEN_CHANNELS] == 128
 
 
 @pytest.mark.parametrize(("word", "bits"), [(0, 0), (0x21, 1), (0x42, 2), (0xC6, 6), (0x129, 9)])
 def test_the_bits_that_sums_lose_are_told_twice(word: int, bits: int) -> None:
-    words = RK3576.translate(state({**POINTWISE, 0x3024: word}, _CONVOLUTION), no_constants)
-    assert words[CoreClip.number] == bits
-    other = state({**POINTWISE, 0x3024: word + 1}, _CONVOLUTION)
-    with pytest.raises(ModelError, match="CORE_CLIP_TRUNCATE"):
-        RK3576.translate(other, no_constants)
+    task = task_of(RK3576, {**POINTWISE, 0x3024: word}, _CONVOLUTION)
+    assert task[Quantity.TRUNCATED_BITS] == bits
+    with pytest.raises(ModelError, match=r"CORE_CLIP_TRUNCATE \(0x3024\)"):
+        task_of(RK3576, {**POINTWISE, 0x3024: word + 1}, _CONVOLUTION)

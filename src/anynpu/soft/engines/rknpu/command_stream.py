@@ -10,7 +10,7 @@ Nothing depends on data, so this runs once, when a model is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +18,29 @@ from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ...formats.rknn.model import Relocation, Task
-from .registers.fields import BLOCKS, CNA, CORE, POINTER, sign_extend
-from .registers.inert import LUT_ACCESS_CFG, LUT_ACCESS_DATA
+from .registers.blocks import (
+    BLOCK_SHIFT,
+    BLOCKS,
+    CNA,
+    COMMAND_REGISTER,
+    COMMAND_SHIFT,
+    COMMAND_VALUE,
+    CORE,
+    IN_BLOCK,
+    PING_PONG,
+    POINTER,
+    POINTER_CLEAR,
+    POINTER_GROUP,
+    STARTED,
+    TABLE_ACCESS,
+    TABLE_DATA,
+    TABLE_NUMBER,
+    TABLE_PLACE,
+    TABLE_WRITES,
+)
+from .registers.fields import sign_extend
+from .registers.map import RegisterMap
 from .tasks import TABLE_ENTRIES
-
-_POINTER_CLEAR, _PING_PONG, _GROUP = 1 << 4, 1 << 1, 1 << 0
-_ENABLE_BITS = {0: 1, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7}
-"""Enable-mask bit to block; bit 1 is a second CNA of RK3566 that follows the first."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +70,11 @@ class _Block:
         self.ping_pong = ping_pong
 
     def set_pointer(self, value: int) -> None:
-        if value & _POINTER_CLEAR:
+        if value & POINTER_CLEAR:
             self.pointer = 0
-        self.ping_pong = bool(value & _PING_PONG)
+        self.ping_pong = bool(value & PING_PONG)
         if not self.ping_pong:
-            self.pointer = value & _GROUP
+            self.pointer = value & POINTER_GROUP
 
     def write(self, register: int, value: int, relocation: Relocation | None) -> None:
         self.groups[self.pointer][register] = value
@@ -78,8 +94,8 @@ class _Tables:
         self.writes = False
 
     def access(self, value: int) -> None:
-        self._table, self._place = value >> 16 & 1, value & 0x3FF
-        self.writes = bool(value >> 17 & 1)
+        self._table, self._place = int(bool(value & TABLE_NUMBER)), value & TABLE_PLACE
+        self.writes = bool(value & TABLE_WRITES)
 
     def write(self, value: int) -> None:
         if self.writes and self._place < TABLE_ENTRIES:
@@ -99,16 +115,13 @@ def run_commands(
     commands: NDArray[np.uint64],
     tasks: Sequence[Task],
     relocations: Mapping[int, Relocation],
-    known: Collection[int],
-    inert: Collection[int],
-    zeros: Collection[int] = (),
+    registers: RegisterMap,
 ) -> Iterator[TaskState]:
     """The register state of each task of one core's list, in order.
 
     `commands` are the file's 64-bit command words, `relocations` goes by the number of the word.
-    Registers in `known` are kept, those in `inert` dropped, and those in `zeros` where they are 0.
-    Raises `ModelError` for a task beyond the
-    commands, and for a register that no known block has.
+    What steers the chip alone is dropped. Raises `ModelError` for a task beyond the commands, and
+    for a register that the chip isn't known to have.
     """
     # The driver turns ping-pong on for these two; the command stream does it for the others.
     blocks = {number: _Block(ping_pong=number in (CNA, CORE)) for number in BLOCKS}
@@ -120,7 +133,7 @@ def run_commands(
                 f"task {task.index} of node {task.node} has commands {task.first_command} to "
                 f"{end}, but the file has {commands.size}"
             )
-        loads = _execute(commands, task, relocations, blocks, tables, known, inert, zeros)
+        loads = _execute(commands, task, relocations, blocks, tables, registers)
         yield _start(task, blocks, tables, loads)
 
 
@@ -130,26 +143,25 @@ def _execute(
     relocations: Mapping[int, Relocation],
     blocks: dict[int, _Block],
     tables: _Tables,
-    known: Collection[int],
-    inert: Collection[int],
-    zeros: Collection[int],
+    registers: RegisterMap,
 ) -> bool:
     """Run one task's commands; whether they write the tables."""
     loads = tables.writes = False
     first = task.first_command
     words = commands[first : first + task.commands].tolist()
+    known, inert, zeros = registers.known, registers.inert, registers.zeros
     for place, word in enumerate(words, first):
-        register, value = word & 0xFFFF, word >> 16 & 0xFFFFFFFF
-        if register == LUT_ACCESS_DATA:
+        register, value = word & COMMAND_REGISTER, word >> COMMAND_SHIFT & COMMAND_VALUE
+        if register == TABLE_DATA:
             tables.write(value)
             loads = loads or tables.writes
-        elif register == LUT_ACCESS_CFG:
+        elif register == TABLE_ACCESS:
             tables.access(value)
         elif register in known:
-            blocks[register >> 12].write(register, value, relocations.get(place))
-        elif register & 0xFFF == POINTER and register >> 12 in BLOCKS:
-            blocks[register >> 12].set_pointer(value)
-        elif register >> 12 and register not in inert and (value or register not in zeros):
+            blocks[register >> BLOCK_SHIFT].write(register, value, relocations.get(place))
+        elif register & IN_BLOCK == POINTER and register >> BLOCK_SHIFT in BLOCKS:
+            blocks[register >> BLOCK_SHIFT].set_pointer(value)
+        elif register >> BLOCK_SHIFT and register not in inert and (value or register not in zeros):
             # Registers of the program controller (0x0xxx) only chain tasks.
             raise ModelError(
                 f"task {task.index} of node {task.node} writes {value:#x} to the register "
@@ -161,8 +173,8 @@ def _execute(
 def _start(task: Task, blocks: dict[int, _Block], tables: _Tables, loads: bool) -> TaskState:
     words: dict[int, int] = {}
     relocations: dict[int, Relocation] = {}
-    for bit, number in _ENABLE_BITS.items():
-        if task.enable_mask >> bit & 1:
+    for bit, number in STARTED.items():
+        if task.enable_mask & bit:
             block = blocks[number]
             words.update(block.groups[block.pointer])
             relocations.update(block.relocations[block.pointer])

@@ -22,17 +22,15 @@ from .decode.context import Context
 from .elements import Address
 from .generations import GENERATIONS, Generation
 from .kernels import Plan, Scratch, Step, chained, plan_task, thread_count
-from .memory import INTERNAL, Memory, MemoryMap, span
+from .memory import INTERNAL, Memory, MemoryMap
 from .reference import run_task
-from .registers.dpu import DpuDestination
-from .registers.ppu import PpuDestination
+from .registers.blocks import Enabled
+from .registers.quantities import Quantity
 from .rounding import SILICON, Rounding
-from .task_registers import TaskRegisters
 from .tasks import Task
 from .work import check_room, count_tasks, work_of
 
 _OUTPUT = "OutputOperator"
-_CNA = 1 << 0
 _MICRO_COMMANDS = 2
 """The section from which RV1106's addresses count."""
 
@@ -169,7 +167,6 @@ def prepare(
         if number != INTERNAL
     }
     commands = np.frombuffer(graph.commands, "<u8")
-    known, inert, zeros = generation.known, generation.own_inert, generation.own_zeros
     queues = tuple(_queues(graph, cores))
     if budget is None:
         budget = Budget(model.batch)
@@ -178,15 +175,15 @@ def prepare(
     states = [
         state
         for queue in queues
-        for state in located(
-            run_commands(commands, queue, graph.relocations, known, inert, zeros),
+        for state in with_inputs_in_memory(
+            run_commands(commands, queue, graph.relocations, generation.registers),
             generation,
             partial(_place, graph=graph),
         )
         if state.index not in skipped
     ]
     addresses = _address_space(model, graph)
-    writes = written_sections(states, addresses) - {INTERNAL}
+    writes = written_sections(states, addresses, generation) - {INTERNAL}
     memory = MemoryMap(model.memory.internal, sections, writes)
     context = Context(generation, memory, pictures_are_quantised=pictures_are_quantised)
     tasks: dict[int, list[Task]] = {}
@@ -208,20 +205,20 @@ def prepare(
     )
 
 
-def located(
+def with_inputs_in_memory(
     states: Iterable[TaskState], generation: Generation, place: Callable[[TaskState], str]
 ) -> Iterator[TaskState]:
-    """One core's tasks with their addresses in RK3588's notation.
+    """One core's tasks as such that read all their inputs from memory.
 
     Raises `ModelError`, which begins with the `place` of the task.
     """
     before = None
     for state in states:
         try:
-            yield generation.located(state, before)
+            yield generation.fetched(state, before)
         except ModelError as error:
             raise ModelError(f"{place(state)}: {error}") from None
-        if state.enable_mask & _CNA:
+        if state.enable_mask & Enabled.CNA:
             before = state
 
 
@@ -239,14 +236,20 @@ def _address_space(model: CompiledModel, graph: Graph) -> AddressSpace:
     )
 
 
-def written_sections(states: Iterable[TaskState], addresses: AddressSpace) -> frozenset[int]:
+def written_sections(
+    states: Iterable[TaskState], addresses: AddressSpace, generation: Generation
+) -> frozenset[int]:
     """The sections that some task writes."""
     sections = set()
+    registers = [
+        generation.registers.number(quantity)
+        for quantity in (Quantity.DESTINATION, Quantity.POOLING_DESTINATION)
+    ]
     for state in states:
-        for register in (DpuDestination, PpuDestination):
+        for register in registers:
             if not state.loads_tables:
                 with suppress(LookupError):
-                    sections.add(addresses.find(register.number, state).section)
+                    sections.add(addresses.find(register, state).section)
     return frozenset(sections)
 
 
@@ -288,8 +291,7 @@ def decode_state(
         # Besides the tables, such a task copies one atom that nothing reads.
         return None
     try:
-        words = context.generation.translate(state, partial(_constant, state, context, addresses))
-        registers = TaskRegisters(state, words, addresses, context.generation.field_bits)
+        registers = context.generation.task(state, addresses, context.constant_bytes)
         return decode_task(registers, context)
     except ModelError as error:
         raise ModelError(f"{place(state)}: {error}") from None
@@ -317,16 +319,3 @@ def plan_within(budget: Budget, task: Task, place: str, use_fast: bool) -> Plan 
     except ModelError as error:
         raise ModelError(f"{place}: {error}") from None
     return plan
-
-
-def _constant(
-    state: TaskState, context: Context, addresses: AddressSpace, register: int, count: int
-) -> bytes:
-    """`count` bytes that an address register points to."""
-    try:
-        address = addresses.find(register, state)
-    except LookupError as error:
-        raise ModelError(f"register {register:#06x}: {error}") from None
-    if not context.memory.is_constant(address.section):
-        raise ModelError(f"register {register:#06x} points to what tasks write")
-    return context.memory.constant(span(address, count)).tobytes()

@@ -1,116 +1,144 @@
-"""A task's registers, asked by field: what is unknown raises an error that names it."""
+"""A task's registers, asked by quantity or by field; errors name the chip's own register."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from ....errors import ModelError
-from .addresses import AddressSpace
+from .addresses import AddressSpace, RelocatedAddresses
 from .command_stream import TaskState
-from .elements import Address
-from .registers.fields import NAMES, REGISTERS, Field, Register, sign_extend
-from .registers.inert import ALWAYS_ZERO, INERT
+from .elements import Address, Element
+from .registers.fields import Field, Register, sign_extend
+from .registers.map import RegisterMap
+from .registers.quantities import Quantity
+
+Where = Quantity | Field | type[Register]
+"""What an error is about."""
+
+Constants = Callable[[Address, int], bytes]
+"""A number of bytes at an address, which no task may write."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A quantity that follows from several fields; messages name the register `where`."""
+
+    value: Callable[[TaskRegisters], int]
+    where: Field | type[Register]
 
 
 class TaskRegisters:
-    """The registers of one task, in RK3588's notation, and where its addresses point.
+    """The registers of one task on a chip, and where its addresses point.
 
-    `field_bits` are the fields of which the chip has fewer bits than the notation.
+    Without `addresses` and `constants` it answers all that needs none.
     """
 
     def __init__(
         self,
         state: TaskState,
-        words: Mapping[int, int],
-        addresses: AddressSpace,
-        field_bits: Mapping[Field, int] = {},
+        registers: RegisterMap,
+        derived: Mapping[Quantity, Derived],
+        addresses: AddressSpace | None = None,
+        constants: Constants | None = None,
     ) -> None:
         self.state = state
-        self._words = words
-        self._addresses = addresses
-        self._check(field_bits)
+        self._map = registers
+        self._derived = derived
+        self._addresses = RelocatedAddresses({}) if addresses is None else addresses
+        self._constants = constants
+        self._known: dict[Quantity, int] = {}
 
-    def __getitem__(self, field: Field) -> int:
-        return field.of(self._words.get(field.register.number, 0))
+    def check_words(self) -> None:
+        """Raise `ModelError` for a register, or a bit of one, without a known meaning."""
+        for number, word in self.state.words.items():
+            if problem := self._map.problem(number, word):
+                raise ModelError(f"register {self._map.named(number)} = {word:#x}: {problem}")
 
-    def signed(self, field: Field) -> int:
-        """A field's value as a two's complement number."""
-        return field.signed(self._words.get(field.register.number, 0))
+    def __getitem__(self, what: Quantity | Field) -> int:
+        if isinstance(what, Field):
+            return what.value(self.word(what.register))
+        value = self._known.get(what)
+        if value is None:
+            value = self._known[what] = self._find(what)
+        return value
+
+    def _find(self, quantity: Quantity) -> int:
+        if derived := self._derived.get(quantity):
+            return derived.value(self)
+        field = self._map.field(quantity)
+        if field is None:
+            raise ModelError(f"this chip's registers don't say {quantity.name}")
+        return field.value(self.word(field.register))
+
+    def own(self, quantity: Quantity) -> int:
+        """A quantity as its field says it, for those that follow from it."""
+        field = self._map.field(quantity)
+        assert field is not None, quantity
+        return field.value(self.word(field.register))
 
     def word(self, register: type[Register]) -> int:
         """A whole register."""
-        return self._words.get(register.number, 0)
+        return self.state.words.get(register.number, register.reset)
 
-    def stride(self, register: type[Register]) -> int:
-        """A whole register as a signed number of bytes."""
-        return sign_extend(self.word(register), 32)
+    def has(self, register: type[Register]) -> bool:
+        """Whether the task's blocks have the register, and it was written."""
+        return register.number in self.state.words
 
-    def single(self, register: type[Register]) -> float:
-        """A whole register as a float32."""
-        return single(self.word(register))
+    def is_float(self) -> bool:
+        """Whether the stages compute with floats."""
+        return Element(self[Quantity.ELEMENT]).is_float
 
-    def address(self, register: type[Register]) -> Address:
+    def address(self, quantity: Quantity) -> Address:
         """The place that an address register points to."""
         try:
-            return self._addresses.find(register.number, self.state)
+            return self._addresses.find(self._map.number(quantity), self.state)
         except LookupError as error:
-            raise self.error(register, str(error)) from None
+            raise self.error(quantity, str(error)) from None
 
-    def error(self, where: Field | type[Register], problem: str) -> ModelError:
+    def constants(self, quantity: Quantity, count: int) -> bytes:
+        """`count` bytes that an address register points to, which no task writes."""
+        address = self.address(quantity)
+        assert self._constants is not None
+        try:
+            return self._constants(address, count)
+        except ModelError as error:
+            raise self.error(quantity, str(error)) from None
+
+    def error(self, where: Where, problem: str = "") -> ModelError:
         """An exception that names register and value; who decodes a task adds which it is."""
+        if isinstance(where, Quantity):
+            found = self._derived.get(where)
+            place = found.where if found else self._map.field(where)
+            assert place is not None, where
+            where = place
         register = where.register if isinstance(where, Field) else where
-        field = f" ({where.name} = {self[where]})" if isinstance(where, Field) else ""
+        field = (
+            f" ({where.name} = {where.of(self.word(register))})" if isinstance(where, Field) else ""
+        )
         return ModelError(
             f"register {register.title} ({register.number:#06x}) = {self.word(register):#x}"
-            f"{field}: {problem}"
+            f"{field}{f': {problem}' if problem else ' is not known'}"
         )
 
-    def _check(self, field_bits: Mapping[Field, int]) -> None:
-        for number, word in self._words.items():
-            if problem := _problem(number, word):
-                name = NAMES.get(number, "?")
-                raise ModelError(f"register {name} ({number:#06x}) = {word:#x}: {problem}")
-        for field, count in field_bits.items():
-            if self[field] >> count:
-                raise self.error(field, f"this chip has {count} bits for it")
 
-
-@lru_cache(maxsize=1 << 16)
-def _problem(number: int, word: int) -> str:
-    """Why a register's value isn't understood, or nothing."""
-    if number in ALWAYS_ZERO:
-        return "only 0 is known" if word else ""
-    if number in INERT:
-        return ""
-    register = REGISTERS.get(number)
-    if register is None:
-        return "the register has no known meaning"
-    if unknown := word & ~register.known_bits:
-        return f"the bits {unknown:#x} have no known meaning"
-    for field in register.fields:
-        if field.values is not None and field.of(word) not in field.values:
-            return f"{field.name} = {field.of(word)} is not known"
-    return ""
+_HALF_BITS, _WORD_BITS = (1 << 16) - 1, (1 << 32) - 1
 
 
 def half(word: int) -> float:
     """The float16 in the lowest 16 bits."""
-    return float(np.uint16(word & 0xFFFF).view(np.float16))
+    return float(np.uint16(word & _HALF_BITS).view(np.float16))
 
 
 def bfloat(word: int) -> float:
     """The bfloat16 in the lowest 16 bits."""
-    return float(np.uint32((word & 0xFFFF) << 16).view(np.float32))
+    return float(np.uint32((word & _HALF_BITS) << 16).view(np.float32))
 
 
-def single(word: int) -> float:
-    """The float32 that 32 bits stand for."""
-    return float(np.uint32(word).view(np.float32))
-
-
-def single_bits(number: float) -> int:
-    """The 32 bits that stand for a number as float32."""
-    return int(np.float32(number).view(np.uint32))
+def number(word: int, is_float: bool) -> float:
+    """What 32 bits stand for: a float32, or an integer with a sign."""
+    return (
+        float(np.uint32(word & _WORD_BITS).view(np.float32)) if is_float else sign_extend(word, 32)
+    )

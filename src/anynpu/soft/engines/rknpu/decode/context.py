@@ -8,7 +8,7 @@ from .....errors import ModelError
 from ..elements import Address
 from ..generations import Generation
 from ..layout import feature_views, operand_view, weight_view, written
-from ..memory import MemoryMap
+from ..memory import MemoryMap, span
 from ..tasks import Features, Task
 from ..weights import (
     Operand,
@@ -54,6 +54,12 @@ class Context:
                 self.memory.check(weight_view(known))
             self._weights[address, layout] = known
         return known
+
+    def constant_bytes(self, address: Address, count: int) -> bytes:
+        """`count` bytes that no task writes; raises `ModelError` for others."""
+        if not self.memory.is_constant(address.section):
+            raise ModelError("it points to what tasks write")
+        return self.memory.constant(span(address, count)).tobytes()
 
     def operands(self, address: Address, block: OperandBlock) -> dict[str, Operand]:
         """The parts of an operand block, by name."""

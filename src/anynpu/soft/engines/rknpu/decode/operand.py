@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from ..elements import Element
-from ..registers.dpu import DpuDataFormat, DpuEw
-from ..registers.rdma import (
-    RdmaEw,
-    RdmaEwAddress,
-    RdmaEwSurfaceNotch,
-    RdmaFeatureMode,
-    RdmaSource,
-)
+from ..generations.settings import OperandKind
+from ..registers.blocks import Enabled
+from ..registers.quantities import Quantity
 from ..task_registers import TaskRegisters
 from ..tasks import Features
 from .context import Context
-
-_CNA_ENABLED, _RDMA_ENABLED = 1 << 0, 1 << 4
-_PER_CHANNEL, _PER_PIXEL = 0, 2
-COLUMNS = 2
-"""DATA_MODE of numbers for the columns, which RDMA puts into the operand registers."""
 
 _WORD_BYTES = 4
 _OPERAND_REGISTERS = 8
@@ -29,30 +19,31 @@ def decode_operand(
 ) -> Features:
     """Features of the shape (C, H, W), one pixel of C channels for all, or one number a pixel."""
     channels, height, width = shape
-    if not task.state.enable_mask & _RDMA_ENABLED or task[RdmaEw.DISABLE]:
-        raise task.error(RdmaEw.DISABLE, "the operand is to come from memory")
+    if not task.state.enable_mask & Enabled.RDMA or task[Quantity.OPERAND_IS_OFF]:
+        raise task.error(Quantity.OPERAND_IS_OFF, "the operand is to come from memory")
     element = _element(task, is_float)
     atom = context.generation.atom_of(element)
-    address = task.address(RdmaEwAddress)
-    if task[RdmaEw.DATA_MODE] == _PER_CHANNEL:
+    address = task.address(Quantity.OPERAND)
+    kind = OperandKind(task[Quantity.OPERAND_KIND])
+    if kind is OperandKind.PER_CHANNEL:
         return context.check_features(Features(address, element, channels, 1, 1, atom, atom, atom))
-    if task[RdmaEw.DATA_MODE] == _PER_PIXEL:
-        if not context.generation.has_pixel_operands:
-            raise task.error(RdmaEw.DATA_MODE, "it is only known on RV1106")
+    if kind is OperandKind.PER_COLUMN:
+        raise task.error(Quantity.OPERAND_KIND, "numbers for columns are not known here")
+    if kind is OperandKind.PER_PIXEL:
         size = element.size
         return context.check_features(
             Features(address, element, 1, height, width, width * size, height * width * size, size)
         )
-    notch = task.stride(RdmaEwSurfaceNotch)
-    if task[RdmaFeatureMode.COMB_USE] & 1:
-        if not task.state.enable_mask & _CNA_ENABLED:
-            raise task.error(RdmaFeatureMode.COMB_USE, "two inputs for an operand as well")
+    notch = task[Quantity.OPERAND_SURFACE_NOTCH]
+    if task[Quantity.COMBINES_SOURCES]:
+        if not task.state.enable_mask & Enabled.CNA:
+            raise task.error(Quantity.COMBINES_SOURCES, "two inputs for an operand as well")
         line, surface = width * atom, height * width * atom + notch
-        source = task.address(RdmaSource)
+        source = task.address(Quantity.SOURCE)
         return context.check_features(
             Features(source, element, channels, height, width, line, surface, atom, address)
         )
-    line_notch = context.generation.operand_line_notch(task)
+    line_notch = task[Quantity.OPERAND_NOTCH]
     surface = (height * width + (height - 1) * line_notch) * atom + notch
     line = (width + line_notch) * atom
     return context.check_features(
@@ -65,24 +56,24 @@ def decode_columns(
 ) -> Features:
     """One number a column for all channels: a word each, for no more columns than registers."""
     _, height, width = shape
-    is_known = task.state.enable_mask & _RDMA_ENABLED and not task[RdmaEw.DISABLE]
-    if not is_known or task[RdmaEw.DATA_MODE] != COLUMNS:
-        raise task.error(RdmaEw.DATA_MODE, "numbers for columns are to come from memory")
+    is_known = task.state.enable_mask & Enabled.RDMA and not task[Quantity.OPERAND_IS_OFF]
+    if not is_known or task[Quantity.OPERAND_KIND] != OperandKind.PER_COLUMN:
+        raise task.error(Quantity.OPERAND_KIND, "numbers for columns are to come from memory")
     if height > 1 or width > _OPERAND_REGISTERS:
-        raise task.error(DpuEw.DATA_MODE, f"numbers for columns of {height}x{width} pixels")
+        raise task.error(Quantity.OPERAND_KIND, f"numbers for columns of {height}x{width} pixels")
     element, line = _element(task, is_float), width * _WORD_BYTES
     return context.check_features(
-        Features(task.address(RdmaEwAddress), element, 1, 1, width, line, line, _WORD_BYTES)
+        Features(task.address(Quantity.OPERAND), element, 1, 1, width, line, line, _WORD_BYTES)
     )
 
 
 def _element(task: TaskRegisters, is_float: bool) -> Element:
-    size = 1 << task[RdmaEw.DATA_SIZE] >> 1
     if is_float:
-        is_bfloat = task[DpuDataFormat.PROC_PRECISION] == Element.BFLOAT16.value
+        is_bfloat = task[Quantity.ELEMENT] == Element.BFLOAT16.value
         elements = {2: Element.BFLOAT16 if is_bfloat else Element.FLOAT16, 4: Element.FLOAT32}
     else:
         elements = {1: Element.INT8, 2: Element.INT16, 4: Element.INT32}
+    size = task[Quantity.OPERAND_BYTES]
     if size not in elements:
-        raise task.error(RdmaEw.DATA_SIZE, "no element of that size is known here")
+        raise task.error(Quantity.OPERAND_BYTES, "no element of that size is known here")
     return elements[size]

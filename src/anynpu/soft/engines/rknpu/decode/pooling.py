@@ -6,25 +6,7 @@ import math
 
 from ..elements import Element
 from ..registers.fields import sign_extend
-from ..registers.ppu import (
-    PpuDataFormat,
-    PpuDestination,
-    PpuInChannel,
-    PpuInHeight,
-    PpuInWidth,
-    PpuKernel,
-    PpuMode,
-    PpuOutHeight,
-    PpuOutWidth,
-    PpuPadding,
-    PpuPaddingValue,
-    PpuReciprocalHeight,
-    PpuReciprocalWidth,
-    PpuSource,
-    PpuSourceLine,
-    PpuSourceSurface,
-    PpuSurfaceStride,
-)
+from ..registers.quantities import Quantity
 from ..task_registers import TaskRegisters, half
 from ..tasks import BlockWriter, Features, PoolingMethod, PoolingTask
 from .context import Context
@@ -32,30 +14,30 @@ from .context import Context
 
 def decode_pooling(task: TaskRegisters, context: Context) -> PoolingTask:
     """The pooling of features in memory."""
-    element = Element(task[PpuDataFormat.PROC_PRECISION])
+    element = Element(task[Quantity.POOLING_ELEMENT])
     atom = context.generation.atom_of(element)
     source = context.check_features(
         Features(
-            task.address(PpuSource),
+            task.address(Quantity.POOLED),
             element,
-            task[PpuInChannel.CUBE_IN_CHANNEL] + 1,
-            task[PpuInHeight.CUBE_IN_HEIGHT] + 1,
-            task[PpuInWidth.CUBE_IN_WIDTH] + 1,
-            task.stride(PpuSourceLine),
-            task.stride(PpuSourceSurface),
+            task[Quantity.POOLED_CHANNELS],
+            task[Quantity.POOLED_HEIGHT],
+            task[Quantity.POOLED_WIDTH],
+            task[Quantity.POOLED_LINE],
+            task[Quantity.POOLED_SURFACE],
             atom,
         )
     )
-    height, width = task[PpuOutHeight.CUBE_OUT_HEIGHT] + 1, task[PpuOutWidth.CUBE_OUT_WIDTH] + 1
-    method = PoolingMethod(task[PpuMode.POOLING_METHOD])
-    if task[PpuMode.COUNTS_INSIDE] and method is not PoolingMethod.AVERAGE:
-        raise task.error(PpuMode.COUNTS_INSIDE, "only an average counts")
+    height, width = task[Quantity.POOLING_HEIGHT], task[Quantity.POOLING_WIDTH]
+    method = PoolingMethod(task[Quantity.POOLING_METHOD])
+    if task[Quantity.COUNTS_INSIDE] and method is not PoolingMethod.AVERAGE:
+        raise task.error(Quantity.COUNTS_INSIDE, "only an average counts")
     writer = BlockWriter(
-        task.address(PpuDestination),
+        task.address(Quantity.POOLING_DESTINATION),
         height,
         width,
-        (width + task[PpuMode.NOTCH_ADDR]) * atom,
-        task.stride(PpuSurfaceStride),
+        (width + task[Quantity.POOLING_NOTCH]) * atom,
+        task[Quantity.POOLING_SURFACE],
         source.surfaces,
         0,
         atom,
@@ -66,21 +48,21 @@ def decode_pooling(task: TaskRegisters, context: Context) -> PoolingTask:
         task.state.node,
         source,
         method,
-        (task[PpuKernel.KERNEL_HEIGHT] + 1, task[PpuKernel.KERNEL_WIDTH] + 1),
-        (task[PpuKernel.KERNEL_STRIDE_HEIGHT] + 1, task[PpuKernel.KERNEL_STRIDE_WIDTH] + 1),
-        (task[PpuPadding.PAD_TOP], task[PpuPadding.PAD_LEFT]),
+        (task[Quantity.WINDOW_HEIGHT], task[Quantity.WINDOW_WIDTH]),
+        (task[Quantity.WINDOW_STRIDE_Y], task[Quantity.WINDOW_STRIDE_X]),
+        (task[Quantity.WINDOW_TOP], task[Quantity.WINDOW_LEFT]),
         _padding_value(task, method, element),
         _reciprocals(task, element),
         height,
         width,
         writer,
-        bool(task[PpuMode.COUNTS_INSIDE]),
+        bool(task[Quantity.COUNTS_INSIDE]),
     )
 
 
 def _padding_value(task: TaskRegisters, method: PoolingMethod, element: Element) -> float:
     if method is PoolingMethod.AVERAGE:
-        word = task[PpuPaddingValue.PAD_VALUE_0]
+        word = task[Quantity.WINDOW_PADDING]
         return half(word) if element.is_float else float(sign_extend(word, 16))
     if element.is_float:
         return -math.inf if method is PoolingMethod.MAX else math.inf
@@ -88,8 +70,8 @@ def _padding_value(task: TaskRegisters, method: PoolingMethod, element: Element)
 
 
 def _reciprocals(task: TaskRegisters, element: Element) -> tuple[float, float]:
-    height = task[PpuReciprocalHeight.RECIP_KERNEL_HEIGHT]
-    width = task[PpuReciprocalWidth.RECIP_KERNEL_WIDTH]
+    height = task[Quantity.RECIPROCAL_HEIGHT]
+    width = task[Quantity.RECIPROCAL_WIDTH]
     if element.is_float:
         return _reciprocal(height), _reciprocal(width)
     return height / 65536, width / 65536

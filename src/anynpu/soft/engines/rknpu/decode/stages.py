@@ -3,50 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..elements import Element
+from ..generations.settings import ElementwiseSettings, FromMemory, Limits, StageSettings, Sum
 from ..interning import shared
-from ..registers.dpu import (
-    DpuBn,
-    DpuBnAlu,
-    DpuBnLowest,
-    DpuBnMul,
-    DpuBnRelux,
-    DpuBs,
-    DpuBsAlu,
-    DpuBsLowest,
-    DpuBsMul,
-    DpuBsOw,
-    DpuBsOwOperand,
-    DpuBsRelux,
-    DpuDataFormat,
-    DpuEw,
-    DpuEwConvertOffset,
-    DpuEwConvertScale,
-    DpuEwLowest,
-    DpuEwOperand,
-    DpuEwRelux,
-    DpuHeight,
-    DpuLutInfo,
-    DpuLutLeScale,
-    DpuLutLeShift,
-    DpuLutLeStart,
-    DpuLutLoEnd,
-    DpuLutLoScale,
-    DpuLutLoShift,
-    DpuLutLoStart,
-    DpuOutOffset,
-    DpuOutScale,
-    DpuOutShift,
-)
-from ..registers.fields import Field, Register
-from ..registers.ppu import PpuReciprocalHeight, PpuReciprocalWidth
-from ..registers.rdma import RdmaBn, RdmaBnAddress, RdmaBs, RdmaBsAddress
+from ..registers.blocks import Enabled
+from ..registers.fields import sign_extend
+from ..registers.quantities import Quantity
 from ..rounding import Ties
-from ..task_registers import TaskRegisters, bfloat, half
+from ..task_registers import TaskRegisters, bfloat, half, number
 from ..tasks import (
     Dpu,
     Elementwise,
@@ -59,36 +26,16 @@ from ..tasks import (
 )
 from ..weights import Operand, OperandBlock
 from .context import Context
-from .operand import COLUMNS, decode_columns, decode_operand
+from .operand import decode_columns, decode_operand
 
-RDMA_ENABLED, PPU_ENABLED = 1 << 4, 1 << 5
-_MAXIMUM, _SUBTRACT = 0, 4
-_NO_LIMIT = -(1 << 31)
 _LARGEST_SHIFT = 47
 """What is more leaves nothing of 32 bits times 16."""
+
+_ADDENDS = 1
+"""A block of operands that has addends alone."""
+
+_FACTOR_BITS, _EXPONENT_BITS = 16, 8
 _Parts = dict[str, Operand]
-
-
-@dataclass(frozen=True)
-class _StageRegisters:
-    """The two stages have the same registers at two places."""
-
-    config: type[DpuBs] | type[DpuBn]
-    alu: type[DpuBsAlu] | type[DpuBnAlu]
-    mul: type[DpuBsMul] | type[DpuBnMul]
-    relux: type[DpuBsRelux] | type[DpuBnRelux]
-    lowest: type[DpuBsLowest] | type[DpuBnLowest]
-    negative_shift: Field
-    multiply_first: bool
-
-
-_BS = _StageRegisters(
-    DpuBs, DpuBsAlu, DpuBsMul, DpuBsRelux, DpuBsLowest, DpuDataFormat.BS_MUL_SHIFT_VALUE_NEG, False
-)
-_BN = _StageRegisters(
-    DpuBn, DpuBnAlu, DpuBnMul, DpuBnRelux, DpuBnLowest, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG, True
-)
-_BN_THAT_ADDS_FIRST = replace(_BN, multiply_first=False)
 
 
 def decode_dpu(
@@ -96,193 +43,186 @@ def decode_dpu(
     context: Context,
     shape: tuple[int, int, int],
     is_float: bool,
-    parts: _Parts,
-) -> Dpu:
-    """The stages for values of a shape (C, H, W); `parts` is BS's operand block."""
-    bn_parts = _bn_operands(task, context, shape[0], is_float)
-    bn = _BN_THAT_ADDS_FIRST if context.generation.bn_adds_first else _BN
-    maximum = _maximum(task, context, shape[0], is_float)
-    reduction = task[DpuHeight.MINMAX_CTL]
-    return Dpu(
+) -> tuple[Dpu, Operand | None]:
+    """The stages for values of a shape (C, H, W), and what BS adds to every weight of a kernel."""
+    first, second = context.generation.stages(task)
+    third = context.generation.elementwise(task)
+    parts = _operands(task, context, shape[0], is_float, first, Quantity.BS_OPERANDS)
+    bn_parts = _operands(task, context, shape[0], is_float, second, Quantity.BN_OPERANDS)
+    maximum = None
+    if second and second.sum is Sum.MAXIMUM and second.add is not None:
+        maximum, second = _maximum(task, context, shape[0], is_float, second, third), None
+    reduction = task[Quantity.REDUCTION]
+    dpu = Dpu(
         is_float,
-        _stage(task, _BS, is_float, parts),
-        None if maximum else _stage(task, bn, is_float, bn_parts),
-        maximum or _elementwise(task, context, shape, is_float),
+        _stage(task, first, is_float, parts),
+        _stage(task, second, is_float, bn_parts),
+        maximum or _elementwise(task, context, shape, is_float, third),
         ("max" if reduction & 2 else "min") if reduction & 1 else None,
         _output(task, is_float),
     )
+    return dpu, _weight_offset(first, is_float, parts)
 
 
-def bs_operands(task: TaskRegisters, context: Context, channels: int, is_float: bool) -> _Parts:
-    """The per-channel operands of BS that memory holds, by name."""
-    use = task[RdmaBs.DATA_USE] if task.state.enable_mask & RDMA_ENABLED else 0
-    if not use or task[DpuBs.BYPASS]:
+def _operands(
+    task: TaskRegisters,
+    context: Context,
+    channels: int,
+    is_float: bool,
+    said: StageSettings | None,
+    address: Quantity,
+) -> _Parts:
+    """The per-channel operands of a stage that memory holds, by name."""
+    if said is None or not said.block:
         return {}
-    block = OperandBlock(use, channels, is_float, context.generation.operand_group)
-    return context.operands(task.address(RdmaBsAddress), block)
+    block = OperandBlock(said.block, channels, is_float, context.generation.operand_group)
+    return context.operands(task.address(address), block)
 
 
-def decode_weight_offset(task: TaskRegisters, is_float: bool, parts: _Parts) -> Operand | None:
-    """What BS adds to every weight of a kernel."""
-    if is_float or task[DpuBs.BYPASS] or task[DpuBsOw.OD_BYPASS]:
+def _weight_offset(said: StageSettings | None, is_float: bool, parts: _Parts) -> Operand | None:
+    if is_float or said is None:
         return None
-    if not task[DpuBsOw.OW_SRC]:
-        return task.signed(DpuBsOwOperand.OW_OP) or None
+    if not isinstance(said.weight_offset, FromMemory):
+        return said.weight_offset or None
     offsets = parts.get("weight_offset")
     if isinstance(offsets, np.ndarray) and not offsets.any():
         return None
     return offsets
 
 
-def _bn_operands(task: TaskRegisters, context: Context, channels: int, is_float: bool) -> _Parts:
-    use = task[RdmaBn.DATA_USE] if task.state.enable_mask & RDMA_ENABLED else 0
-    if not use or task[DpuBn.BYPASS]:
-        return {}
-    block = OperandBlock(use, channels, is_float, context.generation.operand_group)
-    return context.operands(task.address(RdmaBnAddress), block)
-
-
 def _maximum(
-    task: TaskRegisters, context: Context, channels: int, is_float: bool
-) -> Elementwise | None:
+    task: TaskRegisters,
+    context: Context,
+    channels: int,
+    is_float: bool,
+    said: StageSettings,
+    third: ElementwiseSettings | None,
+) -> Elementwise:
     """The greater of a value and BN's operand: what the third stage has an operation for."""
-    if task[DpuBn.BYPASS] or task[DpuBn.ALU_BYPASS] or task[DpuBn.ALU_ALGO] != _MAXIMUM:
-        return None
-    if not (task[DpuBn.MUL_BYPASS] and task[DpuBn.RELU_BYPASS] and task[DpuEw.BYPASS]):
-        raise task.error(DpuBn.ALU_ALGO, "a maximum is only known alone")
-    operand: float | Features = _number(task, DpuBnAlu, is_float)
-    if task[DpuBn.ALU_SRC]:
-        if task[RdmaBn.DATA_USE] != 1:
-            raise task.error(RdmaBn.DATA_USE, "a maximum takes one number a channel")
-        element = Element.FLOAT32 if is_float else Element.INT32
-        atom = context.generation.atom_of(element)
-        operand = context.check_features(
-            Features(task.address(RdmaBnAddress), element, channels, 1, 1, atom, atom, atom)
-        )
+    if said.multiply is not None or said.limits != Limits() or third is not None:
+        raise task.error(said.where.add, "a maximum is only known alone")
+    if isinstance(said.add, int):
+        return Elementwise(None, Operation.MAX, number(said.add, is_float), None, 0, False, None)
+    if task[Quantity.BN_USE] != _ADDENDS:
+        raise task.error(Quantity.BN_USE, "a maximum takes one number a channel")
+    element = Element.FLOAT32 if is_float else Element.INT32
+    atom = context.generation.atom_of(element)
+    operand = context.check_features(
+        Features(task.address(Quantity.BN_OPERANDS), element, channels, 1, 1, atom, atom, atom)
+    )
     return Elementwise(None, Operation.MAX, operand, None, 0, False, None)
 
 
 def _stage(
-    task: TaskRegisters, registers: _StageRegisters, is_float: bool, parts: _Parts
+    task: TaskRegisters, said: StageSettings | None, is_float: bool, parts: _Parts
 ) -> Stage | None:
-    config, mul = registers.config, registers.mul
-    if task[config.BYPASS]:
+    if said is None:
         return None
-    multiply = _factor(task, registers, is_float, parts)
-    shifts = not is_float and multiply is not None
-    for field in (mul.MUL_SHIFT_VALUE, registers.negative_shift):
-        if shifts and task[field] > _LARGEST_SHIFT:
+    if said.sum is Sum.MAXIMUM and said.add is not None:
+        raise task.error(said.where.add, "a maximum is not known here")
+    multiply = _factor(task, said, is_float, parts)
+    shifts = said.shifts if multiply is not None and not is_float else (0, 0)
+    for shift, where in zip(shifts, said.where.shifts, strict=True):
+        if shift > _LARGEST_SHIFT:
             # Seen where a scale is too large for the factor, which is 0 then.
-            raise task.error(field, "a negative number that the compiler cut")
-    has_limit = not task[config.RELU_BYPASS] and task[config.RELUX_EN]
+            raise task.error(where, "a negative number that the compiler cut")
+    limits = _limits(said.limits, is_float)
     return Stage(
-        _addend(task, registers, is_float, parts),
-        task[config.ALU_ALGO] == _SUBTRACT,
+        _addend(task, said, is_float, parts),
+        said.sum is Sum.SUBTRACT,
         multiply,
-        registers.multiply_first,
-        multiply is not None and bool(task[config.MUL_PRELU]),
-        task[mul.MUL_SHIFT_VALUE] if shifts else 0,
-        task[registers.negative_shift] if shifts else 0,
-        not task[config.RELU_BYPASS],
-        _number(task, registers.relux, is_float) if has_limit else None,
-        _lowest(task, registers.lowest, is_float),
+        not said.adds_first,
+        multiply is not None and said.multiplies_negatives,
+        shifts[0],
+        shifts[1],
+        *limits,
     )
 
 
 def _addend(
-    task: TaskRegisters, registers: _StageRegisters, is_float: bool, parts: _Parts
+    task: TaskRegisters, said: StageSettings, is_float: bool, parts: _Parts
 ) -> Operand | None:
-    config = registers.config
-    if task[config.ALU_BYPASS]:
+    if said.add is None:
         return None
-    if task[config.ALU_ALGO] == _MAXIMUM:
-        raise task.error(config.ALU_ALGO, "a maximum is not known here")
-    if not task[config.ALU_SRC]:
-        return _number(task, registers.alu, is_float)
+    if isinstance(said.add, int):
+        return number(said.add, is_float)
     if "add" not in parts:
-        raise task.error(config.ALU_SRC, "there is no block of operands in memory")
+        raise task.error(said.where.add, "there is no block of operands in memory")
     return parts["add"]
 
 
 def _factor(
-    task: TaskRegisters, registers: _StageRegisters, is_float: bool, parts: _Parts
+    task: TaskRegisters, said: StageSettings, is_float: bool, parts: _Parts
 ) -> Operand | None:
-    if task[registers.config.MUL_BYPASS]:
+    if said.multiply is None:
         return None
-    if task[registers.mul.MUL_SRC]:
+    if not isinstance(said.multiply, int):
         if "multiply" not in parts:
-            raise task.error(registers.mul.MUL_SRC, "there is no block of operands in memory")
+            raise task.error(said.where.multiply, "there is no block of operands in memory")
         return parts["multiply"]
-    field = registers.mul.MUL_OPERAND
     if not is_float:
-        return task.signed(field)
-    is_bfloat = task[DpuDataFormat.PROC_PRECISION] == Element.BFLOAT16.value
-    return bfloat(task[field]) if is_bfloat else half(task[field])
+        return sign_extend(said.multiply, _FACTOR_BITS)
+    is_bfloat = task[Quantity.ELEMENT] == Element.BFLOAT16.value
+    return bfloat(said.multiply) if is_bfloat else half(said.multiply)
 
 
-def _number(task: TaskRegisters, register: type[Register], is_float: bool) -> float:
-    """A whole register as the value it stands for: float32, or an integer."""
-    return task.single(register) if is_float else task.stride(register)
-
-
-def _lowest(task: TaskRegisters, register: type[Register], is_float: bool) -> float:
-    """What values are kept above, a whole register; the least number of 32 bits is no limit."""
-    if task.stride(register) == _NO_LIMIT:
-        return -math.inf if is_float else float(_NO_LIMIT)
-    return _number(task, register, is_float)
+def _limits(said: Limits, is_float: bool) -> tuple[bool, float | None, float]:
+    lower, upper = (
+        None if word is None else number(word, is_float) for word in (said.lower, said.upper)
+    )
+    least = -math.inf if is_float else -(2.0**31)
+    return lower is not None or upper is not None, upper, least if lower is None else lower
 
 
 def _elementwise(
-    task: TaskRegisters, context: Context, shape: tuple[int, int, int], is_float: bool
+    task: TaskRegisters,
+    context: Context,
+    shape: tuple[int, int, int],
+    is_float: bool,
+    said: ElementwiseSettings | None,
 ) -> Elementwise | None:
-    if task[DpuEw.BYPASS]:
+    if said is None:
         return None
-    operation = operand = conversion = None
-    if not task[DpuEw.OP_BYPASS]:
-        operation = _operation(task)
-        operand = _operand(task, context, shape, is_float)
-        if isinstance(operand, Features) and not is_float and not task[DpuEw.OP_CVT_BYPASS]:
-            conversion = _operand_conversion(task)
-    has_product = operation in (Operation.MULTIPLY, Operation.PRELU) and not is_float
-    has_limit = not task[DpuEw.RELU_BYPASS] and task[DpuEw.RELUX_EN]
+    operand: float | Features | None = None
+    if said.operation is not None:
+        operand = _operand(task, context, shape, is_float, said)
+    converts = isinstance(operand, Features) and not is_float and said.converts
+    has_product = said.operation in (Operation.MULTIPLY, Operation.PRELU) and not is_float
     return Elementwise(
-        None if task[DpuEw.LUT_BYPASS] else _table(task),
-        operation,
+        _table(task) if said.looks_up else None,
+        said.operation,
         operand,
-        conversion,
-        task[DpuEwConvertScale.TRUNCATE] if has_product else 0,
-        not task[DpuEw.RELU_BYPASS],
-        _number(task, DpuEwRelux, is_float) if has_limit else None,
-        _lowest(task, DpuEwLowest, is_float),
+        _operand_conversion(task, said) if converts else None,
+        task[Quantity.PRODUCT_SHIFT] if has_product else 0,
+        *_limits(said.limits, is_float),
     )
 
 
-def _operand_conversion(task: TaskRegisters) -> OperandConversion:
-    offset = task.signed(DpuEwConvertOffset.OP_CVT_OFFSET)
-    if offset and not task[DpuEw.CVT_TYPE]:
-        raise task.error(DpuEw.CVT_TYPE, "where an offset is added after the scale is not known")
+def _operand_conversion(task: TaskRegisters, said: ElementwiseSettings) -> OperandConversion:
+    offset = task[Quantity.OPERAND_OFFSET]
+    if offset and not said.offset_first:
+        raise task.error(said.where, "where an offset is added after the scale is not known")
     return OperandConversion(
         offset,
-        task.signed(DpuEwConvertScale.OP_CVT_SCALE),
-        task[DpuEwConvertScale.OP_CVT_SHIFT],
-        Ties.AWAY if task[DpuEw.CVT_ROUND] else Ties.EVEN,
+        task[Quantity.OPERAND_SCALE],
+        task[Quantity.OPERAND_SHIFT],
+        Ties.AWAY if said.ties_away else Ties.EVEN,
     )
-
-
-def _operation(task: TaskRegisters) -> Operation:
-    if not task[DpuEw.OP_TYPE]:
-        return Operation(task[DpuEw.ALU_ALGO])
-    return Operation.PRELU if task[DpuEw.MUL_PRELU] else Operation.MULTIPLY
 
 
 def _operand(
-    task: TaskRegisters, context: Context, shape: tuple[int, int, int], is_float: bool
+    task: TaskRegisters,
+    context: Context,
+    shape: tuple[int, int, int],
+    is_float: bool,
+    said: ElementwiseSettings,
 ) -> float | Features:
-    if task[DpuEw.OP_SRC]:
+    if said.operand is FromMemory.FEATURES:
         return decode_operand(task, context, shape, is_float)
-    if context.generation.has_column_operands and task[DpuEw.DATA_MODE] == COLUMNS:
+    if said.operand is FromMemory.COLUMNS:
         return decode_columns(task, context, shape, is_float)
-    return _number(task, DpuEwOperand, is_float)
+    assert isinstance(said.operand, int)
+    return number(said.operand, is_float)
 
 
 def _table(task: TaskRegisters) -> LookupTable:
@@ -290,31 +230,30 @@ def _table(task: TaskRegisters) -> LookupTable:
     return LookupTable(
         negative,
         positive,
-        task.signed(DpuLutLeStart.LE_START),
-        task.signed(DpuLutLoStart.LO_START),
-        task.signed(DpuLutLoEnd.LO_END),
-        (task[DpuLutInfo.LE_INDEX_SELECT], task[DpuLutInfo.LO_INDEX_SELECT]),
-        (task.signed(DpuLutLeScale.UFLOW_SCALE), task.signed(DpuLutLoScale.OFLOW_SCALE)),
-        (task[DpuLutLeShift.UFLOW_SHIFT], task[DpuLutLoShift.OFLOW_SHIFT]),
+        task[Quantity.NEGATIVE_START],
+        task[Quantity.POSITIVE_START],
+        task[Quantity.POSITIVE_END],
+        (task[Quantity.NEGATIVE_STEP], task[Quantity.POSITIVE_STEP]),
+        (task[Quantity.SLOPE_BELOW], task[Quantity.SLOPE_ABOVE]),
+        (task[Quantity.SHIFT_BELOW], task[Quantity.SHIFT_ABOVE]),
     )
 
 
 def _output(task: TaskRegisters, is_float: bool) -> Output:
-    element = Element(task[DpuDataFormat.OUT_PRECISION])
-    scale = task.signed(DpuOutScale.OUT_CVT_SCALE)
-    shift = task[DpuOutShift.OUT_CVT_SHIFT]
-    offset = task.signed(DpuOutOffset.OUT_CVT_OFFSET)
-    ties = Ties.AWAY if task[DpuOutShift.CVT_ROUND] else Ties.EVEN
+    element = Element(task[Quantity.OUTPUT_ELEMENT])
+    scale, shift = task[Quantity.OUTPUT_SCALE], task[Quantity.OUTPUT_SHIFT]
+    offset = task[Quantity.OUTPUT_OFFSET]
+    ties = Ties.AWAY if task[Quantity.OUTPUT_AWAY] else Ties.EVEN
     if is_float:
         return _output_of_floats(task, element, (scale, shift, offset), ties)
     if element is Element.FLOAT16:
-        exponent = task[DpuOutShift.MINUS_EXP]
+        exponent = task[Quantity.OUTPUT_EXPONENT]
         factor = scale * 2.0 ** -(shift + exponent)
         return Output(element, scale, 0, 0, factor, offset * 2.0**-exponent)
     if element.is_float:
-        raise task.error(DpuDataFormat.OUT_PRECISION, "integers are not known to become it")
+        raise task.error(Quantity.OUTPUT_ELEMENT, "integers are not known to become it")
     if shift > _LARGEST_SHIFT:
-        raise task.error(DpuOutShift.OUT_CVT_SHIFT, "it leaves nothing of any number")
+        raise task.error(Quantity.OUTPUT_SHIFT, "it leaves nothing of any number")
     return Output(element, scale, shift, offset, 1.0, ties=ties)
 
 
@@ -322,15 +261,17 @@ def _output_of_floats(
     task: TaskRegisters, element: Element, conversion: tuple[int, int, int], ties: Ties
 ) -> Output:
     scale, shift, offset = conversion
-    exponent = task.signed(DpuOutShift.MINUS_EXP)
+    exponent = sign_extend(task[Quantity.OUTPUT_EXPONENT], _EXPONENT_BITS)
     if element is Element.INT8:
         return Output(element, 1, 0, 0, scale * 2.0**-shift, offset, ties)
     if element in (Element.FLOAT16, Element.FLOAT32):
         after = 2.0**-exponent * _chained_factor(task)
         return Output(element, 1, 0, 0, scale * 2.0**-shift * after, offset * after)
     if conversion != (1, 0, 0) or exponent:
-        raise task.error(DpuOutScale, f"a conversion of floats to {element.name} is not known")
-    if element is Element.INT16 and task[DpuDataFormat.IN_PRECISION] == Element.INT16.value:
+        raise task.error(
+            Quantity.OUTPUT_SCALE, f"a conversion of floats to {element.name} is not known"
+        )
+    if element is Element.INT16 and task[Quantity.ENTERING_ELEMENT] == Element.INT16.value:
         # "Raw 16 bits" in and out, around arithmetic in float16.
         element = Element.FLOAT16
     return Output(element, 1, 0, 0, 1.0, ties=ties)
@@ -338,10 +279,6 @@ def _output_of_floats(
 
 def _chained_factor(task: TaskRegisters) -> float:
     """What the PPU multiplies by when it follows the DPU without a pass through memory."""
-    if not task.state.enable_mask & PPU_ENABLED:
+    if not task.state.enable_mask & Enabled.PPU:
         return 1.0
-    return (
-        half(task[PpuReciprocalHeight.RECIP_KERNEL_HEIGHT])
-        * half(task[PpuReciprocalWidth.RECIP_KERNEL_WIDTH])
-        * 2.0**-32
-    )
+    return half(task[Quantity.RECIPROCAL_HEIGHT]) * half(task[Quantity.RECIPROCAL_WIDTH]) * 2.0**-32

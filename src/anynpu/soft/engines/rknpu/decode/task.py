@@ -6,45 +6,18 @@ from dataclasses import replace
 
 from .....errors import ModelError
 from ..elements import Element
-from ..registers.dpu import (
-    DpuBn,
-    DpuBs,
-    DpuBsOw,
-    DpuChannel,
-    DpuDataFormat,
-    DpuEw,
-    DpuFeatureMode,
-    DpuHeight,
-    DpuOutOffset,
-    DpuOutScale,
-    DpuOutShift,
-    DpuWidth,
-)
-from ..registers.rdma import (
-    RdmaChannel,
-    RdmaEwAddress,
-    RdmaFeatureMode,
-    RdmaHeight,
-    RdmaSource,
-    RdmaSourceDma,
-    RdmaSurfaceNotch,
-    RdmaWidth,
-)
+from ..registers.blocks import Enabled
+from ..registers.quantities import Quantity
 from ..task_registers import TaskRegisters
 from ..tasks import ConvolutionTask, CopyTask, ElementwiseTask, Features, Task, Writer
 from .context import Context
 from .convolution import decode_convolution
 from .pooling import decode_pooling
-from .stages import bs_operands, decode_dpu, decode_weight_offset
+from .stages import decode_dpu
 from .writer import decode_writer
 
-_CNA, _CORE, _DPU, _RDMA = 1 << 0, 1 << 2, 1 << 3, 1 << 4
-_PPU, _PPU_RDMA = 1 << 5, 1 << 6
-_CNA2 = 1 << 1
-"""A second CNA of RK3566, which has no registers of its own here."""
-
-_CONVOLUTIONS = {_CNA | _CORE | _DPU, _CNA | _CORE | _DPU | _RDMA}
-_POOLING = _PPU | _PPU_RDMA
+_POOLING = Enabled.PPU | Enabled.PPU_RDMA
+_FROM_MEMORY = Enabled.DPU | Enabled.RDMA
 
 
 def decode_task(task: TaskRegisters, context: Context) -> Task:
@@ -55,13 +28,12 @@ def decode_task(task: TaskRegisters, context: Context) -> Task:
 
 
 def _decode(task: TaskRegisters, context: Context) -> Task:
-    mask = task.state.enable_mask & ~_CNA2
+    mask = Enabled(task.state.enable_mask) & ~Enabled.CNA2
     if mask == _POOLING:
         return decode_pooling(task, context)
-    is_bare = mask == _CNA | _DPU and context.generation.works_without_core
-    if mask & ~_PPU in _CONVOLUTIONS or is_bare:
+    if mask & ~Enabled.PPU in context.generation.convolutions:
         return _convolution(task, context)
-    if mask & ~_PPU == _DPU | _RDMA:
+    if mask & ~Enabled.PPU == _FROM_MEMORY:
         return _from_memory(task, context)
     raise ModelError(f"the enable mask {task.state.enable_mask:#x} is not known")
 
@@ -69,10 +41,7 @@ def _decode(task: TaskRegisters, context: Context) -> Task:
 def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:
     convolution = decode_convolution(task, context)
     shape = convolution.shape
-    is_float = convolution.source.element.is_float
-    parts = bs_operands(task, context, shape[0], is_float)
-    offset = decode_weight_offset(task, is_float, parts)
-    dpu = decode_dpu(task, context, shape, is_float, parts)
+    dpu, offset = decode_dpu(task, context, shape, convolution.source.element.is_float)
     if dpu.reduction:
         dpu = context.generation.reduced(task, dpu, shape)
     return ConvolutionTask(
@@ -98,14 +67,14 @@ def _channel_writer(
 def _from_memory(task: TaskRegisters, context: Context) -> Task:
     source = _source(task, context)
     index, node = task.state.index, task.state.node
-    if task[RdmaSourceDma.UNPOOLING_EN]:
+    if task[Quantity.UNPOOLS]:
         repeats = _repeats(task)
         shape = (source.surfaces * repeats[0], source.height, source.width * repeats[1])
         return CopyTask(
             index, node, source, repeats, decode_writer(task, context, shape, source.element)
         )
     channels = _written_channels(task, source)
-    if _only_moves(task, source.element) and not _pads(task, source, channels):
+    if _only_moves(task, context, source.element) and not _pads(task, source, channels):
         if not _transposes(task):
             source = replace(source, channels=channels)
         shape = (source.surfaces, source.height, source.width)
@@ -113,52 +82,47 @@ def _from_memory(task: TaskRegisters, context: Context) -> Task:
             index, node, source, (1, 1), decode_writer(task, context, shape, source.element)
         )
     source = replace(source, channels=channels)
-    is_float = source.element.is_float
-    parts = bs_operands(task, context, channels, is_float)
-    dpu = decode_dpu(task, context, source.shape, is_float, parts)
+    dpu, _ = decode_dpu(task, context, source.shape, source.element.is_float)
     writer = _channel_writer(task, context, source.shape, dpu.output.element, source.element)
     return ElementwiseTask(index, node, source, dpu, writer)
 
 
 def _source(task: TaskRegisters, context: Context) -> Features:
-    element = Element(task[RdmaFeatureMode.IN_PRECISION])
-    process = Element(task[DpuDataFormat.PROC_PRECISION])
+    element = Element(task[Quantity.SOURCE_ELEMENT])
+    process = Element(task[Quantity.ELEMENT])
     if element is Element.INT16 and process is Element.FLOAT16:
         # "Raw 16 bits" in and out, around arithmetic in float16.
         element = Element.FLOAT16
-    height, width = task[RdmaHeight.HEIGHT] + 1, task[RdmaWidth.WIDTH] + 1
-    notch = context.generation.source_line_notch(task)
+    height, width = task[Quantity.SOURCE_HEIGHT], task[Quantity.SOURCE_WIDTH]
+    notch = task[Quantity.SOURCE_NOTCH]
     atom = context.generation.atom_of(element)
-    surface = (height * width + (height - 1) * notch) * atom + task.stride(RdmaSurfaceNotch)
-    is_combined = task[RdmaFeatureMode.COMB_USE] & 1
+    rows = (height * width + (height - 1) * notch) * atom
+    surface = rows + task[Quantity.SOURCE_SURFACE_NOTCH]
     return context.check_features(
         Features(
-            task.address(RdmaSource),
+            task.address(Quantity.SOURCE),
             element,
-            task[RdmaChannel.CHANNEL] + 1,
+            task[Quantity.SOURCE_CHANNELS],
             height,
             width,
             (width + notch) * atom,
             surface,
             atom,
-            task.address(RdmaEwAddress) if is_combined else None,
+            task.address(Quantity.OPERAND) if task[Quantity.COMBINES_SOURCES] else None,
         )
     )
 
 
 def _repeats(task: TaskRegisters) -> tuple[int, int]:
-    kernel = (task[RdmaSourceDma.KERNEL_HEIGHT] + 1, task[RdmaSourceDma.KERNEL_WIDTH] + 1)
-    stride = (
-        task[RdmaSourceDma.KERNEL_STRIDE_HEIGHT] + 1,
-        task[RdmaSourceDma.KERNEL_STRIDE_WIDTH] + 1,
-    )
+    kernel = task[Quantity.UNPOOLED_HEIGHT], task[Quantity.UNPOOLED_WIDTH]
+    stride = task[Quantity.UNPOOLED_STRIDE_Y], task[Quantity.UNPOOLED_STRIDE_X]
     if kernel != stride:
-        raise task.error(RdmaSourceDma, "un-pooling is only known with kernels as its strides")
+        raise task.error(Quantity.UNPOOLS, "un-pooling is only known with kernels as its strides")
     return kernel
 
 
 def _transposes(task: TaskRegisters) -> bool:
-    return bool(task[DpuFeatureMode.TP_EN] or task[DpuBsOw.TP_ORG_EN])
+    return bool(task[Quantity.TRANSPOSES_ATOMS] or task[Quantity.TRANSPOSES_PIXELS])
 
 
 def _written_channels(task: TaskRegisters, source: Features) -> int:
@@ -166,30 +130,30 @@ def _written_channels(task: TaskRegisters, source: Features) -> int:
 
     Transposers and packers take whole atoms.
     """
-    channels = min(task[DpuChannel.CHANNEL] + 1, source.channels)
-    pixels = (task[DpuHeight.HEIGHT] + 1) * (task[DpuWidth.WIDTH] + 1)
+    channels = min(task[Quantity.CHANNELS], source.channels)
+    pixels = task[Quantity.HEIGHT] * task[Quantity.WIDTH]
     if pixels > source.height * source.width and channels <= source.channels - source.lanes:
-        raise task.error(DpuChannel, f"{source.channels} channels as fewer are not known")
-    if _transposes(task) or task[DpuFeatureMode.NONALIGN]:
+        raise task.error(Quantity.CHANNELS, f"{source.channels} channels as fewer are not known")
+    if _transposes(task) or task[Quantity.PACKS]:
         return channels
-    own = min(task[DpuChannel.ORIG_CHANNEL] + 1, channels)
+    own = min(task[Quantity.OWN_CHANNELS], channels)
     is_padding = -(-own // source.lanes) == source.surfaces
     return own if is_padding else channels
 
 
 def _pads(task: TaskRegisters, source: Features, channels: int) -> bool:
     """Whether lanes without a channel get something else than the source has there."""
-    is_packed = task[DpuFeatureMode.NONALIGN]
-    return not (_transposes(task) or is_packed) and channels % source.lanes != 0
+    return not (_transposes(task) or task[Quantity.PACKS]) and channels % source.lanes != 0
 
 
-def _only_moves(task: TaskRegisters, element: Element) -> bool:
+def _only_moves(task: TaskRegisters, context: Context, element: Element) -> bool:
     """Whether every stage is off, so that the bytes go through as they are."""
+    stages = (*context.generation.stages(task), context.generation.elementwise(task))
     return (
-        all(task[stage.BYPASS] for stage in (DpuBs, DpuBn, DpuEw))
-        and task[DpuDataFormat.OUT_PRECISION] == element.value
-        and task[DpuOutScale.OUT_CVT_SCALE] == 1
-        and not task[DpuOutShift.OUT_CVT_SHIFT]
-        and not task.word(DpuOutOffset)
-        and not task[DpuHeight.MINMAX_CTL] & 1
+        all(stage is None for stage in stages)
+        and task[Quantity.OUTPUT_ELEMENT] == element.value
+        and task[Quantity.OUTPUT_SCALE] == 1
+        and not task[Quantity.OUTPUT_SHIFT]
+        and not task[Quantity.OUTPUT_OFFSET]
+        and not task[Quantity.REDUCTION] & 1
     )

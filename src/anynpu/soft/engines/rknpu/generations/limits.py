@@ -1,72 +1,60 @@
-"""The least and the greatest value that leaves a stage, on chips that have registers for both.
-
-RK3588 has a ReLU and a greatest value; its notation has a register of its own for the least one.
-"""
+"""The least and the greatest value that leaves a stage, on chips that have registers for both."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from .....errors import ModelError
-from ..registers.dpu import (
-    DpuBn,
-    DpuBnLowest,
-    DpuBnRelux,
-    DpuBs,
-    DpuBsLowest,
-    DpuBsRelux,
-    DpuEw,
-    DpuEwLowest,
-    DpuEwRelux,
-)
-from ..registers.fields import sign_extend
-from ..task_registers import single
+from ..registers.fields import Register
+from ..task_registers import TaskRegisters, number
+from .settings import NO_LOWER, NO_UPPER, Limits
 
-LOWEST, HIGHEST = 1 << 31, (1 << 31) - 1
-NO_LIMITS = LOWEST, HIGHEST
-"""The words that stand for no limit, of floats as well."""
-
-Limits = tuple[int, int]
-Limited = type[DpuBs] | type[DpuBn] | type[DpuEw]
-
-_REGISTERS = {
-    DpuBs: (DpuBsLowest, DpuBsRelux),
-    DpuBn: (DpuBnLowest, DpuBnRelux),
-    DpuEw: (DpuEwLowest, DpuEwRelux),
-}
+Words = tuple[int, int]
+NO_LIMITS: Words = (NO_LOWER, NO_UPPER)
+POSITIVE: Words = (0, NO_UPPER)
 
 
-def translate_limits(
-    words: dict[int, int], stage: Limited, limits: Limits, *, is_float: bool
-) -> int:
-    """Put limits into RK3588's registers; the ReLU bits of the stage's configuration."""
-    lowest, highest = limits
-    if _value(lowest, is_float) > _value(highest, is_float):
-        raise ModelError(
-            f"{stage.title} limits values to {_value(highest, is_float)} and more than that, "
-            f"{_value(lowest, is_float)}"
+@dataclass(frozen=True)
+class LimitRegisters:
+    """Where a stage's limits are."""
+
+    lowest: type[Register]
+    highest: type[Register]
+
+    def words(self, task: TaskRegisters) -> Words:
+        """Both, as they are."""
+        return task.word(self.lowest), task.word(self.highest)
+
+
+def limits(
+    task: TaskRegisters, words: Words, registers: LimitRegisters, *, is_float: bool
+) -> Limits:
+    """A stage's limits; raises `ModelError` where nothing lies between them."""
+    lowest, highest = words
+    if value(lowest, is_float) > value(highest, is_float):
+        raise task.error(
+            registers.lowest,
+            f"it limits values to {value(highest, is_float)} and more than that, "
+            f"{value(lowest, is_float)}",
         )
-    if limits == NO_LIMITS:
-        return stage.RELU_BYPASS.put(1)
-    least, greatest = _REGISTERS[stage]
-    words[least.number], words[greatest.number] = lowest, highest
-    return stage.RELUX_EN.put(highest != HIGHEST)
+    return Limits(None if lowest == NO_LOWER else lowest, None if highest == NO_UPPER else highest)
 
 
-def from_order(limits: Limits) -> Limits:
+def from_order(words: Words) -> Words:
     """Words of floats that are told by their place in the order of floats, a number with a sign."""
-    lowest, highest = (w if w <= LOWEST else LOWEST | (-w & HIGHEST) for w in limits)
+    lowest, highest = (w if w <= NO_LOWER else NO_LOWER | (-w & NO_UPPER) for w in words)
     return lowest, highest
 
 
-def within(one: Limits, other: Limits, *, is_float: bool) -> Limits:
+def within(one: Words, other: Words, *, is_float: bool) -> Words:
     """What both limits leave."""
-    lowest = max(one[0], other[0], key=lambda word: _value(word, is_float))
-    highest = min(one[1], other[1], key=lambda word: _value(word, is_float))
+    lowest = max(one[0], other[0], key=lambda word: value(word, is_float))
+    highest = min(one[1], other[1], key=lambda word: value(word, is_float))
     return lowest, highest
 
 
-def _value(word: int, is_float: bool) -> float:
+def value(word: int, is_float: bool) -> float:
+    """The number that limits."""
     if word in NO_LIMITS:
-        return -math.inf if word == LOWEST else math.inf
-    return single(word) if is_float else sign_extend(word, 32)
+        return -math.inf if word == NO_LOWER else math.inf
+    return number(word, is_float)

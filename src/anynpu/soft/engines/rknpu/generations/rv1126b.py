@@ -12,7 +12,8 @@ from .rk3576.generation import Rk3576
 class Rv1126b(Rk3576):
     """RV1126B."""
 
-    def input_conversion(self, task: TaskRegisters) -> InputConversion:
+    def input_conversion(self, task: TaskRegisters) -> InputConversion | None:
         how = super().input_conversion(task)
-        adds_first = how.place is OffsetPlace.BEFORE_SCALE
-        return replace(how, place=OffsetPlace.BEFORE_SHIFT) if adds_first else how
+        if how is None or how.place is not OffsetPlace.BEFORE_SCALE:
+            return how
+        return replace(how, place=OffsetPlace.BEFORE_SHIFT)

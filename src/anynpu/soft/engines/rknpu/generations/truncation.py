@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from ..registers.core import CoreClip
-from ..registers.fields import bits
-from .base import unknown
-
-_BITS, _AGAIN = CoreClip.CLIP_TRUNCATE, bits(5, 9)
+from ..registers.fields import Field
+from ..registers.quantities import Quantity
+from ..task_registers import TaskRegisters
 
 
-def truncation(word: int) -> int:
-    """RK3576's register as RK3588's, which tells them once."""
-    if word != _BITS.put(_BITS.of(word)) | _AGAIN.put(_BITS.of(word)):
-        raise unknown(CoreClip, word)
-    return _BITS.put(_BITS.of(word))
+def check_told_twice(task: TaskRegisters, again: Field) -> None:
+    """Raise `ModelError` where the second field tells another number."""
+    if task[again] != task[Quantity.TRUNCATED_BITS]:
+        raise task.error(again.register)
 
 
-def told_as_of_features(word: int, *, is_picture: int) -> int:
-    """The register of RV1106 and RK3562 as RK3576's: of pictures of int8 they tell one more."""
+def check_told_again(task: TaskRegisters, again: Field) -> None:
+    """The same on chips that tell one more of pictures of int8."""
     # RV1103 computes pictures with 0 and 1 exactly: the first is what counts.
-    if not is_picture or _AGAIN.of(word) != _BITS.of(word) + 1:
-        return word
-    return word & ~_AGAIN.put(_AGAIN.mask) | _AGAIN.put(_BITS.of(word))
+    is_more = task[again] == task[Quantity.TRUNCATED_BITS] + 1
+    if not (task[Quantity.PICTURE_FORMAT] and is_more):
+        check_told_twice(task, again)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from .....errors import ModelError
+from .quantities import Quantity
 
-CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA = 1, 3, 4, 5, 6, 7
-BLOCKS = {CNA: "CNA", CORE: "CORE", DPU: "DPU", DPU_RDMA: "RDMA", PPU: "PPU", PPU_RDMA: "PPU_RDMA"}
-"""The blocks whose registers a task may write, by the top four bits of the number."""
+_HALF_SPACE = 1 << 31
 
 
 def sign_extend(value: int, bits: int) -> int:
@@ -20,40 +19,54 @@ def sign_extend(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def signed_word(value: int) -> int:
-    """The 32 bits of a two's complement number; raises `ModelError` where that takes more."""
-    if sign_extend(value, 32) != value:
-        raise ModelError(f"{value} doesn't fit into a register of 32 bits")
-    return value & 0xFFFFFFFF
-
-
 class Field:
-    """Bits `low` to `high` of a register; `values` lists what is known, None for any number."""
+    """Bits `low` to `high` of a register; `values` lists what is known, None for any number.
+
+    What it holds of a quantity is (number + `plus`) * `times`, where `signed` numbers are two's
+    complement ones.
+    """
 
     register: type[Register]
     name = ""
 
-    def __init__(self, low: int, high: int, values: tuple[int, ...] | None) -> None:
+    def __init__(
+        self,
+        low: int,
+        high: int,
+        values: tuple[int, ...] | None,
+        says: Quantity | None = None,
+        *,
+        signed: bool = False,
+        plus: int = 0,
+        times: int = 1,
+    ) -> None:
         self.low = low
         self.bits = high - low + 1
         self.mask = (1 << self.bits) - 1
         self.values = values
+        self.says = says
+        self.is_signed, self.plus, self.times = signed, plus, times
 
     def __set_name__(self, owner: type[Register], name: str) -> None:
         self.register, self.name = owner, name
 
+    def overlaps(self, other: Field) -> bool:
+        """Whether two fields have a bit in common."""
+        return bool(self.mask << self.low & other.mask << other.low)
+
     def of(self, word: int) -> int:
-        """The field's value, without a sign."""
+        """The field's bits as a number without a sign."""
         return word >> self.low & self.mask
 
-    def signed(self, word: int) -> int:
-        """The field's value as a two's complement number."""
-        return sign_extend(word >> self.low, self.bits)
+    def value(self, word: int) -> int:
+        """The quantity that the field says."""
+        number = sign_extend(word >> self.low, self.bits) if self.is_signed else self.of(word)
+        return (number + self.plus) * self.times
 
     def put(self, value: int) -> int:
-        """A register word in which only this field is set.
+        """A register word in which only this field's bits are set, to a number without a sign.
 
-        Raises `ModelError` for a value that the field can't hold.
+        Raises `ModelError` for a number that the field can't hold.
         """
         if not 0 <= value <= self.mask:
             raise ModelError(f"{self}: {value} doesn't fit into {self.bits} bits")
@@ -71,32 +84,64 @@ class Field:
         return f"bits {self.low} to {self.low + self.bits - 1} of a register"
 
 
-def bits(low: int, high: int | None = None, only: tuple[int, ...] | None = None) -> Field:
-    """A field of one bit, or of bits `low` to `high`; `only` lists the values that are known."""
-    return Field(low, low if high is None else high, only)
+def bits(
+    low: int,
+    high: int | None = None,
+    only: tuple[int, ...] | None = None,
+    *,
+    says: Quantity | None = None,
+    signed: bool = False,
+    plus: int = 0,
+    times: int = 1,
+) -> Field:
+    """A field of one bit, or of bits `low` to `high`; `only` lists the numbers that are known."""
+    last = low if high is None else high
+    return Field(low, last, only, says, signed=signed, plus=plus, times=times)
 
 
 class Register:
     """One register; a subclass names its number and its fields.
 
-    Bits outside the fields have no known meaning.
+    A chip's own form of a register that others have is a subclass with the fields that differ; they
+    replace those of their name, and those of their bits.
+    Bits outside the fields have no known meaning, and a field that says nothing has no effect on
+    results. `only` are the words that are known, where not all are; `reset` is what the register
+    holds before anything is written to it.
     """
 
     number: ClassVar[int]
     title: ClassVar[str]
+    reset: ClassVar[int]
+    only: ClassVar[frozenset[int] | None]
     fields: ClassVar[tuple[Field, ...]]
     known_bits: ClassVar[int]
 
-    def __init_subclass__(cls, number: int, title: str) -> None:
-        cls.number, cls.title = number, title
-        cls.fields = tuple(value for value in vars(cls).values() if isinstance(value, Field))
+    def __init_subclass__(
+        cls, number: int, title: str, only: frozenset[int] | None = None, reset: int = 0
+    ) -> None:
+        cls.number, cls.title, cls.only, cls.reset = number, title, only, reset
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
+        cls.fields = (
+            *(
+                field
+                for base in cls.__bases__
+                for field in getattr(base, "fields", ())
+                if field.name not in own and not any(map(field.overlaps, own.values()))
+            ),
+            *own.values(),
+        )
         cls.known_bits = sum(field.mask << field.low for field in cls.fields)
-        REGISTERS[number] = cls
-        NAMES[number] = title
 
-
-REGISTERS: dict[int, type[Register]] = {}
-NAMES: dict[int, str] = {}
-
-POINTER = 0x004
-"""The lowest twelve bits of each block's S_POINTER."""
+    @classmethod
+    def problem(cls, word: int) -> str:
+        """Why a word isn't understood, or nothing."""
+        if cls.only is not None and word not in cls.only:
+            return "the word is not known"
+        if unknown := word & ~cls.known_bits:
+            return f"the bits {unknown:#x} have no known meaning"
+        for field in cls.fields:
+            if field.times > 1 and not -_HALF_SPACE <= field.value(word) < _HALF_SPACE:
+                return f"{field.name} are {field.value(word)} bytes, more than 32 bits hold"
+            if field.values is not None and field.of(word) not in field.values:
+                return f"{field.name} = {field.of(word)} is not known"
+        return ""

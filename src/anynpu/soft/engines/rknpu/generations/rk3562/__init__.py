@@ -1,1 +1,1 @@
-"""RK3562, which writes RK3576's registers in a notation of its own."""
+"""RK3562 ("RKNPU t4")."""

@@ -1,143 +1,106 @@
-"""RK3562 ("RKNPU t4").
-
-The registers have RK3576's numbers, but scalar operands are in registers, sizes are not reduced by
-one, and the writer's fields are RK3588's. Each task is turned into RK3576's notation first.
-"""
+"""RK3562 ("RKNPU t4")."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from ...command_stream import TaskState
 from ...elements import Element
-from ...registers.cna import CnaDataSize0, CnaDma1
-from ...registers.dpu import (
-    DpuBn,
-    DpuBnMul,
-    DpuBs,
-    DpuBsMul,
-    DpuDataFormat,
-    DpuLut,
-    DpuLutInfo,
-    DpuLutLeScale,
-    DpuLutLeShift,
-    DpuLutLeStart,
-    DpuLutLoEnd,
-    DpuLutLoScale,
-    DpuLutLoShift,
-    DpuLutLoStart,
-)
-from ...registers.fields import bits, sign_extend
-from ...registers.rdma import RdmaBn, RdmaBs
-from ...task_registers import TaskRegisters
-from ..base import Constants, Groups, unknown_number
+from ...registers.blocks import Enabled
+from ...registers.quantities import Quantity
+from ...task_registers import Derived, TaskRegisters
+from ..base import Groups, always
+from ..rk3576 import convolution, writer
+from ..rk3576.cna import CnaLine, CoreClip
 from ..rk3576.generation import Rk3576
-from ..rk3576.operands import MULTIPLIES, Operands
-from .notation import GROUP_COUNTS, in_rk3576_notation
-
-_RDMA_ENABLED = 1 << 4
-_BS, _BS_ADD, _BS_MULTIPLY, _BS_SHIFT = 0x4038, 0x4040, 0x4044, 0x4054
-_BN, _BN_ADD, _BN_MULTIPLY, _BN_HIGHEST = 0x4060, 0x4064, 0x4068, 0x4078
-_HIGHEST = (1 << 31) - 1
-_GROUPS, _MULTIPLY_BYPASS = 0x4050, bits(1)
-_POSITIVE_SHIFT = bits(8, 13)
-_OFFSET, _NEGATIVE_SHIFT, _OFFSETS = bits(0, 15), bits(16, 21), bits(31)
-_TABLE = (
-    DpuLutInfo,
-    DpuLutLeStart,
-    DpuLutLoStart,
-    DpuLutLoEnd,
-    DpuLutLeScale,
-    DpuLutLeShift,
-    DpuLutLoScale,
-    DpuLutLoShift,
+from ..rk3576.stages import check_sources
+from ..settings import StageSettings
+from ..truncation import check_told_again
+from . import stages
+from .registers import (
+    MODES,
+    PACKING_MODES,
+    REGISTERS,
+    CnaFetched,
+    CnaInputSize,
+    CnaWeightSize1,
+    DpuBsOw,
+    DpuFeatureMode,
 )
-_TABLE_CONFIGS = frozenset({0, 0x160})
+
+_PACKED = 7
+_TRANSPOSED = 8
+_OF_RK3576 = (
+    Quantity.KERNEL_BYTES,
+    Quantity.TARGET_GROUP,
+    Quantity.REDUCTION,
+    Quantity.POSITIVE_START,
+)
+"""What RK3576 derives, and has a field of its own here."""
+
+
+def _fetched_height(task: TaskRegisters) -> int:
+    return task.own(_fetched(task, Quantity.INPUT_HEIGHT, Quantity.FETCHED_HEIGHT))
+
+
+def _fetched_width(task: TaskRegisters) -> int:
+    return task.own(_fetched(task, Quantity.INPUT_WIDTH, Quantity.FETCHED_WIDTH))
+
+
+def _fetched(task: TaskRegisters, whole: Quantity, fetched: Quantity) -> Quantity:
+    return whole if task[Quantity.PICTURE_FORMAT] else fetched
+
+
+def _picture_line(task: TaskRegisters) -> int:
+    """Each channel fills up atoms; the register counts the atoms of all rows."""
+    element = Element(task[Quantity.CONVOLUTION_ELEMENT])
+    pixels = Rk3576.atom // element.size
+    filled = -(-task[Quantity.INPUT_WIDTH] // pixels) * pixels
+    line = filled * (task[Quantity.PICTURE_FORMAT] - _PACKED) * element.size
+    area = line * task[Quantity.INPUT_HEIGHT] // Rk3576.atom
+    if task[CnaLine.LINE_STRIDE] != area:
+        raise task.error(CnaLine.LINE_STRIDE, f"a picture of {area} atoms has it otherwise")
+    return line
 
 
 class Rk3562(Rk3576):
     """RK3562."""
 
-    own = Rk3576.own | {
-        GROUP_COUNTS,
-        _BS_ADD,
-        _BS_SHIFT,
-        _BN_ADD,
-        _BN_MULTIPLY,
-        *(register.number for register in _TABLE),
-    }
-    own_inert = Rk3576.own_inert | {*range(0x6060, 0x6070, 4), 0x8028, 0x802C}
-    constants: Mapping[int, frozenset[int]] = {
-        **{
-            number: values
-            for number, values in Rk3576.constants.items()
-            if number not in (GROUP_COUNTS, DpuLutLeScale.number)
-        },
-        **dict.fromkeys((0x4098, 0x40A0), frozenset({0})),
-        0x106C: frozenset({0x20}),
-        0x40C0: frozenset({0x40002, 0x40102, 0x4440002, 0x4440102}),
-    }
+    registers = REGISTERS
     operand_group = 4
-    transposes_byte_blocks = False
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
+    derived: Mapping[Quantity, Derived] = {
+        **{what: how for what, how in Rk3576.derived.items() if what not in _OF_RK3576},
+        **stages.DERIVED,
+        Quantity.FETCHED_HEIGHT: Derived(_fetched_height, CnaFetched.HEIGHT),
+        Quantity.FETCHED_WIDTH: Derived(_fetched_width, CnaFetched.WIDTH),
+        Quantity.PICTURE_LINE: Derived(_picture_line, CnaLine.LINE_STRIDE),
+        Quantity.ROW_BYTES: always(0, CnaWeightSize1),
+        Quantity.TRANSPOSED_PIXELS: always(_TRANSPOSED, DpuBsOw.ORDER),
+    }
 
-    def own_notation(self, state: TaskState) -> TaskState:
-        return replace(state, words=in_rk3576_notation(state.words))
+    def check(self, task: TaskRegisters) -> None:
+        if task.state.enable_mask & Enabled.CNA:
+            self._check_sizes(task)
+            convolution.check_sizes(task)
+            check_told_again(task, CoreClip.AGAIN)
+        if task.state.enable_mask & Enabled.DPU:
+            check_sources(task)
+            burst = DpuFeatureMode.BURST_LEN
+            mode = task.word(DpuFeatureMode) & ~burst.put(burst.mask)
+            writer.check_writer(task, mode, MODES, PACKING_MODES)
 
-    def operands(self, state: TaskState, constants: Constants) -> tuple[Operands, Operands]:
-        reads = bool(state.enable_mask & _RDMA_ENABLED)
-        return _bs_operands(state.words, reads), _bn_operands(state.words, reads)
+    def _check_sizes(self, task: TaskRegisters) -> None:
+        sizes = (
+            Quantity.KERNELS,
+            Quantity.KERNEL_HEIGHT,
+            Quantity.KERNEL_WIDTH,
+            Quantity.INPUT_CHANNELS,
+            Quantity.FETCHED_HEIGHT,
+            Quantity.FETCHED_WIDTH,
+        )
+        inputs = task.own(Quantity.INPUT_HEIGHT), task.own(Quantity.INPUT_WIDTH)
+        if not (all(task[what] for what in sizes) and all(inputs)):
+            raise task.error(CnaInputSize)
 
-    def image_line(self, task: TaskRegisters, width: int, channels: int, element: Element) -> int:
-        # The register counts the atoms of all rows.
-        line = self.filled_width(width, element) * channels * element.size
-        area = line * task[CnaDataSize0.DATAIN_HEIGHT] // self.atom
-        if task[CnaDma1.LINE_STRIDE] != area:
-            raise task.error(CnaDma1.LINE_STRIDE, f"a picture of {area} atoms has it otherwise")
-        return line
-
-    def translate_table(self, words: Mapping[int, int], translated: dict[int, int]) -> None:
-        config = words.get(DpuLut.number, 0)
-        if config not in _TABLE_CONFIGS:
-            raise unknown_number(DpuLut.number, config)
-        translated.update({register.number: words.get(register.number, 0) for register in _TABLE})
-
-
-def _bs_operands(words: Mapping[int, int], reads: bool) -> Operands:
-    config, shift = words.get(_BS, 0), words.get(_BS_SHIFT, 0)
-    if DpuBs.BYPASS.of(config):
-        return Operands(None, None, None, (0, 0), 0)
-    use = RdmaBs.DATA_USE.of(words.get(RdmaBs.number, 0)) if reads else 0
-    multiplies = not _MULTIPLY_BYPASS.of(words.get(_GROUPS, 0))
-    factor = DpuBsMul.MUL_OPERAND.of(words.get(_BS_MULTIPLY, 0))
-    return Operands(
-        words.get(_BS_ADD, 0) or None,
-        sign_extend(_OFFSET.of(shift), 16) if _OFFSETS.of(shift) else None,
-        factor if multiplies and not MULTIPLIES.of(use) else None,
-        (_POSITIVE_SHIFT.of(config), _NEGATIVE_SHIFT.of(shift)) if multiplies else (0, 0),
-        use,
-    )
-
-
-def _bn_operands(words: Mapping[int, int], reads: bool) -> Operands:
-    config, factor = words.get(_BN, 0), words.get(_BN_MULTIPLY, 0)
-    if DpuBn.BYPASS.of(config):
-        return Operands(None, None, None, (0, 0), 0)
-    use = RdmaBn.DATA_USE.of(words.get(RdmaBn.number, 0)) if reads else 0
-    adds, multiplies = not DpuBn.ALU_BYPASS.of(config), not DpuBn.MUL_BYPASS.of(config)
-    formats = words.get(DpuDataFormat.number, 0)
-    add = words.get(_BN_ADD, 0) if adds and not DpuBn.ALU_SRC.of(config) else None
-    is_float = Element(DpuDataFormat.PROC_PRECISION.of(formats)).is_float
-    if add and is_float and words.get(_BN_HIGHEST, _HIGHEST) != _HIGHEST:
-        # After a convolution float16 files have the limit that belongs before the sum here.
-        raise unknown_number(_BN_ADD, add)
-    positive = DpuBnMul.MUL_SHIFT_VALUE.of(factor)
-    negative = DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG.of(formats)
-    return Operands(
-        add,
-        None,
-        DpuBnMul.MUL_OPERAND.of(factor) if multiplies and not DpuBnMul.MUL_SRC.of(factor) else None,
-        (positive, negative) if multiplies else (0, 0),
-        use,
-    )
+    def stages(self, task: TaskRegisters) -> tuple[StageSettings | None, StageSettings | None]:
+        return stages.stages(task)

@@ -8,63 +8,70 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...registers.fields import bits, sign_extend
-from ..base import Constants
+from ...registers.blocks import Enabled
+from ...registers.fields import sign_extend
+from ...registers.quantities import Quantity
+from ...task_registers import TaskRegisters
+from ..settings import FromMemory
+from .rdma import RdmaBn, RdmaBs
 
-_ADD, _WEIGHT_OFFSET, _MULTIPLY, _SHIFT = bits(1), bits(2), bits(3), bits(4)
-_OF_CHANNELS = bits(8, 10)
-KNOWN_USE = (
-    _ADD.put(1) | _WEIGHT_OFFSET.put(1) | _MULTIPLY.put(1) | _SHIFT.put(1) | _OF_CHANNELS.put(7)
-)
-ADDS, OFFSETS_WEIGHTS, MULTIPLIES = bits(0), bits(1), bits(2)
-"""RK3588's bits for the operands of each channel."""
-
-_SIZES = ((_ADD, 32), (_WEIGHT_OFFSET, 16), (_MULTIPLY, 16), (_SHIFT, 16))
-"""The parts of the tensor in their order, in bytes: eight channels of each."""
+ADDENDS, WEIGHT_OFFSETS, FACTORS = 1, 2, 4
+"""The operands of each channel that a block in memory has."""
 
 
 @dataclass(frozen=True)
 class Operands:
-    """Words of the numbers that hold for all channels, and RK3588's bits for the others.
+    """What a stage adds and multiplies by; numbers are words, None where there is none.
 
-    `shifts` are those of positive and of negative values.
+    `shifts` are those of positive and of negative values, `block` says which operands of each
+    channel lie in memory.
     """
 
-    add: int | None
-    weight_offset: int | None
-    multiply: int | None
-    shifts: tuple[int, int]
-    of_channels: int
+    add: int | None = None
+    weight_offset: int | None = None
+    multiply: int | None = None
+    shifts: tuple[int, int] = (0, 0)
+    block: int = 0
 
     @property
-    def adds(self) -> bool:
-        return self.add is not None or bool(ADDS.of(self.of_channels))
+    def addend(self) -> int | FromMemory | None:
+        """What is added."""
+        return FromMemory.BLOCK if self.block & ADDENDS else self.add
 
     @property
-    def multiplies(self) -> bool:
-        return self.multiply is not None or bool(MULTIPLIES.of(self.of_channels))
+    def factor(self) -> int | FromMemory | None:
+        """What is multiplied by."""
+        return FromMemory.BLOCK if self.block & FACTORS else self.multiply
 
 
-def read_operands(use: int, address: int, constants: Constants) -> Operands:
-    """The operands of a stage whose DMA has the configuration `use`; `address` is a register."""
-    present = [(field, size) for field, size in _SIZES if field.of(use)]
-    data = constants(address, sum(size for _, size in present)) if present else b""
+def read_operands(
+    task: TaskRegisters, use: type[RdmaBs] | type[RdmaBn], block: Quantity, numbers: Quantity
+) -> Operands:
+    """The operands of a stage, by its DMA's configuration.
+
+    The tensor of numbers has eight channels of each part: 32 bytes of the addend, 16 of each other.
+    """
+    if not task.state.enable_mask & Enabled.RDMA:
+        return Operands()
+    sizes = {use.ADD: 32, use.WEIGHT_OFFSET: 16, use.MULTIPLY: 16, use.SHIFT: 16}
+    present = {field: size for field, size in sizes.items() if task[field]}
+    data = task.constants(numbers, sum(present.values())) if present else b""
     parts = {}
-    for field, size in present:
+    for field, size in present.items():
         parts[field], data = data[:size], data[size:]
-    shifts = parts.get(_SHIFT, bytes(2))
-    return Operands(
-        _word(parts.get(_ADD), 4),
-        _signed(_word(parts.get(_WEIGHT_OFFSET), 2)),
-        _word(parts.get(_MULTIPLY), 2),
+    shifts = parts.get(use.SHIFT, bytes(2))
+    weight_offset = _word(parts.get(use.WEIGHT_OFFSET), 2)
+    found = Operands(
+        _word(parts.get(use.ADD), 4),
+        None if weight_offset is None else sign_extend(weight_offset, 16),
+        _word(parts.get(use.MULTIPLY), 2),
         (shifts[0], shifts[1]),
-        _OF_CHANNELS.of(use),
+        task[block],
     )
+    if any(found.shifts) and found.factor is None:
+        raise task.error(use, "it shifts without a factor")
+    return found
 
 
 def _word(part: bytes | None, size: int) -> int | None:
     return None if part is None else int.from_bytes(part[:size], "little")
-
-
-def _signed(value: int | None) -> int | None:
-    return None if value is None else sign_extend(value, 16)

@@ -1,1 +1,1 @@
-"""RV1103, RV1106 and their sisters."""
+"""RV1103, RV1106 and their sisters ("RKNPU t3")."""

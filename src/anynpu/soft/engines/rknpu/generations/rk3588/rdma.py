@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from .fields import Register, bits
+from ...registers.fields import Register, bits
+from ...registers.quantities import Quantity
 
 
 class RdmaWidth(Register, number=0x500C, title="RDMA_DATA_CUBE_WIDTH"):
-    WIDTH = bits(0, 12)
+    WIDTH = bits(0, 12, says=Quantity.SOURCE_WIDTH, plus=1)
 
 
 class RdmaHeight(Register, number=0x5010, title="RDMA_DATA_CUBE_HEIGHT"):
-    HEIGHT = bits(0, 12)
-    EW_LINE_NOTCH_ADDR = bits(16, 28)
+    HEIGHT = bits(0, 12, says=Quantity.SOURCE_HEIGHT, plus=1)
+    EW_LINE_NOTCH_ADDR = bits(16, 28, says=Quantity.OPERAND_NOTCH)
 
 
 class RdmaChannel(Register, number=0x5014, title="RDMA_DATA_CUBE_CHANNEL"):
-    CHANNEL = bits(0, 12)
+    CHANNEL = bits(0, 12, says=Quantity.SOURCE_CHANNELS, plus=1)
 
 
 class RdmaSource(Register, number=0x5018, title="RDMA_SRC_BASE_ADDR"):
-    SRC_BASE_ADDR = bits(0, 31)
+    SRC_BASE_ADDR = bits(0, 31, says=Quantity.SOURCE)
 
 
 class RdmaBs(Register, number=0x501C, title="RDMA_BRDMA_CFG"):
-    DATA_USE = bits(1, 4, only=(0, 1, 2, 3, 4, 5, 6, 7))
+    DATA_USE = bits(1, 4, only=(0, 1, 2, 3, 4, 5, 6, 7), says=Quantity.BS_USE)
 
 
 class RdmaBsAddress(Register, number=0x5020, title="RDMA_BS_BASE_ADDR"):
-    BASE_ADDR = bits(0, 31)
+    BASE_ADDR = bits(0, 31, says=Quantity.BS_OPERANDS)
 
 
 class RdmaBn(Register, number=0x5028, title="RDMA_NRDMA_CFG"):
-    DATA_USE = bits(1, 4, only=(0, 1, 4, 5))
+    DATA_USE = bits(1, 4, only=(0, 1, 4, 5), says=Quantity.BN_USE)
 
 
 class RdmaBnAddress(Register, number=0x502C, title="RDMA_BN_BASE_ADDR"):
-    BASE_ADDR = bits(0, 31)
+    BASE_ADDR = bits(0, 31, says=Quantity.BN_OPERANDS)
 
 
 class RdmaEw(Register, number=0x5034, title="RDMA_ERDMA_CFG"):
-    DISABLE = bits(0)
+    DISABLE = bits(0, says=Quantity.OPERAND_IS_OFF)
     OV4K_BYPASS = bits(1)
     DATA_SIZE = bits(2, 3)
     NONALIGN = bits(28, only=(0,))
     SURF_MODE = bits(29, only=(0,))
-    DATA_MODE = bits(30, 31, only=(0, 1, 2))
+    DATA_MODE = bits(30, 31, only=(0, 1, 2), says=Quantity.OPERAND_KIND)
 
 
 class RdmaEwAddress(Register, number=0x5038, title="RDMA_EW_BASE_ADDR"):
-    BASE_ADDR = bits(0, 31)
+    BASE_ADDR = bits(0, 31, says=Quantity.OPERAND)
 
 
 class RdmaEwSurfaceStride(Register, number=0x5040, title="RDMA_EW_SURF_STRIDE"):
@@ -63,21 +64,21 @@ class RdmaFeatureMode(Register, number=0x5044, title="RDMA_FEATURE_MODE_CFG"):
     PROC_PRECISION = bits(5, 7)
     COMB_USE = bits(8, 10, only=(0, 3, 5))
     BURST_LEN = bits(11, 14)
-    IN_PRECISION = bits(15, 17, only=(0, 1, 2, 3, 4, 5))
+    IN_PRECISION = bits(15, 17, only=(0, 1, 2, 3, 4, 5), says=Quantity.SOURCE_ELEMENT)
 
 
 class RdmaSourceDma(Register, number=0x5048, title="RDMA_SRC_DMA_CFG"):
-    KERNEL_WIDTH = bits(0, 2)
-    KERNEL_HEIGHT = bits(3, 5)
-    KERNEL_STRIDE_WIDTH = bits(6, 8)
-    KERNEL_STRIDE_HEIGHT = bits(9, 11)
-    UNPOOLING_EN = bits(12)
+    KERNEL_WIDTH = bits(0, 2, says=Quantity.UNPOOLED_WIDTH, plus=1)
+    KERNEL_HEIGHT = bits(3, 5, says=Quantity.UNPOOLED_HEIGHT, plus=1)
+    KERNEL_STRIDE_WIDTH = bits(6, 8, says=Quantity.UNPOOLED_STRIDE_X, plus=1)
+    KERNEL_STRIDE_HEIGHT = bits(9, 11, says=Quantity.UNPOOLED_STRIDE_Y, plus=1)
+    UNPOOLING_EN = bits(12, says=Quantity.UNPOOLS)
     POOLING_METHOD = bits(13, only=(0,))
-    LINE_NOTCH_ADDR = bits(19, 31)
+    LINE_NOTCH_ADDR = bits(19, 31, says=Quantity.SOURCE_NOTCH)
 
 
 class RdmaSurfaceNotch(Register, number=0x504C, title="RDMA_SURF_NOTCH"):
-    SURF_NOTCH_ADDR = bits(0, 31)
+    SURF_NOTCH_ADDR = bits(0, 31, says=Quantity.SOURCE_SURFACE_NOTCH, signed=True)
 
 
 class RdmaPad(Register, number=0x5064, title="RDMA_PAD_CFG"):
@@ -87,4 +88,4 @@ class RdmaPad(Register, number=0x5064, title="RDMA_PAD_CFG"):
 
 
 class RdmaEwSurfaceNotch(Register, number=0x506C, title="RDMA_EW_SURF_NOTCH"):
-    EW_SURF_NOTCH = bits(0, 31)
+    EW_SURF_NOTCH = bits(0, 31, says=Quantity.OPERAND_SURFACE_NOTCH, signed=True)

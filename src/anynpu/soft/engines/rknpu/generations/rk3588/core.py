@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .fields import Register, bits
+from ...registers.fields import Register, bits
+from ...registers.quantities import Quantity
 
 
 class CoreMisc(Register, number=0x3010, title="CORE_MISC_CFG"):
@@ -13,8 +14,8 @@ class CoreMisc(Register, number=0x3010, title="CORE_MISC_CFG"):
 
 
 class CoreSize0(Register, number=0x3014, title="CORE_DATAOUT_SIZE_0"):
-    DATAOUT_WIDTH = bits(0, 15)
-    DATAOUT_HEIGHT = bits(16, 31)
+    DATAOUT_WIDTH = bits(0, 15, says=Quantity.OUTPUT_WIDTH, plus=1)
+    DATAOUT_HEIGHT = bits(16, 31, says=Quantity.OUTPUT_HEIGHT, plus=1)
 
 
 class CoreSize1(Register, number=0x3018, title="CORE_DATAOUT_SIZE_1"):
@@ -22,5 +23,5 @@ class CoreSize1(Register, number=0x3018, title="CORE_DATAOUT_SIZE_1"):
 
 
 class CoreClip(Register, number=0x301C, title="CORE_CLIP_TRUNCATE"):
-    CLIP_TRUNCATE = bits(0, 4)
-    ROUND_TYPE = bits(6)
+    CLIP_TRUNCATE = bits(0, 4, says=Quantity.TRUNCATED_BITS)
+    ROUND_TYPE = bits(6, says=Quantity.TRUNCATES_UP)

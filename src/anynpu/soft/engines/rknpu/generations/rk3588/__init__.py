@@ -1,0 +1,1 @@
+"""RK3588: the chip whose registers the TRM describes."""
