@@ -23,6 +23,7 @@ from . import (
     session_overhead,
     session_rates,
     viplite_overhead,
+    vision,
 )
 
 BENCHMARKS = {
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "matmul": matmul.run,
     "viplite": viplite_overhead.run,
     "quantising": quantising.run,
+    "vision": vision.run,
 }
 
 SPIN_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"

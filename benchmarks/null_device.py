@@ -32,6 +32,10 @@ class NullDevice:
         os.environ["NULL_DEVICE_INPUT"] = f"{n},{h},{w},{c}"
         os.environ["NULL_DEVICE_OUTPUT"] = f"{n},{c},{h},{w}"
 
+    def set_output(self, shape: Sequence[int]) -> None:
+        """Another shape of the output than the input's."""
+        os.environ["NULL_DEVICE_OUTPUT"] = ",".join(map(str, shape))
+
     def cores(self, *milliseconds: float) -> None:
         """What a run takes on each core from now on."""
         times = ",".join(str(round(each * 1000)) for each in milliseconds)

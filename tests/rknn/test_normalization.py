@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anynpu.rknn.normalization import NONE, Normalization, read_normalizations
+from anynpu.soft.build import BuildOptions, build_file
 from tests import models
 
 FOLDER = Path(__file__).parents[1] / "data" / "compiled"
@@ -55,3 +56,10 @@ def test_damage_is_not_known(data: st.DataObject) -> None:
 
 def test_files_that_are_not_there() -> None:
     assert read_normalizations("/nowhere/model.rknn", ["x"]) == (None,)
+
+
+def test_a_soft_file_s_is_known(tmp_path: Path) -> None:
+    """The container's tail is no part of the ONNX file."""
+    target = tmp_path / "net.rknn"
+    build_file(models.add_one(), target, BuildOptions(mean={"x": [1, 2, 3]}, std={"x": [4, 5, 6]}))
+    assert read_normalizations(target, ["x"]) == (Normalization((1, 2, 3), (4, 5, 6)),)

@@ -16,7 +16,7 @@ import anynpu
 from anynpu.errors import OptionError, TensorError
 from anynpu.soft.build import BuildOptions, build_file
 from anynpu.vision import TextReader
-from anynpu.vision.text import find_lines
+from anynpu.vision.text import GROWTH, find_lines
 from anynpu.vision.text_reader import DETECTOR, RECOGNISER
 
 from .models import constant
@@ -105,7 +105,7 @@ def test_lines_of_a_row_go_from_left_to_right() -> None:
     lines = find_lines(probabilities, 2.0)
     assert [round(line.corners[:, 0].mean() * 2) for line in lines] == [40, 100, 160, 103]
     assert all(line.width > line.height for line in lines)
-    margin = 40 * 10 * 1.6 / (2 * 50)
+    margin = 40 * 10 * GROWTH / (2 * 50)
     assert lines[0].width * 2 == pytest.approx(40 + 2 * margin, abs=0.1)
 
 

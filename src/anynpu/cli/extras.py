@@ -13,6 +13,9 @@ _NEEDS = {
     "plot": ("plot", ("matplotlib",)),
     "graph": ("plot", ("matplotlib", "networkx")),
     "demo": ("demo", ("skimage",)),
+    "vision": ("vision", ("cv2",)),
+    "drawing": ("vision", ("cv2", "supervision")),
+    "video": ("vision", ("cv2", "av")),
 }
 """What a command may need: the extra that brings it, and its modules."""
 

@@ -21,6 +21,7 @@ _COMPILED, SOFT_IDENTIFIER = b"RKNN", b"ANPU"
 _SMALL_CONTAINER = 0x1004
 _SMALL_DATA = 0x80
 _SMALL_HEADER = struct.Struct("<7I")
+_SOFT_SIZE = struct.Struct("<Q")
 _SOFT_ONNX = _BODY + 16
 _MOST_TABLES = 1 << 16
 
@@ -34,7 +35,10 @@ def onnx_of(data: bytes) -> bytes | None:
     """The ONNX file that the bytes are, or hold in a soft file; None for compiled ones."""
     if data[: len(MAGIC)] != MAGIC:
         return data
-    return data[_SOFT_ONNX:] if is_soft(data) else None
+    if not is_soft(data):
+        return None
+    (size,) = _SOFT_SIZE.unpack_from(data, _BODY + 8)
+    return data[_SOFT_ONNX : _SOFT_ONNX + size]
 
 
 def is_small(data: bytes) -> bool:

@@ -229,23 +229,31 @@ class BlockedCells(Cells):
         return own
 
     def _at_least(self, channels: slice, value: Any) -> Indices:
-        """Whole blocks are compared side by side; those at the ends by their own channels."""
+        """Blocks are laid over each other: of each cell and lane the largest value is compared."""
         first, last = channels.start, channels.stop
         whole = slice(-(-first // self._block), last // self._block)
-        found = []
-        if whole.start < whole.stop:
-            best = self._values[whole].max(axis=0)
-            found.append(np.flatnonzero(best >= value) // self._block)
-            ends = [(first, whole.start * self._block), (whole.stop * self._block, last)]
-        else:
-            middle = min(last, whole.start * self._block)
-            ends = [(first, middle), (middle, last)]
-        for begin, end in ends:
-            if begin < end:
-                lane = begin % self._block
-                part = self._values[begin // self._block, :, lane : lane + end - begin]
-                found.append(np.nonzero(part >= value)[0])
-        return np.unique(np.concatenate(found))
+        best = self._values[whole].max(axis=0) if whole.start < whole.stop else None
+        for block in sorted({first // self._block, (last - 1) // self._block}):
+            if whole.start <= block < whole.stop:
+                continue
+            lanes = (max(first - block * self._block, 0), last - block * self._block)
+            limits = _limits(self.count, self._block, lanes, self._values.dtype)
+            own = np.minimum(self._values[block], limits)
+            best = own if best is None else np.maximum(best, own, out=best)
+        assert best is not None, "a slice has channels"
+        cells = np.flatnonzero(best >= value) // self._block
+        return np.unique(cells) if len(cells) else cells
+
+
+@lru_cache(maxsize=32)
+def _limits(count: int, block: int, lanes: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The largest value for some lanes of each cell, the least for the others, (count, block)."""
+    is_integer = dtype.kind in "iu"
+    low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if is_integer else (-np.inf, np.inf)
+    limits = np.full((count, block), low, dtype)
+    limits[:, slice(*lanes)] = high
+    limits.setflags(write=False)
+    return limits
 
 
 def least_integer(
