@@ -65,12 +65,10 @@ def stage(**changes: Any) -> Stage:
         "add": None,
         "subtracts": False,
         "multiply": None,
-        "multiply_first": False,
+        "adds_first": True,
         "multiply_negatives": False,
         "shift_positive": 0,
         "shift_negative": 0,
-        "relu": False,
-        "limit": None,
         **changes,
     }
     return Stage(**arguments)

@@ -41,8 +41,8 @@ INTEGERS = st.sampled_from([Element.INT8, Element.INT16, Element.INT32])
 _SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 6e-8, -3e-6, 65504.0, -65504.0, 1.0]
 
 _LEAST = {
-    True: st.sampled_from([0.0, 0.0, -1.25, 0.07, -np.inf]),
-    False: st.sampled_from([0.0, 0.0, -77.0, 3.0, float(-(1 << 31))]),
+    True: st.sampled_from([0.0, 0.0, -1.25, 0.07, None]),
+    False: st.sampled_from([0.0, 0.0, -77.0, 3.0, None]),
 }
 """What stages keep values above, of floats and of integers."""
 
@@ -137,23 +137,21 @@ def operands(draw: st.DrawFn, is_float: bool, channels: int, part: str, size: in
 
 
 @st.composite
-def stages(draw: st.DrawFn, is_float: bool, channels: int, multiply_first: bool) -> Stage:
+def stages(draw: st.DrawFn, is_float: bool, channels: int, adds_first: bool) -> Stage:
     multiply = draw(operands(is_float, channels, "multiply", 2 if is_float else 900))
     shifts = [0, 0] if is_float else [draw(st.integers(0, 14)) for _ in range(2)]
-    relu = draw(st.booleans())
-    lowest = draw(_LEAST[is_float]) if relu else 0.0
+    is_limited = draw(st.booleans())
     limits = st.sampled_from([None, 6.0, 0.1] if is_float else [None, 300])
     return Stage(
         add=draw(operands(is_float, channels, "add", 1 if is_float else 5000)),
         subtracts=draw(st.booleans()),
         multiply=multiply,
-        multiply_first=multiply_first,
+        adds_first=adds_first,
         multiply_negatives=multiply is not None and draw(st.booleans()),
         shift_positive=shifts[0],
         shift_negative=draw(st.sampled_from(shifts)),
-        relu=relu,
-        limit=draw(limits) if relu else None,
-        lowest=lowest,
+        lower=draw(_LEAST[is_float]) if is_limited else None,
+        upper=draw(limits) if is_limited else None,
     )
 
 
@@ -186,16 +184,15 @@ def elementwise_stages(
     if isinstance(operand, Features) and not is_float and draw(st.booleans()):
         factors = draw(st.integers(-99, 99)), draw(st.integers(-99, 99))
         conversion = OperandConversion(*factors, 4, draw(rules))
-    relu = draw(st.booleans())
+    is_limited = draw(st.booleans())
     return Elementwise(
         table=table(draw(st.integers(0, 99))) if draw(st.booleans()) else None,
         operation=operation,
         operand=operand,
         conversion=conversion,
         product_shift=6 if operation is Operation.MULTIPLY and not is_float else 0,
-        relu=relu,
-        limit=draw(st.sampled_from([None, 5 if not is_float else 2.5])) if relu else None,
-        lowest=draw(_LEAST[is_float]) if relu else 0.0,
+        lower=draw(_LEAST[is_float]) if is_limited else None,
+        upper=draw(st.sampled_from([None, 5 if not is_float else 2.5])) if is_limited else None,
     )
 
 
@@ -221,8 +218,8 @@ def dpus(
     channels = shape[0]
     return Dpu(
         is_float=is_float,
-        bs=draw(st.none() | stages(is_float, channels, False)),
-        bn=draw(st.none() | stages(is_float, channels, True)),
+        bs=draw(st.none() | stages(is_float, channels, True)),
+        bn=draw(st.none() | stages(is_float, channels, draw(st.booleans()))),
         elementwise=draw(st.none() | elementwise_stages(is_float, shape, source)),
         reduction=None,
         output=out,

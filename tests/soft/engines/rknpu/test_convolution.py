@@ -213,10 +213,10 @@ def test_fast_and_reference_agree(case: dict[str, Any], seed: int) -> None:
     )
     bn = stage(
         multiply=1638 if case["leaky"] else None,
-        multiply_first=True,
+        adds_first=False,
         multiply_negatives=case["leaky"],
-        relu=case["relu"],
-        limit=case["limit"] if case["relu"] else None,
+        lower=0 if case["relu"] else None,
+        upper=case["limit"] if case["relu"] else None,
     )
     what = convolution(
         features(x.shape), dense_weights(w), *outputs, stride=(case["stride"],) * 2,
@@ -265,7 +265,7 @@ def test_what_is_not_proved_exact_is_left_to_the_reference() -> None:
     x, w = random((16, 2, 2), 12), random((16, 16, 1, 1), 13)
     what = convolution(features(x.shape), dense_weights(w), 2, 2)
     huge = stage(multiply=32767, shift_positive=0, shift_negative=0)
-    stages = dpu(bs=huge, bn=replace(huge, multiply_first=True), output=output(scale=64))
+    stages = dpu(bs=huge, bn=replace(huge, adds_first=False), output=output(scale=64))
     within_int32 = convolution_task(what, stages)
     assert is_planned(within_int32)
     far_offset = output(scale=64, shift=48, offset=100)

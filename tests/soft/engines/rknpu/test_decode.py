@@ -169,7 +169,7 @@ def test_operands_of_bs() -> None:
     ]
     assert bs.multiply.ravel()[:9].tolist() == [0, 3, 6, 9, 12, 15, 18, 21, 0]
     assert task.convolution.weight_offset.ravel()[7:10].tolist() == [7, -1, 0]
-    assert (bs.shift_positive, bs.shift_negative, bs.relu) == (14, 13, False)
+    assert (bs.shift_positive, bs.shift_negative, bs.is_limited) == (14, 13, False)
 
 
 def test_a_depthwise_convolution() -> None:

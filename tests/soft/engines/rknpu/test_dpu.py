@@ -64,8 +64,6 @@ def elementwise(
         "table": None,
         "conversion": None,
         "product_shift": 0,
-        "relu": False,
-        "limit": None,
         **changes,
     }
     return Elementwise(operation=operation, operand=operand, **arguments)
@@ -90,14 +88,14 @@ def test_bs_adds_then_multiplies_and_rounds_ties_to_even() -> None:
 
 def test_bn_multiplies_then_adds() -> None:
     x = values(2)
-    bn = stage(add=1000, multiply=-300, multiply_first=True, shift_positive=8, shift_negative=8)
+    bn = stage(add=1000, multiply=-300, adds_first=False, shift_positive=8, shift_negative=8)
     exact = (x.astype(np.int64) * -300 + 1000) / 256
     np.testing.assert_array_equal(run(x, dpu(bn=bn)), np.clip(rounded(exact), -128, 127))
 
 
 def test_subtraction_and_a_relu_with_a_limit() -> None:
     x = values(3)
-    bs = stage(add=5, subtracts=True, relu=True, limit=40)
+    bs = stage(add=5, subtracts=True, lower=0, upper=40)
     expected = np.clip(x.astype(np.int64) - 5, 0, 40)
     np.testing.assert_array_equal(run(x, dpu(bs=bs)), expected)
 
@@ -139,7 +137,7 @@ def test_operations_with_converted_operands(operation: Operation, ties: Ties) ->
 def test_one_pixel_is_an_operand_for_all() -> None:
     x, e = values(7), values(8, (20, 1, 1))
     pixel = Features(Address(INTERNAL, OPERAND), Element.INT8, 20, 1, 1, 16, 16, 16)
-    stages = dpu(elementwise=elementwise(Operation.ADD, pixel, relu=True))
+    stages = dpu(elementwise=elementwise(Operation.ADD, pixel, lower=0))
     expected = np.clip(x.astype(np.int64) + e, 0, 127)
     np.testing.assert_array_equal(run(x, stages, e), expected)
 
@@ -232,7 +230,7 @@ def test_float16_through_the_stages() -> None:
     stages = dpu(
         is_float=True,
         bs=stage(add=0.5, multiply=3.0),
-        bn=stage(multiply=-2.0, multiply_first=True, multiply_negatives=True),
+        bn=stage(multiply=-2.0, adds_first=False, multiply_negatives=True),
         output=output(Element.FLOAT16, factor=0.25),
     )
     y = (x.astype(np.float32) + np.float32(0.5)) * np.float32(3)

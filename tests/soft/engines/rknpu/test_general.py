@@ -174,7 +174,7 @@ def test_an_operand_for_all_channels_in_the_place_of_the_first_results(channels:
     """It is read for the last ones too, after the first have been written."""
     shape = channels, 4, 6
     operand = features((1, 4, 6), Element.FLOAT16, TARGET)
-    added = Elementwise(None, Operation.ADD, operand, None, 0, False, None)
+    added = Elementwise(None, Operation.ADD, operand, None, 0)
     source = features(shape, Element.FLOAT16)
     stages = dpu(is_float=True, elementwise=added)
     task = ElementwiseTask(0, 0, source, stages, block_writer(4, 6))

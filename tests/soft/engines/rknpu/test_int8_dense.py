@@ -137,23 +137,26 @@ def following(case: Case) -> Dpu:
     match case.follow:
         case "saturated" | "saturated relu":
             # Products reach far beyond 32 bits.
-            bs = replace(bs, shift_positive=0, shift_negative=0, relu=case.follow.endswith("relu"))
-        case "relu" | "limit":
-            bn = stage(
-                relu=True, limit=900 if case.follow == "limit" else None, multiply_first=True
+            bs = replace(
+                bs,
+                shift_positive=0,
+                shift_negative=0,
+                lower=0.0 if case.follow.endswith("relu") else None,
             )
+        case "relu" | "limit":
+            bn = stage(lower=0, upper=900 if case.follow == "limit" else None, adds_first=False)
         case "leaky" | "split" | "unshifted":
             bs = replace(bs, shift_negative=10 if case.follow == "split" else 14)
             if case.follow == "unshifted":
                 bs = replace(bs, shift_positive=0)
-            bn = stage(multiply=1638, multiply_first=True, multiply_negatives=True)
+            bn = stage(multiply=1638, adds_first=False, multiply_negatives=True)
         case "second" | "second table":
             bn = stage(
-                multiply=28474, add=case.offset, multiply_first=True, shift_positive=case.shift,
+                multiply=28474, add=case.offset, adds_first=False, shift_positive=case.shift,
                 shift_negative=case.shift,
             )  # fmt: skip
         case "add" | "add relu":
-            elementwise = element(relu=case.follow == "add relu", **add)
+            elementwise = element(lower=0 if case.follow == "add relu" else None, **add)
         case "multiply":
             elementwise = element(**{**add, "operation": Operation.MULTIPLY, "product_shift": 9})
         case "maximum":
@@ -176,8 +179,6 @@ def element(**changes: object) -> Elementwise:
         "operand": None,
         "conversion": None,
         "product_shift": 0,
-        "relu": False,
-        "limit": None,
         **changes,
     }
     return Elementwise(**arguments)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ elements): 16 bytes, or 8 on RK3566 and RK3568. A *surface* is one channel block
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -122,10 +122,23 @@ class Convolution:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """The DPU's first (BS) or second (BN) stage: add and multiply, shift, ReLU, upper limit.
+class Limited:
+    """What leaves a stage is kept from `lower` to `upper`, each None for no limit."""
 
-    BS adds first, BN multiplies first; with `subtracts` the first number is taken away.
+    lower: float | None = field(default=None, kw_only=True)
+    upper: float | None = field(default=None, kw_only=True)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self.lower is not None or self.upper is not None
+
+
+@dataclass(frozen=True)
+class Stage(Limited):
+    """The DPU's first (BS) or second (BN) stage: add and multiply, shift, limits.
+
+    It adds first, or multiplies first; with `subtracts` the first number is taken away.
     `multiply_negatives` leaves positive values as they are (PReLU). Integers are shifted right
     after that, positive and negative ones by their own number of bits, with ties to even, and kept
     within int32.
@@ -134,13 +147,10 @@ class Stage:
     add: Operand | None
     subtracts: bool
     multiply: Operand | None
-    multiply_first: bool
+    adds_first: bool
     multiply_negatives: bool
     shift_positive: int
     shift_negative: int
-    relu: bool
-    limit: float | None
-    lowest: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -189,8 +199,8 @@ class OperandConversion:
 
 
 @dataclass(frozen=True)
-class Elementwise:
-    """The DPU's third stage: the table, then an operation with a second operand, then ReLU.
+class Elementwise(Limited):
+    """The DPU's third stage: the table, then an operation with a second operand, then limits.
 
     The operand is a number, features of the same shape, one pixel for all, one number a pixel
     (features of one channel), or one a column (one channel and one row).
@@ -201,9 +211,6 @@ class Elementwise:
     operand: float | Features | None
     conversion: OperandConversion | None
     product_shift: int
-    relu: bool
-    limit: float | None
-    lowest: float = 0.0
 
 
 @dataclass(frozen=True)

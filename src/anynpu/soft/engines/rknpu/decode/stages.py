@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..elements import Element
@@ -102,7 +100,7 @@ def _maximum(
     if said.multiply is not None or said.limits != Limits() or third is not None:
         raise task.error(said.where.add, "a maximum is only known alone")
     if isinstance(said.add, int):
-        return Elementwise(None, Operation.MAX, number(said.add, is_float), None, 0, False, None)
+        return Elementwise(None, Operation.MAX, number(said.add, is_float), None, 0)
     if task[Quantity.BN_USE] != _ADDENDS:
         raise task.error(Quantity.BN_USE, "a maximum takes one number a channel")
     element = Element.FLOAT32 if is_float else Element.INT32
@@ -110,7 +108,7 @@ def _maximum(
     operand = context.check_features(
         Features(task.address(Quantity.BN_OPERANDS), element, channels, 1, 1, atom, atom, atom)
     )
-    return Elementwise(None, Operation.MAX, operand, None, 0, False, None)
+    return Elementwise(None, Operation.MAX, operand, None, 0)
 
 
 def _stage(
@@ -126,16 +124,17 @@ def _stage(
         if shift > _LARGEST_SHIFT:
             # Seen where a scale is too large for the factor, which is 0 then.
             raise task.error(where, "a negative number that the compiler cut")
-    limits = _limits(said.limits, is_float)
+    lower, upper = _limits(said.limits, is_float)
     return Stage(
         _addend(task, said, is_float, parts),
         said.sum is Sum.SUBTRACT,
         multiply,
-        not said.adds_first,
+        said.adds_first,
         multiply is not None and said.multiplies_negatives,
         shifts[0],
         shifts[1],
-        *limits,
+        lower=lower,
+        upper=upper,
     )
 
 
@@ -166,12 +165,11 @@ def _factor(
     return bfloat(said.multiply) if is_bfloat else half(said.multiply)
 
 
-def _limits(said: Limits, is_float: bool) -> tuple[bool, float | None, float]:
-    lower, upper = (
-        None if word is None else number(word, is_float) for word in (said.lower, said.upper)
+def _limits(said: Limits, is_float: bool) -> tuple[float | None, float | None]:
+    return (
+        None if said.lower is None else number(said.lower, is_float),
+        None if said.upper is None else number(said.upper, is_float),
     )
-    least = -math.inf if is_float else -(2.0**31)
-    return lower is not None or upper is not None, upper, least if lower is None else lower
 
 
 def _elementwise(
@@ -187,6 +185,7 @@ def _elementwise(
     if said.operation is not None:
         operand = _operand(task, context, shape, is_float, said)
     converts = isinstance(operand, Features) and not is_float and said.converts
+    lower, upper = _limits(said.limits, is_float)
     has_product = said.operation in (Operation.MULTIPLY, Operation.PRELU) and not is_float
     return Elementwise(
         _table(task) if said.looks_up else None,
@@ -194,7 +193,8 @@ def _elementwise(
         operand,
         _operand_conversion(task, said) if converts else None,
         task[Quantity.PRODUCT_SHIFT] if has_product else 0,
-        *_limits(said.limits, is_float),
+        lower=lower,
+        upper=upper,
     )
 
 

@@ -74,11 +74,13 @@ class _Range:
 
     def limited(self, stage: Stage | Elementwise) -> _Range:
         """Within a stage's limits."""
-        if not stage.relu:
+        if not stage.is_limited:
             return self
-        low, high = np.maximum(-self.below, stage.lowest), np.maximum(self.above, stage.lowest)
-        if stage.limit is not None:
-            low, high = np.minimum(low, stage.limit), np.minimum(high, stage.limit)
+        low, high = -self.below, self.above
+        if stage.lower is not None:
+            low, high = np.maximum(low, stage.lower), np.maximum(high, stage.lower)
+        if stage.upper is not None:
+            low, high = np.minimum(low, stage.upper), np.minimum(high, stage.upper)
         return _Range(np.maximum(-low, 0), np.maximum(high, 0))
 
     @property
@@ -152,14 +154,14 @@ def _after_stage(stage: Stage, values: _Range) -> _Range | None:
     addend = -addend if stage.subtracts else addend
     factor = _numbers(1 if stage.multiply is None else stage.multiply)
     low, high = np.maximum(-addend, 0), np.maximum(addend, 0)
-    if not stage.multiply_first:
+    if stage.adds_first:
         values = values.plus(low, high)
     product = values.times(factor)
     if stage.multiply_negatives:
         # Positive values stay; negative ones may change their side.
         negatives = _Range(values.below, 0.0).times(factor)
         product = _Range(negatives.below, np.maximum(values.above, negatives.above))
-    values = product.plus(low, high) if stage.multiply_first else product
+    values = product if stage.adds_first else product.plus(low, high)
     if not values.is_exact:
         return None
     return values.shifted(stage.shift_negative, stage.shift_positive)

@@ -67,12 +67,12 @@ def _reduce(dpu: Dpu, values: NDArray[Any]) -> NDArray[Any]:
 def _stage(
     memory: Memory, stage: Stage, values: NDArray[Any], is_float: bool, rounding: Rounding
 ) -> NDArray[Any]:
-    if stage.multiply_first:
-        values = _multiply(memory, stage, values, is_float)
+    if stage.adds_first:
         values = _add(memory, stage, values, is_float)
+        values = _multiply(memory, stage, values, is_float)
     else:
-        values = _add(memory, stage, values, is_float)
         values = _multiply(memory, stage, values, is_float)
+        values = _add(memory, stage, values, is_float)
     if not is_float:
         values = _shift(values, stage.shift_positive, stage.shift_negative, rounding)
         values = rounding.leaving_stage(values)
@@ -80,14 +80,13 @@ def _stage(
 
 
 def _limited(stage: Stage | Elementwise, values: NDArray[Any], is_float: bool) -> NDArray[Any]:
-    if not stage.relu:
-        return values
-    lowest = _number(stage.lowest, is_float)
-    values = np.where(values < lowest, lowest, values)
-    if stage.limit is None:
-        return values
-    limit = _number(stage.limit, is_float)
-    return np.where(values > limit, limit, values)
+    if stage.lower is not None:
+        lower = _number(stage.lower, is_float)
+        values = np.where(values < lower, lower, values)
+    if stage.upper is not None:
+        upper = _number(stage.upper, is_float)
+        values = np.where(values > upper, upper, values)
+    return values
 
 
 def greater(a: NDArray[Any], b: Any) -> NDArray[Any]:

@@ -105,7 +105,7 @@ class DpuArguments:
             2.0**-stage.shift_positive,
             2.0**-stage.shift_negative,
             stage.subtracts,
-            stage.multiply_first,
+            not stage.adds_first,
             stage.multiply_negatives,
         )
 
@@ -142,14 +142,15 @@ class DpuArguments:
         else:
             result.number = stage.operand or 0
         result.lowest, result.highest = self._limits(stage)
-        result.has_limits = stage.relu or not self._is_float
+        result.has_limits = stage.is_limited or not self._is_float
 
     def _limits(self, stage: Stage | Elementwise) -> tuple[float, float]:
         """What a stage's results are kept within."""
         lowest, highest = _NO_LIMITS if self._is_float else INT32
-        if not stage.relu:
-            return lowest, highest
-        return stage.lowest, highest if stage.limit is None else stage.limit
+        return (
+            lowest if stage.lower is None else stage.lower,
+            highest if stage.upper is None else stage.upper,
+        )
 
     def _table(self, table: LookupTable) -> structures.Table:
         self._arrays.append(entries := shared_entries(table))

@@ -107,16 +107,16 @@ class DpuArguments:
     def _simplify(self, result: structures.Dpu, dpu: Dpu) -> None:
         """Take a short way where most stages leave nothing to do."""
         bs, bn = dpu.bs, dpu.bn
-        if not bs or bs.multiply_first or bs.multiply_negatives:
+        if not bs or not bs.adds_first or bs.multiply_negatives:
             return
         fits = self._reach.largest < _FITS and dpu.output.ties is Ties.EVEN
-        if bn and _is_at_most_a_relu(bn) and not bs.relu:
+        if bn and _is_at_most_limits(bn) and not bs.is_limited:
             # BS can do it.
-            bs, bn = replace(bs, relu=bn.relu, limit=bn.limit, lowest=bn.lowest), None
+            bs, bn = replace(bs, lower=bn.lower, upper=bn.upper), None
             result.bs.lowest, result.bs.highest = _limits(bs, self._reach.bs_saturates)
             result.has_bn = 0
-        if bs.relu:
-            is_simple = bs.shift_positive == bs.shift_negative and bs.lowest == 0
+        if bs.is_limited:
+            is_simple = bs.shift_positive == bs.shift_negative and bs.lower == 0
             result.short_way.is_positive = fits and is_simple and not (bn or dpu.elementwise)
             return
         follow = self._follow(result, dpu, bs, bn)
@@ -174,7 +174,7 @@ class DpuArguments:
             highest=highest,
             positive=2.0**-stage.shift_positive,
             negative=2.0**-stage.shift_negative,
-            multiply_first=stage.multiply_first,
+            multiply_first=not stage.adds_first,
             only_negatives=stage.multiply_negatives,
         )
 
@@ -214,9 +214,10 @@ class DpuArguments:
 def _limits(stage: Stage | Elementwise, saturates: bool) -> tuple[float, float]:
     """What a stage's results are kept within."""
     lowest, highest = INT32 if saturates else _NO_LIMITS
-    if not stage.relu:
-        return lowest, highest
-    return stage.lowest, highest if stage.limit is None else stage.limit
+    return (
+        lowest if stage.lower is None else stage.lower,
+        highest if stage.upper is None else stage.upper,
+    )
 
 
 def _multiplied_out(stage: Stage | None) -> Stage | None:
@@ -224,13 +225,13 @@ def _multiplied_out(stage: Stage | None) -> Stage | None:
 
     Both are exact: that sums and products stay whole numbers in a double is known.
     """
-    if stage is None or stage.multiply_first or stage.multiply_negatives or stage.multiply is None:
+    if stage is None or not stage.adds_first or stage.multiply_negatives or stage.multiply is None:
         return stage
     add: Any = stage.add
-    return replace(stage, add=None if add is None else add * stage.multiply, multiply_first=True)
+    return replace(stage, add=None if add is None else add * stage.multiply, adds_first=False)
 
 
-def _is_at_most_a_relu(stage: Stage) -> bool:
+def _is_at_most_limits(stage: Stage) -> bool:
     shifts = stage.shift_positive or stage.shift_negative
     return stage.add is None and stage.multiply is None and not shifts
 
@@ -238,15 +239,15 @@ def _is_at_most_a_relu(stage: Stage) -> bool:
 def _is_leaky(stage: Stage) -> bool:
     """Whether a second stage only multiplies negatives."""
     shifts = stage.shift_positive or stage.shift_negative
-    return stage.multiply_negatives and stage.add is None and not shifts and not stage.relu
+    return stage.multiply_negatives and stage.add is None and not shifts and not stage.is_limited
 
 
 def _is_linear(stage: Stage) -> bool:
     """Whether a second stage only multiplies and adds, with one shift."""
     return not (
         stage.multiply_negatives
-        or stage.relu
-        or not stage.multiply_first
+        or stage.is_limited
+        or stage.adds_first
         or stage.shift_positive != stage.shift_negative
     )
 
@@ -274,7 +275,7 @@ def _is_supported_elementwise(stage: Elementwise, shape: tuple[int, int, int], l
         return True
     if not isinstance(operand, Features):
         # Without a limit: a limit below the operand would come last.
-        return stage.operation is Operation.MAX and stage.limit is None
+        return stage.operation is Operation.MAX and stage.upper is None
     return (
         stage.operation in _OPERATIONS
         and operand.element is Element.INT8
