@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 
 from anynpu import cli
-from anynpu.cli import bench, build, compare, demo, doctor, inspect, profile, soft, soft_driver
+from anynpu.cli import (
+    bench,
+    build,
+    classify,
+    compare,
+    demo,
+    detect,
+    doctor,
+    inspect,
+    profile,
+    read,
+    soft,
+    soft_driver,
+)
 from anynpu.cli import run as run_command
 from anynpu.rknn.abi import FUNCTIONS
 from anynpu.soft.build import BuildOptions, build_file
@@ -45,7 +58,8 @@ def test_the_commands_exist(monkeypatch: pytest.MonkeyPatch) -> None:
         return 0
 
     for command in (
-        bench, build, compare, demo, doctor, inspect, profile, run_command, soft, soft_driver,
+        bench, build, classify, compare, demo, detect, doctor, inspect, profile, read, run_command,
+        soft, soft_driver,
     ):  # fmt: skip
         for name in ("run", "_print_folder", "_run_program"):
             if hasattr(command, name):

@@ -256,6 +256,7 @@ def _limits(count: int, block: int, lanes: tuple[int, int], dtype: np.dtype[Any]
     return limits
 
 
+@lru_cache(maxsize=256)
 def least_integer(
     score: float, activation: Activation, dtype: np.dtype[Any], quantization: Quantization
 ) -> int:

@@ -26,7 +26,8 @@ def suppress(
         return np.empty(0, np.intp)
     values: Any = scores
     numbers: Any = classes.astype(np.int32)
-    sized: Any = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    sized: Any = boxes.copy()
+    sized[:, 2:] -= boxes[:, :2]
     # OpenCV keeps scores above its threshold, and 0 itself was let through on purpose.
     least = float(np.nextafter(np.float32(scores.min()), np.float32(-np.inf)))
     kept: Any

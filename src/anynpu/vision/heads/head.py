@@ -118,13 +118,18 @@ def select(
         best, scores = cells.best(classes, found, activation)
         scores = scores * activation.apply(cells.real(own, found)[:, 0])
     kept = scores >= np.float32(threshold)
+    if kept.all():
+        return found, best, scores
     return found[kept], best[kept], scores[kept]
 
 
 def corners(centred: Real) -> Real:
     """Boxes as x1, y1, x2, y2 of those given by centre, width and height."""
+    boxes = np.empty_like(centred)
     half = centred[:, 2:] / 2
-    return np.concatenate([centred[:, :2] - half, centred[:, :2] + half], axis=1)
+    np.subtract(centred[:, :2], half, out=boxes[:, :2])
+    np.add(centred[:, :2], half, out=boxes[:, 2:])
+    return boxes
 
 
 def in_pixels(boxes: Real, size: Size) -> Real:
