@@ -40,7 +40,7 @@ def _conv(graph: Graph, x: str, filters: int, kernel: int = 1, stride: int = 1) 
 
 
 def _aggregate(graph: Graph, x: str, hidden: int, filters: int) -> str:
-    """The ELAN block: two 1x1 convolutions, two 3x3 ones behind the second, all kept."""
+    """The ELAN block: two 1x1 convolutions, two 3x3 ones after the second, all kept."""
     first, second = _conv(graph, x, hidden), _conv(graph, x, hidden)
     third = _conv(graph, second, hidden, 3)
     fourth = _conv(graph, third, hidden, 3)

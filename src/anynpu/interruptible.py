@@ -1,7 +1,7 @@
 """Threads and conditions that the handler of a signal can't tear up by what it raises.
 
 CPython runs handlers on the main thread between two instructions of Python. `threading` is written
-in Python: an exception in the wrong place leaves a condition's lock held for ever, and then the
+in Python: an exception in the wrong place leaves a condition's lock held forever, and then the
 thread blocks that was to notify it. What is here changes its state in single calls of C.
 """
 
@@ -41,7 +41,7 @@ class Condition(_thread.RLock):  # type: ignore[misc] # to mypy it is final
         return is_notified
 
     def notify(self, count: int = 1) -> None:
-        """Wake so many of those that wait; the lock is held."""
+        """Wake `count` of those that wait; the lock is held."""
         while count > 0 and self._waiters:
             self._waiters.popleft().release()
             count -= 1

@@ -22,8 +22,8 @@ class BlockedB:
     """The native layout of matrix B: (N1, K1, `block_n`, `block_k`).
 
     Element (k, n) of the matrix is at [n // block_n, k // block_k, n % block_n, k % block_k].
-    Where `segment` is set, B's rows are cut into parts of so many, each laid out so, one part after
-    the other; it is a multiple of `block_k`. What pads the last blocks is zero.
+    Where `segment` is set, B's rows are cut into parts of `segment` rows, each laid out so, one
+    part after the other; it is a multiple of `block_k`. What pads the last blocks is zero.
     """
 
     block_n: int

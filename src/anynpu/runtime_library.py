@@ -115,7 +115,7 @@ class RuntimeLibrary:
         """The exception for a code that a call on this thread returned; `detail` says more.
 
         A call on another thread was between two times, in nanoseconds of `time.monotonic`. `call`
-        may have a note in parentheses behind the function's name.
+        may have a note in parentheses after the function's name.
         """
         log = self._log_of(call.partition("(")[0], code, span) if self.is_soft else ()
         return self.status.error_for(call, code, detail, log)
@@ -204,7 +204,7 @@ class Search(ABC, Generic[_LibraryT]):
     def _of_this_kind(self, library: RuntimeLibrary) -> _LibraryT:
         if not isinstance(library, self.kind):
             raise OptionError(
-                f"{library!r} is no library for {self.kind.api}, which the model needs"
+                f"{library!r} isn't a library for {self.kind.api}, which the model needs"
             )
         return library
 

@@ -91,7 +91,7 @@ class Quantization:
     """Affine quantisation of a whole tensor: real = (q - zero_point) * scale.
 
     Dynamic fixed point is the case of ``scale = 2 ** -binary_point`` and zero point 0, where
-    `binary_point` says how many bits are behind the point; it is None for other scales.
+    `binary_point` says how many bits are after the point; it is None for other scales.
     """
 
     scale: float

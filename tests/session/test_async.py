@@ -117,7 +117,7 @@ def test_inputs_may_be_changed_at_once(on_cores: Open) -> None:
     assert [value(results) for results, _, _ in calls.all] == list(range(10))
 
 
-def test_a_callback_that_raises_harms_nobody(
+def test_a_callback_that_raises_harms_not_computed(
     on_cores: Open, capfd: pytest.CaptureFixture[str]
 ) -> None:
     session, calls = on_cores(0), Calls()

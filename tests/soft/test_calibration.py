@@ -60,8 +60,8 @@ WHOLE = npy(np.zeros(SHAPE, np.float32))
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
-        ("short.npy", WHOLE[:-1], "takes 3072 bytes, others are there"),
-        ("long.npy", WHOLE + b"x", "takes 3072 bytes, others are there"),
+        ("short.npy", WHOLE[:-1], "takes 3072 bytes; the file has another number of them"),
+        ("long.npy", WHOLE + b"x", "takes 3072 bytes; the file has another number of them"),
         ("shorter.npy", WHOLE[:20], "header that isn't known"),
         ("empty.npy", b"", "not in the .npy format"),
         ("large.npy", announcing((1 << 40, 3, 16, 16)), "has the shape"),
@@ -118,7 +118,7 @@ ONE = npy(np.zeros((2, 3), np.float32))
         ({"a.npy": ONE}, "not .'a', 'b'."),
         ({"a.npy": ONE, "b.npy": ONE, "c.npy": ONE}, "not .'a', 'b'."),
         ({"a.npy": ONE, "b.npy": b""}, "not in the .npy format"),
-        ({"a.npy": ONE, "b.npy": ONE}, "others are there"),
+        ({"a.npy": ONE, "b.npy": ONE}, "another number of them"),
         ({"a.npy": ONE, "b.npy": announcing((1 << 40, 3))}, "'b' has the shape"),
         ({"a.npy": ONE, "b.npy": npy(np.array([{}, {}]))}, "pickled"),
     ],

@@ -11,7 +11,7 @@ from ..structures import Structure
 from .library import load
 
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-"""A kernel: arguments, the first unit of work, the one behind the last, the thread's own space."""
+"""A kernel: arguments, the first unit of work, the one after the last, the thread's own space."""
 
 
 class Entry(Structure):

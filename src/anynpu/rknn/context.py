@@ -155,7 +155,7 @@ class Context(Queries, Closeable):
         )
 
     def set_batch_core_num(self, cores: int) -> None:
-        """Spread a batch over so many cores: section 4.3.3."""
+        """Spread a batch over a number of cores: section 4.3.3."""
         code = self.library.rknn_set_batch_core_num(self.handle, cores)
         self.library.check("rknn_set_batch_core_num", code, f"{cores} cores")
 

@@ -68,7 +68,7 @@ class CustomOp:
             plugin = ctypes.CDLL(name)
             entry = getattr(plugin, _ENTRY)
         except (OSError, AttributeError) as error:
-            raise LibraryError(f"{name} is no plugin with a custom operator: {error}") from None
+            raise LibraryError(f"{name} isn't a plugin with a custom operator: {error}") from None
         entry.restype = ctypes.POINTER(abi.CustomOp)
         found: ctypes._Pointer[abi.CustomOp] = entry()
         if not found:
@@ -130,7 +130,7 @@ def custom_op(op_type: str, *, version: int = 1) -> Callable[[Callable[..., Any]
     """
     size = abi.CustomOp.op_type.size
     if not 0 < len(op_type.encode()) < size:
-        raise OptionError(f"op_type {op_type!r} has not 1 to {size - 1} bytes")
+        raise OptionError(f"op_type {op_type!r} must have 1 to {size - 1} bytes")
 
     def decorate(implementation: Callable[..., Any]) -> CustomOp:
         is_class = isinstance(implementation, type)

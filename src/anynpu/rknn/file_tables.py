@@ -1,6 +1,6 @@
 """The few tables of a `.rknn` file that are looked at above the C API.
 
-A compiled file's body is a FlatBuffer of a schema that nobody published; what is known of it is
+A compiled file's body is a FlatBuffer of a schema that isn't published; what is known of it is
 known from files. Whatever doesn't look as expected raises ValueError, LookupError or struct.error:
 who asks does without.
 """

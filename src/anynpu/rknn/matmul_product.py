@@ -44,11 +44,11 @@ class Product:
     group_size: int = 0
 
     def with_group_size(self, group_size: int) -> Product:
-        """The same product with groups of so many rows of B."""
+        """The same product with groups of `group_size` rows of B."""
         return replace(self, group_size=group_size)
 
     def padded(self, m: int) -> Product:
-        """The same product for so many rows of A, with K and N rounded up to the chip's blocks."""
+        """The same product for `m` rows of A, with K and N rounded up to the chip's blocks."""
         unit = self.blocks
         k, n = -(-self.k // unit.k) * unit.k, -(-self.n // unit.n) * unit.n
         return replace(self, m=m, k=k, n=n)
@@ -91,7 +91,7 @@ class Product:
 
     @property
     def is_per_group(self) -> bool:
-        """Whether B has a scale for so many rows of each of its columns."""
+        """Whether B has a scale for each group of rows of each of its columns."""
         return self.b_quantization in _PER_GROUP
 
     @property

@@ -66,7 +66,7 @@ class Memory(Closeable):
     def address(self) -> int:
         """Where its first byte is in this process. `virt_addr` of C leaves the offset out.
 
-        Raises `StateError` where nobody said so.
+        Raises `StateError` where that wasn't said.
         """
         contents = self.pointer.contents
         if not contents.virt_addr:

@@ -1,4 +1,4 @@
-"""A `.rknn` file's frame: a header, a body, and a JSON summary of the graph behind it.
+"""A `.rknn` file's frame: a header, a body, and a JSON summary of the graph after it.
 
 All integers are little endian: 64 bytes of header (magic ``RKNN``, container version, length of the
 body; 24 bytes in version 1), the body, a length, the summary. The layout is known from files that

@@ -66,7 +66,7 @@ def read_normalizations(
 ) -> tuple[Normalization | None, ...]:
     """For each input, in the model's order with these names, what is done to it.
 
-    None stands for "not known": of files that can't be read, or that nobody has described.
+    None stands for "not known": of files that can't be read, or that aren't known well enough.
     """
     try:
         data = model if isinstance(model, bytes) else Path(model).read_bytes()

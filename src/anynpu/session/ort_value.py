@@ -230,7 +230,7 @@ def numpy_dtype(element_type: DTypeLike | int) -> np.dtype[Any]:
     """A NumPy dtype from one, or from ONNX's number."""
     if isinstance(element_type, int):
         if element_type not in _ELEMENT_TYPES:
-            raise OptionError(f"element type {element_type} is none that NumPy has")
+            raise OptionError(f"element type {element_type} isn't one that NumPy has")
         return np.dtype(_ELEMENT_TYPES[element_type])
     return np.dtype(element_type)
 

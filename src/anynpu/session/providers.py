@@ -38,7 +38,7 @@ def _requested(providers: Providers) -> tuple[str | None, Mapping[str, Any]]:
     if len(providers) > 1:
         raise OptionError(
             f"a session has one provider; {len(providers)} were given, {list(providers)}: pass the "
-            f"NPU's alone, or none for the choice by the file"
+            f"NPU's alone, or none to choose it by the file"
         )
     first = providers[0]
     if isinstance(first, str):

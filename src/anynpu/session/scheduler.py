@@ -49,7 +49,7 @@ class CancelledRequestError(Exception):
 class RequestHandle:
     """A request on its way: who holds this gets its results.
 
-    Where nobody does any more, an exception came between, and the results go nowhere.
+    Where it isn't held any more, an exception came between, and the results go nowhere.
     """
 
     __slots__ = ("__weakref__", "address", "entry", "record", "request")

@@ -17,11 +17,11 @@ from ..tensor import DType
 from .engines.program import Layer
 
 _IMAGE_CHANNELS = 4
-"""Up to so many channels, the lanes hold a row of the kernel: its pixels, padded to 4 channels."""
+"""Up to this many channels, the lanes hold a kernel's row: its pixels, padded to 4 channels."""
 _ELEMENTS_OUT = 4
 """The cycles in which a block's channels leave the multipliers, at the least, for int8."""
 _PIXELS = 16
-"""Pixels are counted in whole groups of so many."""
+"""Pixels are counted in whole groups of this size."""
 _POOLINGS = frozenset({"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"})
 _SHARED = ("Add", "Clip", "Concat", "Conv", "Gemm", "LeakyRelu", "MatMul", "PRelu", "Relu")
 """What several cores compute together, by Rockchip's guide to the C API (matrix products run as

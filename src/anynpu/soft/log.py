@@ -58,7 +58,7 @@ class Log:
         stamp = f"{now:%H:%M:%S}.{now.microsecond // 1000:03d}"
         said = [f"{letter} {self._tag}: [{stamp}] {line}" for line in text.splitlines()]
         for line in said:
-            # A warning tells why a call failed also where nobody wants to read it.
+            # A warning tells why a call failed also where no one wants to read it.
             call_log.note(line)
         if is_hidden:
             return

@@ -1,6 +1,7 @@
 """Map a descriptor's memory into the process, for as long as an array needs it.
 
-Python's own mmap keeps a second descriptor for each mapping, and a program may have only so many.
+Python's own mmap keeps a second descriptor for each mapping, and the number of descriptors that a
+program may have is limited.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class _Mapping:
 
 
 def map_descriptor(fd: int, size: int, tail: int = 0) -> NDArray[np.uint8]:
-    """The first `size` bytes of a descriptor, shared and writable, and `tail` zeros behind them.
+    """The first `size` bytes of a descriptor, shared and writable, and `tail` zeros after them.
 
     With a tail `size` is whole pages; the last one of the file may be begun only. Raises OSError
     where they can't be mapped, ValueError where the file has fewer: reading beyond its end would

@@ -40,7 +40,7 @@ class Group(Closeable):
         return self._count
 
     def add(self, network: Network) -> None:
-        """Put a network behind those that are there: `vip_add_network`."""
+        """Add a network after those that are there: `vip_add_network`."""
         value = network.handle.value_in(self._handle.runtime)
         code = self._library.vip_add_network(self._handle.value, value)
         self._library.check(

@@ -57,7 +57,7 @@ class Power:
         self._network = network
 
     def set_frequency(self, percent: int) -> None:
-        """Let the NPU run at so many per cent of its highest frequency, 1 to 100."""
+        """Let the NPU run at `percent` per cent of its highest frequency, 1 to 100."""
         if not 1 <= percent <= 100:
             raise ValueError(f"the frequency is {percent} %; it may be 1 to 100")
         self._manage(PowerProperty.SET_FREQUENCY, abi.PowerFrequency(percent))

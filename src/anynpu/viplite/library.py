@@ -51,7 +51,7 @@ class VipliteLibrary(RuntimeLibrary):
         forms = {name: function.form(Interface.V2_0) for name, function in FUNCTIONS.items()}
         super().__init__(path, forms, bind, is_soft=is_soft)
         if not self.has("vip_get_version"):
-            raise LibraryError(f"{path} has no vip_get_version: it is no VIPLite runtime library")
+            raise LibraryError(f"{path} has no vip_get_version: it isn't a VIPLite runtime library")
         self.version = int(self.vip_get_version())
         self.interface = self._known_interface()
         self._functions = {name: f.form(self.interface) for name, f in FUNCTIONS.items()}

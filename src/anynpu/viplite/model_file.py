@@ -45,7 +45,7 @@ def read_frame(model: str | os.PathLike[str] | bytes) -> Frame:
         with open(model, "rb") as file:
             head = file.read(_HEAD.size)
     if len(head) < _HEAD.size or not head.startswith(MAGIC):
-        raise ModelError(f"this is no network binary: it begins with {head[:4]!r}, not {MAGIC!r}")
+        raise ModelError(f"this isn't a network binary: it begins with {head[:4]!r}, not {MAGIC!r}")
     _, version, target, name = _HEAD.unpack(head)
     is_new = version >= _NEW_LAYOUT
     text = "" if is_new else name.partition(b"\0")[0].decode("utf-8", "replace")

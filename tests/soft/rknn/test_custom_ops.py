@@ -435,7 +435,7 @@ def test_a_callback_that_writes_too_far(
         assert register(npu, context, CustomOperator("cstScale", compute)) == SUCC
         assert set_input(npu, context, X) == SUCC
         assert [npu.rknn_run(context, None) for _ in range(3)] == [SUCC, FAIL, SUCC]
-        assert "wrote behind the end of tensor 'b'" in capfd.readouterr().err
+        assert "wrote past the end of tensor 'b'" in capfd.readouterr().err
 
 
 def test_a_callback_that_destroys_its_tensor_s_memory(

@@ -405,10 +405,10 @@ def test_memory_that_is_too_small(npu: RknnLibrary, capfd: pytest.CaptureFixture
         assert code(attr, attr.size) == Code.PARAM_INVALID
         log = capfd.readouterr().err
         assert "1600 bytes; 1920 are written" in log
-        assert "a board would answer this with 0; the run writes behind its end" in log
+        assert "a board would answer this with 0; the run writes past its end" in log
         attr.type, attr.fmt = Type.FLOAT16, Fmt.NHWC
         assert code(attr, 3200) == Code.PARAM_INVALID
-        assert "the run writes float32, behind the memory's end" in capfd.readouterr().err
+        assert "the run writes float32, past the memory's end" in capfd.readouterr().err
         attr = attribute(npu, context, Query.INPUT_ATTR)
         assert code(attr, 1599) == Code.FAIL
         assert "input memory size(1599) < model input size(1600)" in capfd.readouterr().err

@@ -78,7 +78,7 @@ class WorkerContexts:
         _close(self.all)
 
     def unused(self) -> Context:
-        """A context that no worker uses and nobody gives inputs: for queries and duplicates.
+        """A context that no worker uses and that gets no inputs: for queries and duplicates.
 
         Where requests ran before, it has the weights of its own.
         """
@@ -165,7 +165,7 @@ def _may_share(options: RknnOptions, weights: Context | None) -> bool:
     """Whether workers' contexts are duplicates of the first one."""
     if options.wants_custom_ops and not options.disable_dup_context:
         warnings.warn(
-            "custom operators need contexts that are no duplicates: disable_dup_context is in "
+            "custom operators need contexts that aren't duplicates: disable_dup_context is in "
             "force",
             UserWarning,
             stacklevel=2,

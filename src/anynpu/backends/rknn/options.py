@@ -55,7 +55,7 @@ _INPUT_LAYOUTS = ("original", "nchw", "original_software", "nchw_software", "nhw
 
 @dataclass(frozen=True)
 class RknnOptions(Options):
-    """What a session on a Rockchip NPU takes besides.
+    """What a session on a Rockchip NPU takes in addition.
 
     `layout` is how images are given: ``"original"`` (``"nchw"``) as in the model's source, which
     the runtime transposes, ``"original_software"`` (``"nchw_software"``) the same, transposed

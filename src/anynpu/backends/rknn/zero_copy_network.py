@@ -26,6 +26,7 @@ from ...rknn.normalization import Normalization, read_normalizations
 from ...tensor import Layout, TensorInfo
 from ..base import Request
 from .contexts import WorkerContexts
+from .native_result import NativeResult
 from .network import RknnNetwork
 from .options import RknnOptions
 from .zero_copy_request import INPUTS, OUTPUTS, ZeroCopyRequest
@@ -51,9 +52,13 @@ class ZeroCopyNetwork(RknnNetwork):
         self._tensors: dict[tuple[int, bool], _WorkerTensors] = {}
         self.native_outputs = first.native_outputs()
         self._native_inputs = first.native_inputs()
-        self.logical_outputs = first.logical_outputs()
+        logical = first.logical_outputs()
+        self.results = tuple(
+            NativeResult.of(native, info, options.output_dtype, options.output_layout)
+            for native, info in zip(self.native_outputs, logical, strict=True)
+        )
         if options.output_layout == "native":
-            self.outputs = tuple(map(_shown_native, self.native_outputs, self.logical_outputs))
+            self.outputs = tuple(map(_shown_native, self.native_outputs, logical))
 
     @cached_property
     def normalizations(self) -> tuple[Normalization | None, ...]:

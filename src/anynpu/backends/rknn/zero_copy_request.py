@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layouts import nc1hwc2_to_nchw
 from ...native import kernels
 from ...native.memory import address_of
 from ...native.pump import RequestRecord
 from ...native.transfers import Transfer
-from ...rknn import host_types
-from ...rknn.device_tensor import blocks_of, dequantized, real_values
-from ...rknn.input_forms import InputForm, store
-from ...tensor import DType, Layout, TensorInfo
+from ...rknn.input_forms import InputForm
 from ..base import Request
+from .staged_input import StagedInput
 
 if TYPE_CHECKING:
     from .zero_copy_network import ZeroCopyNetwork
@@ -33,7 +30,7 @@ _COPY = kernels.conversion(_BYTES, _BYTES)
 class ZeroCopyRequest(Request):
     """Inputs are converted to arrays that lie as the device's memory does; so are the outputs'.
 
-    The arrays are kept for the next request, except for outputs that nobody converts.
+    The arrays are kept for the next request, except for outputs that aren't converted.
     """
 
     def __init__(self, network: ZeroCopyNetwork) -> None:
@@ -41,91 +38,56 @@ class ZeroCopyRequest(Request):
         self._network = network
         self._inputs = (Transfer * len(network.inputs))()
         self._outputs = (Transfer * len(network.outputs))()
+        for transfer in (*self._inputs, *self._outputs):
+            transfer.conversion = _COPY
         self.record.slots[INPUTS] = ctypes.addressof(self._inputs)
         self.record.slots[OUTPUTS] = ctypes.addressof(self._outputs)
-        self._staged: dict[tuple[int, InputForm], NDArray[Any]] = {}
+        self._staged: dict[tuple[int, InputForm], StagedInput] = {}
+        self._dtypes: list[np.dtype[Any]] = []
+        self._current: list[StagedInput] = []
         self._given: list[NDArray[Any]] = []
-        self._raw: list[NDArray[Any]] = []
+        self._raw: list[NDArray[Any] | None] = [None] * len(network.outputs)
 
     def fill(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> None:
-        self._given = []
-        forms = self._network.forms_for(tuple([array.dtype for array in arrays]))
-        for index, (form, array) in enumerate(zip(forms.forms, arrays, strict=True)):
-            self._fill_input(index, form, array, copy)
-        self.variant = self._network.variant(forms)
-        if not self._raw:
-            self._raw = [
-                np.empty(info.shape, info.dtype.numpy) for info in self._network.native_outputs
-            ]
-            for index, raw in enumerate(self._raw):
-                _point(self._outputs[index], raw)
+        dtypes = [array.dtype for array in arrays]
+        if dtypes != self._dtypes:
+            self._expect(dtypes)
+        self._given = [
+            staged.place(array, transfer, copy=copy)
+            for staged, array, transfer in zip(self._current, arrays, self._inputs, strict=True)
+        ]
+        for index, raw in enumerate(self._raw):
+            if raw is None:
+                self._raw[index] = self._new_raw(index)
 
     def take_results(self) -> list[NDArray[Any]]:
-        network, options = self._network, self._network.options
-        is_raw = options.output_dtype == "model"
-        if options.output_layout == "native" and is_raw:
-            raws, self._raw = self._raw, []
-            shapes = [info.shape for info in network.logical_outputs]
-            return [_shown(raw, shape) for raw, shape in zip(raws, shapes, strict=True)]
-        infos = zip(network.native_outputs, network.logical_outputs, strict=True)
-        return [
-            self._result(raw, native, info, is_raw=is_raw or not info.is_real)
-            for raw, (native, info) in zip(self._raw, infos, strict=True)
-        ]
+        results = []
+        for index, (raw, result) in enumerate(zip(self._raw, self._network.results, strict=True)):
+            assert raw is not None, "it was made before the run"
+            results.append(result.from_raw(raw))
+            if result.is_as_written:
+                self._raw[index] = None
+        return results
 
     def clear(self) -> None:
         self._given = []
 
-    def _result(
-        self, raw: NDArray[Any], native: TensorInfo, info: TensorInfo, *, is_raw: bool
-    ) -> NDArray[Any]:
-        values: NDArray[Any]
-        layout = self._network.options.output_layout
-        if layout == "native":
-            values = raw.copy() if is_raw else dequantized(raw, native)
-            return _shown(values, info.shape)
-        if not is_raw:
-            values = real_values(raw, native, info.shape)
-        elif native.layout is Layout.NC1HWC2:
-            values = nc1hwc2_to_nchw(blocks_of(raw, info.shape), info.shape[1])
-        else:
-            values = raw.copy()
-        if info.layout is Layout.NCHW and layout == "nhwc":
-            values = values.transpose(0, 2, 3, 1)
-        return values
+    def _new_raw(self, index: int) -> NDArray[Any]:
+        """An array for what the device writes, to which the output's bytes are copied."""
+        info = self._network.native_outputs[index]
+        raw: NDArray[Any] = np.empty(info.shape, info.dtype.numpy)
+        transfer = self._outputs[index]
+        transfer.array, transfer.count = address_of(raw), raw.nbytes
+        return raw
 
-    def _fill_input(self, index: int, form: InputForm, array: NDArray[Any], copy: bool) -> None:
-        network = self._network
-        info = network.runtime_inputs[index]
-        is_image = info.layout is Layout.NHWC
-        if is_image and network.inputs[index].layout is Layout.NCHW:
-            array = array.transpose(0, 2, 3, 1)
-        shape = network.staging_shape(index, form)
-        if not copy and not form.is_native and _lies_as(array, shape, form.dtype, info):
-            self._given.append(array)
-            _point(self._inputs[index], array)
-            return
-        staged = self._staged.get((index, form))
-        if staged is None:
-            # Zeros, since the pixels that pad rows are the device's to see too.
-            staged = self._staged[index, form] = np.zeros(shape, form.dtype.numpy)
-        _point(self._inputs[index], staged)
-        target = staged[:, :, : info.shape[2]] if is_image and staged.ndim == 4 else staged
-        normalization = network.normalizations[index] if form.is_native else None
-        store(array, info, form, target, normalization)
+    def _expect(self, dtypes: list[np.dtype[Any]]) -> None:
+        """Get ready for arrays of some dtypes."""
+        forms = self._network.forms_for(tuple(dtypes))
+        self.variant = self._network.variant(forms)
+        self._current = [self._staged_as(index, form) for index, form in enumerate(forms.forms)]
+        self._dtypes = dtypes
 
-
-def _shown(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Channel blocks with the height and width of an image of (N, C, H, W); others as they are."""
-    return blocks_of(values, shape) if values.ndim == 5 else values
-
-
-def _point(transfer: Transfer, array: NDArray[Any]) -> None:
-    """Let a transfer copy an array's bytes as they are."""
-    transfer.conversion, transfer.array, transfer.count = _COPY, address_of(array), array.nbytes
-
-
-def _lies_as(array: NDArray[Any], shape: tuple[int, ...], dtype: DType, info: TensorInfo) -> bool:
-    """Whether an array's bytes are what an input's memory holds."""
-    is_same = array.flags.c_contiguous and array.shape == shape and array.dtype == dtype.numpy
-    return is_same and host_types.limits(info) is None
+    def _staged_as(self, index: int, form: InputForm) -> StagedInput:
+        if (index, form) not in self._staged:
+            self._staged[index, form] = StagedInput(self._network, index, form)
+        return self._staged[index, form]

@@ -29,7 +29,7 @@ def _whole(limit: int | None) -> Converter:
 
 @dataclass(frozen=True)
 class VipliteOptions(Options):
-    """What a session on an Allwinner NPU takes besides.
+    """What a session on an Allwinner NPU takes in addition.
 
     What the common options call a core is a device of the driver's here: `schedule` lists devices
     by their index, and `threads_per_core` (`workers`) networks that share the weights take turns on

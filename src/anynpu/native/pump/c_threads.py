@@ -93,7 +93,7 @@ class NativePump(Pump):
 
 
 def _dispose(functions: ctypes.CDLL, pump: int) -> None:
-    """Free a pump that nobody uses any more."""
+    """Free a pump that isn't used any more."""
     functions.anynpu_pump_close(pump, True)
     functions.anynpu_pump_join(pump)
     functions.anynpu_pump_free(pump)

@@ -71,7 +71,9 @@ def _read(file: IO[bytes], where: str, name: str, accepts: Accepts) -> NDArray[A
     size = math.prod(shape) * dtype.itemsize
     data = file.read(size)
     if len(data) != size or file.read(1):
-        raise OptionError(f"{what} of shape {shape} takes {size} bytes, others are there")
+        raise OptionError(
+            f"{what} of shape {shape} takes {size} bytes; the file has another number of them"
+        )
     return np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
 
 

@@ -87,7 +87,7 @@ class CalibrationFolder(CalibrationDataReader):  # type: ignore[misc]
 
         shape = self._inputs[name][0]
         if len(shape) != 4 or shape[1] not in (1, 3):
-            raise OptionError(f"{file.name}: input {name!r} of shape {shape} takes no images")
+            raise OptionError(f"{file.name}: input {name!r} of shape {shape} doesn't take images")
         try:
             with Image.open(file, formats=_FORMATS) as opened:
                 if math.prod(opened.size) > _MOST_PIXELS:

@@ -45,7 +45,7 @@ def check_options(options: BuildOptions) -> None:
 def fixed_points(model: onnx.ModelProto, data: CalibrationFolder) -> dict[str, Quantization]:
     """Where the binary points of a model's real inputs and outputs belong, by their names.
 
-    As many bits are behind the point as the largest value seen leaves.
+    As many bits are after the point as the largest value seen leaves.
     """
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]

@@ -36,7 +36,7 @@ def quantize(model: ModelProto, folder: Path, metadata: Metadata, *, bgr: bool) 
     if custom:
         raise ModelError(
             f"a model with the custom operators {custom} can't be quantised: calibrating runs it, "
-            f"and nobody computes them; quantise it before they are put in"
+            f"and nothing computes them there; quantise the model before they are added"
         )
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if opset < _OLDEST_QUANTIZABLE_OPSET:

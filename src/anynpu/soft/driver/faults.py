@@ -28,7 +28,7 @@ def _rule(word: str) -> str:
     number = getattr(errno, match["error"], None) if match else None
     if match is None or match["request"] not in REQUESTS or not isinstance(number, int):
         raise OptionError(
-            f"{word!r} is no fault; expected REQUEST[@NUMBER[+]]=ERROR, such as "
+            f"{word!r} isn't a fault; expected REQUEST[@NUMBER[+]]=ERROR, such as "
             f"submit@3=ETIMEDOUT, with one of {', '.join(REQUESTS)} and an error of errno.h"
         )
     first, onwards = match["number"] or "1", match["onwards"] or not match["number"]

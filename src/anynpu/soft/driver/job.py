@@ -31,7 +31,7 @@ TASK: np.dtype[Any] = np.dtype(
 
 _COMMAND_BYTES = 8
 _TAIL = 4
-"""Words behind a task's commands: the next one's address and length, a lock, the blocks' start."""
+"""Words after a task's commands: the next one's address and length, a lock, the blocks' start."""
 
 _REGISTER, _VALUE = 0xFFFF, 0xFFFFFFFF
 _STARTS = 0x0008
@@ -100,7 +100,7 @@ def _gather(
     addresses: ObjectAddresses,
     objects: Mapping[int, MemoryObject],
 ) -> TaskList:
-    """A core's tasks, as the NPU comes from one to the next: by the address behind its commands."""
+    """A core's tasks, as the NPU comes from one to the next: by the address after its commands."""
     tasks: list[Task] = []
     parts: list[NDArray[np.uint64]] = [np.zeros(0, "<u8")]
     first, following = 0, None
@@ -122,7 +122,7 @@ def _gather(
 
 
 def _next_address(index: int, tail: NDArray[np.uint64], mask: int) -> int:
-    """Where the words behind a task's commands lead, which start its blocks as well."""
+    """Where the words after a task's commands lead, which start its blocks as well."""
     leads, _, _, starts = tail.tolist()
     if starts & _REGISTER != _STARTS or starts >> 16 & _VALUE != mask:
         raise ModelError(

@@ -18,9 +18,9 @@ from ..engines.rknpu.memory import MemoryMap, Strided
 
 @dataclass(frozen=True)
 class MemoryObject:
-    """Memory of a program: `size` bytes at `address`, as `data`, which goes on behind them.
+    """Memory of a program: `size` bytes at `address`, as `data`, which goes on after them.
 
-    Hardware reads whole groups of channels; behind an object it finds zeros.
+    Hardware reads whole groups of channels; after an object it finds zeros.
     """
 
     address: int

@@ -63,7 +63,7 @@ class Server(Closeable):
         self._thread.start()
 
     def close(self) -> None:
-        """Serve nobody any more."""
+        """Stop serving."""
         for program in (self._listener, *self._programs):
             with suppress(OSError):
                 program.shutdown(socket.SHUT_RDWR)

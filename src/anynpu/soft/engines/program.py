@@ -201,10 +201,10 @@ class CustomCall(ABC):
 
 
 class MissingOperatorError(ModelError):
-    """A run needs operators that neither the engine nor anybody else has: `op_types`."""
+    """A run needs operators that neither the engine nor a custom operator has: `op_types`."""
 
     def __init__(self, op_types: Sequence[str]) -> None:
-        super().__init__(f"nobody has the operators {list(op_types)}")
+        super().__init__(f"no runtime has the operators {list(op_types)}")
         self.op_types = tuple(op_types)
 
 

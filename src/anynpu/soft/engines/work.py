@@ -1,7 +1,7 @@
-"""A bound on the work of a run, so that no model file keeps a thread for ever.
+"""A bound on the work of a run, so that no model file keeps a thread forever.
 
 Work is counted in products of a dense int8 convolution, of which the kernels compute some 2 * 10^10
-a second on one processor of an AMD EPYC; everything else counts as many as it takes the time of.
+a second on one processor of an AMD EPYC; everything else counts as the products that take as long.
 What decides is known when a model is loaded, so that a model with too much of it is refused then.
 """
 

@@ -24,7 +24,7 @@ PACKED_CHANNELS = (1, 3, 4)
 """Channel counts whose native input layout is NHWC; others are NC1HWC2."""
 
 _GROUP_BYTES = 64
-"""The runtime converts so many bytes of a channel block at a time."""
+"""The runtime converts this many bytes of a channel block at a time."""
 _SURFACE_PIXELS = 4
 """Surfaces, one channel block of all pixels, begin at multiples of this many pixels."""
 
@@ -216,7 +216,7 @@ def _fill(attr: TensorAttr, port: Port, shape: tuple[int, ...], fmt: TensorForma
     elements = math.prod(shape)
     attr.n_dims = len(shape)
     attr.dims[: len(shape)] = shape
-    # Assigning a shorter text leaves what is behind its end; a board clears that.
+    # Assigning a shorter text leaves what is after its end; a board clears that.
     ctypes.memset(ctypes.addressof(attr) + TensorAttr.name.offset, 0, MAX_NAME_LEN)
     attr.name = port.name.encode()[: MAX_NAME_LEN - 1]
     attr.n_elems = elements

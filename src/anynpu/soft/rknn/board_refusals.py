@@ -18,7 +18,7 @@ from .failure import Failure
 
 _UPDATE = "please try updating to the latest version of the toolkit2 and runtime"
 _MINI = "librknnmrt"
-"""The library without custom operators: what it can't compute itself, nobody can."""
+"""The library without custom operators: what it can't compute itself, nothing can."""
 
 _noticed: set[tuple[str, str]] = set()
 """Operators and runtimes that this process has spoken of."""
@@ -48,7 +48,7 @@ def customization(program: Program, variant: int, custom: Customization) -> Cust
 
 
 def unsupported(op_type: str, chip: Soc) -> str:
-    """The vendor's message for an operator that nobody has."""
+    """The vendor's message for an operator that isn't there."""
     return (
         f"Unsupport CPU op: {op_type} in this {chip.library}.so, please try to register custom op "
         f"by calling rknn_register_custom_ops"

@@ -35,7 +35,7 @@ def _occupied(ctx: DeviceContext, idle: int, deadline: float | None) -> Iterator
     """Hold the cores.
 
     A run that a custom operator makes inside of another one goes on with that one's cores: it
-    could wait for them for ever.
+    could wait for them forever.
     """
     mine: dict[Device, Cores] = _thread.__dict__.setdefault("mine", {})
     if ctx.device in mine:

@@ -116,7 +116,7 @@ class NodeCall(CustomCall):
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
-        """While it lasts, the context refuses calls that would pull the rug from under the run."""
+        """While it lasts, the context refuses calls that would change what is being run."""
         self._ctx.callback_thread = threading.get_ident()
         try:
             yield

@@ -16,7 +16,7 @@ from .contexts import Context
 from .failure import Failure
 
 _GUARD = np.frombuffer(b"\xa5\x5a\xc3\x3c" * 16, np.uint8)
-"""What lies behind a tensor's data, so that a callback that writes too far is found out."""
+"""What lies after a tensor's data, so that a callback that writes too far is found out."""
 
 
 class CustomTensor:
@@ -48,7 +48,7 @@ class CustomTensor:
         return copied
 
     def check(self, who: str) -> None:
-        """FAIL where a callback wrote behind the data, or destroyed the memory."""
+        """FAIL where a callback wrote past the data, or destroyed the memory."""
         if self._memory.closed:
             raise Failure(
                 ErrorCode.FAIL, f"{who} destroyed the memory of tensor {self._port.name!r}"
@@ -57,7 +57,7 @@ class CustomTensor:
             self._guard[:] = _GUARD
             raise Failure(
                 ErrorCode.FAIL,
-                f"{who} wrote behind the end of tensor {self._port.name!r}, which has the shape "
+                f"{who} wrote past the end of tensor {self._port.name!r}, which has the shape "
                 f"{list(self._port.shape)} and {self.array.nbytes} bytes",
             )
 

@@ -31,7 +31,7 @@ from ..values import store_whole_numbers
 from . import log
 
 FIXED_POINT_CHANNELS = 4
-"""Up to so many channels are scaled by fixed-point constants."""
+"""Up to this many channels are scaled by fixed-point constants."""
 
 _FIXED_POINT_BITS = 15
 _LOWEST, _HIGHEST = -128, 127

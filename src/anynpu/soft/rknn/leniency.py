@@ -67,7 +67,7 @@ LENIENCIES: dict[str, Leniency] = {
     "short pass_through": Leniency(
         "rknn_inputs_set",
         "pass_through with fewer bytes than the device holds",
-        "0; what is behind them keeps its old content",
+        "0; what follows them keeps its old content",
         ErrorCode.INPUT_INVALID,
     ),
     "raw bytes": Leniency(
@@ -235,7 +235,7 @@ CRASHES: dict[str, Crash] = {
     "small model memory": Crash(
         "rknn_set_internal_mem",
         "memory that is too small; rknn_set_weight_mem too",
-        "0; the run reads or writes behind its end",
+        "0; the run reads or writes past its end",
         ErrorCode.PARAM_INVALID,
     ),
     "memory for information": Crash(
@@ -268,25 +268,25 @@ CRASHES: dict[str, Crash] = {
     "small input memory": Crash(
         "rknn_set_io_mem",
         "memory without the pixels that pad an input's rows",
-        "0; the run reads behind its end",
+        "0; the run reads past its end",
         ErrorCode.PARAM_INVALID,
     ),
     "small output memory": Crash(
         "rknn_set_io_mem",
         "memory that is too small for an output",
-        "0; the run writes behind its end",
+        "0; the run writes past its end",
         ErrorCode.PARAM_INVALID,
     ),
     "wide output": Crash(
         "rknn_set_io_mem",
         "an output as NHWC of a type that isn't the device's, nor float32",
-        "0; the run writes float32, behind the memory's end",
+        "0; the run writes float32, past the memory's end",
         ErrorCode.PARAM_INVALID,
     ),
     "small matrix memory": Crash(
         "rknn_matmul_set_io_mem",
         "memory that is too small for a matrix",
-        "0; the run reads or writes behind its end",
+        "0; the run reads or writes past its end",
         ErrorCode.PARAM_INVALID,
     ),
     "native output index": Crash(

@@ -66,7 +66,7 @@ def room(port: Port, soc: Soc) -> int:
 
 
 def store(raw: Bytes, port: Port, soc: Soc, target: NDArray[Any]) -> None:
-    """Take over the first bytes of an input's memory; what is behind them stays."""
+    """Take over the first bytes of an input's memory; what follows them stays."""
     shape = memory_shape(port, soc)
     whole = raw
     if raw.size < size(port, soc):
@@ -86,7 +86,7 @@ def store_pixels(raw: Bytes, port: Port, soc: Soc, target: NDArray[Any]) -> None
         raise Failure(
             ErrorCode.INPUT_INVALID,
             f"input {port.name!r} has {n * h * row * c} bytes on the device, {raw.size} are "
-            "given; a board would keep the pixels behind them",
+            "given; a board would keep the pixels after them",
         )
     pixels = raw.reshape(n, h, row, c)[:, :, : port.shape[3]]
     store_image(pixels, port, target)

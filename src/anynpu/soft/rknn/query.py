@@ -198,7 +198,7 @@ def _mem_size(ctx: Context, info: MemSize) -> None:
 
 
 def _custom_string(ctx: Context, info: CustomString) -> None:
-    # All of it is written, as on a board; assigning a shorter text leaves what is behind its end.
+    # All of it is written, as on a board; assigning a shorter text leaves what is after its end.
     ctypes.memset(ctypes.addressof(info), 0, ctypes.sizeof(info))
     info.string = ctx.program.custom_string.encode()[: CustomString.string.size - 1]
 

@@ -37,7 +37,7 @@ def rknn_set_core_mask(ctx: Context, core_mask: int) -> None:
 
 @on_context
 def rknn_set_batch_core_num(ctx: Context, core_num: int) -> None:
-    """Spread the batch of a context's runs over so many cores."""
+    """Spread the batch of a context's runs over `core_num` cores."""
     if not 0 < core_num <= ctx.soc.cores:
         raise Failure(
             ErrorCode.FAIL,
@@ -54,7 +54,7 @@ def rknn_run(context: int, extend: Any) -> None:
         returns_at_once = bool(extend and extend.contents.non_block)
         milliseconds = extend.contents.timeout_ms if extend else 0
         seconds = milliseconds / 1000 if milliseconds > 0 else None
-        # How an earlier run ended is nobody's business any more.
+        # How an earlier run ended doesn't matter any more.
         ctx.request = None
         ctx.cancelled.clear()
         if not returns_at_once and seconds is None:

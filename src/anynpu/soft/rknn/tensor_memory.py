@@ -142,7 +142,7 @@ def rknn_create_mem_from_phys(
 
 @on_any_context
 def rknn_create_mem_from_mb_blk(ctx: DeviceContext, mb_blk: int | None, offset: int) -> int:
-    """Refused: no chip of today supports it (Table 4-1)."""
+    """Refused: no current chip supports it (Table 4-1)."""
     raise Failure(ErrorCode.FAIL, "rknn_create_mem_from_mb_blk is not supported")
 
 

@@ -121,7 +121,7 @@ def vip_create_buffer_from_physical(
 ) -> None:
     """Memory by its physical addresses, which must be of other memory of the soft NPU.
 
-    The blocks must lie one behind the other: the soft NPU gathers nothing.
+    The blocks must lie one after the other: the soft NPU gathers nothing.
     """
     size = _prepare(create_param, buffer)
     require(physical_table, "physical_table")
@@ -215,7 +215,7 @@ def _allocate(size: int) -> DeviceMemory:
     try:
         return DeviceMemory.allocate(size)
     except (OSError, ValueError, OverflowError, MemoryError) as error:
-        raise Failure(Status.OUT_OF_MEMORY, f"{size} bytes can't be had: {error}") from error
+        raise Failure(Status.OUT_OF_MEMORY, f"{size} bytes can't be allocated: {error}") from error
 
 
 def _check_foreign(given: int, needed: int) -> None:
@@ -226,4 +226,4 @@ def _check_foreign(given: int, needed: int) -> None:
 
 def _check_aligned(value: int, what: str) -> None:
     if value % ALIGNMENT:
-        raise invalid(f"the {what} {value:#x} is no multiple of {ALIGNMENT} bytes")
+        raise invalid(f"the {what} {value:#x} isn't a multiple of {ALIGNMENT} bytes")

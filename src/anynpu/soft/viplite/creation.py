@@ -82,7 +82,7 @@ def _open(data: int | None, size: int, type: int) -> NetworkFile:
     if type == CreateNetworkType.FILE:
         return open_file(Path(os.fsdecode(ctypes.string_at(data))))
     if type not in (CreateNetworkType.MEMORY, CreateNetworkType.FLASH):
-        raise invalid(f"type {type} says not where the network is")
+        raise invalid(f"type {type} doesn't say where the network is")
     if not size:
         raise invalid("size_of_data is 0")
     return _parse(bytes(readable(data, size)), None)

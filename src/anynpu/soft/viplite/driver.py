@@ -82,7 +82,7 @@ class Driver:
             raise Failure(Status.FAILURE, "vip_init has not been called")
 
     def leave_behind(self) -> None:
-        """In a forked process nobody uses the driver."""
+        """In a forked process the driver isn't in use."""
         self.users = 0
         self._pools = {}
 

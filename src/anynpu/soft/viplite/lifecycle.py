@@ -55,5 +55,5 @@ def vip_set_log_path(path: bytes | None) -> None:
     assert path is not None, "it was required"
     folder = Path(os.fsdecode(path))
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        raise Failure(Status.IO, f"{folder} is no folder that can be written to")
+        raise Failure(Status.IO, f"{folder} isn't a folder that can be written to")
     LOG.file = folder / FILE_NAME

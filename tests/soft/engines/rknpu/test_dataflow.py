@@ -169,7 +169,7 @@ def test_what_lies_behind_an_input_is_not_known_to_its_readers() -> None:
     copied = flow.flags[TARGET : TARGET + 192]
     assert copied[:128].all()
     assert not copied[128:].any()
-    assert flow.readers() == "here, which reads 64 bytes behind the input 'x'"
+    assert flow.readers() == "here, which reads 64 bytes past the input 'x'"
     assert flow.flags[128:TARGET].all(), "others may read it"
     # What is written over it later is no input any more.
     flow.write(64, 300)

@@ -19,7 +19,7 @@ from .buffers import TensorBuffer, element_dtype
 
 OP_TYPE = "Resize"
 _TOGETHER = 1 << 16
-"""About so many pixels are computed at a time, to stay in the cache."""
+"""About this many pixels are computed at a time, to stay in the cache."""
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ def _geometry(tensor: Tensor, itemsize: int) -> tuple[tuple[int, ...], tuple[int
     blocks = -(-channels // c2)
     sample = blocks * surface
     if tensor.kind is TensorKind.INPUT and channels == c2 <= _IMAGE_CHANNELS:
-        # The tasks look for each sample where a board has it, behind rows that are padded.
+        # The tasks look for each sample where a board has it, after rows that are padded.
         sample = max(sample, tensor.size // max(1, n))
     return (n, blocks, h, w, c2), (sample, surface, row, pixel, itemsize)
 

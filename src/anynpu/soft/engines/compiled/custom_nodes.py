@@ -24,7 +24,7 @@ _PREFIX = "cst"
 
 
 def is_foreign(node: Node) -> bool:
-    """Whether nobody but an operator from outside can compute a node."""
+    """Whether only an operator from outside can compute a node."""
     return node.op_type.startswith(_PREFIX)
 
 
@@ -60,7 +60,7 @@ def bind_call(
 
 
 def missing(node: Node) -> Callable[[], None]:
-    """What says that nobody computes a node."""
+    """The error of a node that nothing computes."""
 
     def run() -> None:
         raise MissingOperatorError([node.op_type])
@@ -80,7 +80,7 @@ def _targets(graph: Graph, node: Node) -> list[Tensor]:
 def _port(tensor: Tensor) -> Port:
     dtype = DType.from_numpy(real_dtype(tensor))
     if dtype is None:
-        raise ModelError(f"tensor {tensor.name!r} can't go to a custom operator")
+        raise ModelError(f"tensor {tensor.name!r} can't be passed to a custom operator")
     return Port(tensor.name, tensor.shape, dtype)
 
 

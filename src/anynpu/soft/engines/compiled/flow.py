@@ -1,4 +1,4 @@
-"""Follows a graph through its nodes: what leaves the NPU hangs on nothing that nobody wrote."""
+"""Follows a graph through its nodes: what leaves the NPU depends on written memory only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_flow(
     cpu_nodes: Collection[int],
     stagings: Mapping[int, Staging],
 ) -> None:
-    """Raise `ModelError` for a graph that uses memory which nobody wrote.
+    """Raise `ModelError` for a graph that uses memory that was never written.
 
     The nodes are gone through as a run does; the CPU computes `cpu_nodes`. Outputs, and what CPU
     nodes read, have to be known. Nodes of the NPU without tasks have to leave their data in place.
@@ -98,8 +98,8 @@ def _require(flow: DataFlow, tensor: Tensor, what: str) -> None:
 
 def _unknown(flow: DataFlow, what: str) -> ModelError:
     return ModelError(
-        f"{what}: values hang on memory that nobody wrote; on a board they are what was there "
-        f"before. It was read by {flow.readers() or 'nobody else'}"
+        f"{what}: values depend on memory that was never written; on a board they are what was "
+        f"before. It was read by {flow.readers() or 'no other task'}"
     )
 
 

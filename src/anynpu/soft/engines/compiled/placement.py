@@ -36,7 +36,7 @@ def runners(data: bytes) -> tuple[Runners, ...]:
     try:
         model = fill_weights(model)
     except ModelError as error:
-        return tuple(_nobody(model, graph, str(error)) for graph in model.graphs)
+        return tuple(_not_computed(model, graph, str(error)) for graph in model.graphs)
     return tuple(_runners(model, graph) for graph in model.graphs)
 
 
@@ -45,7 +45,7 @@ def _runners(model: CompiledModel, graph: Graph) -> Runners:
         unrolled, skipped = unroll(graph)
         prepared = prepare(model, unrolled, skipped=skipped)
     except ModelError as error:
-        return _nobody(model, graph, str(error))
+        return _not_computed(model, graph, str(error))
     found = [EDGE] * len(graph.nodes)
     for node in computing_nodes(graph):
         if prepared.has_tasks(node.index):
@@ -55,7 +55,7 @@ def _runners(model: CompiledModel, graph: Graph) -> Runners:
     return Runners(tuple(found), _on_boards(model, graph))
 
 
-def _nobody(model: CompiledModel, graph: Graph, problem: str) -> Runners:
+def _not_computed(model: CompiledModel, graph: Graph, problem: str) -> Runners:
     return Runners((EDGE,) * len(graph.nodes), _on_boards(model, graph), problem)
 
 

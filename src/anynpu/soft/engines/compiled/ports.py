@@ -101,14 +101,14 @@ def _normalization(tensor: Tensor, given: InputNormalization) -> Normalization |
     if given.channel_order[:channels] != tuple(range(channels))[: len(given.channel_order)]:
         raise ModelError(
             f"input {tensor.name!r} takes its channels in the order {given.channel_order}, which "
-            "nobody has described"
+            "anynpu doesn't know"
         )
     is_uniform = len(set(given.mean)) == len(set(given.std)) == 1
     if not channels and is_uniform and tensor.element.dtype is DType.FLOAT16:
         return Normalization(given.mean[:1], given.std[:1])
     if not channels:
         # The vendor's runtime 1.5.2 normalises int8 ones and forgets the scale: nearly all numbers
-        # become one. What later ones do, nobody has described.
+        # become one. What later ones do isn't known.
         raise ModelError(
             f"input {tensor.name!r} of {tensor.element.name} and shape {tensor.shape} has mean "
             f"{given.mean} and std {given.std}: only float16 is known with other than four "
@@ -117,7 +117,7 @@ def _normalization(tensor: Tensor, given: InputNormalization) -> Normalization |
     if channels > len(given.mean) and not is_uniform:
         raise ModelError(
             f"input {tensor.name!r} of shape {tensor.shape} has mean {given.mean} and std "
-            f"{given.std}, which nobody has described"
+            f"{given.std}, which anynpu doesn't know"
         )
     if channels > len(given.mean):
         return Normalization(given.mean[:1], given.std[:1])

@@ -178,7 +178,7 @@ def _is_padded_in_place(sequence: Tensor, atom: int) -> bool:
 
 
 def _check_room(node: Node, sequence: Tensor, staged: Tensor, atom: int) -> None:
-    """Refuse a copy for more than the sequence: what lies behind it there is not known."""
+    """Refuse a copy for more than the sequence: what lies after it there is not known."""
     needed = _padded_bytes(sequence, atom)
     if staged.size != needed:
         raise ModelError(

@@ -120,7 +120,7 @@ def fit(
 def _cutter(model: ModelProto, metadata: Metadata) -> _Cutter:
     unknown = set(metadata.normalization) - {info.name for info in fed_inputs(model.graph)}
     if unknown:
-        raise ModelError(f"anynpu.mean or anynpu.std names {sorted(unknown)}, which are no inputs")
+        raise ModelError(f"anynpu.mean or anynpu.std names {sorted(unknown)}, which aren't inputs")
     return _Cutter(model.graph, metadata.normalization)
 
 
@@ -204,7 +204,7 @@ class _Cutter:
         self._names = _fresh_names(graph)
 
     def cut_input(self, info: ValueInfoProto) -> Terminal:
-        """Move the device's edge behind an input's quantisation, or round it to float16."""
+        """Move the device's edge past an input's quantisation, or round it to float16."""
         port = Port(info.name, (), _dtype(info), normalization=self._normalization(info))
         if info.type.tensor_type.elem_type not in _FLOAT_TYPES:
             return Terminal(info.name, port)

@@ -49,7 +49,9 @@ class Edge:
         """The tensor as an operator from outside sees it: real numbers are float32."""
         dtype = DType.FLOAT32 if self.dtype.kind in _REAL_KINDS else DType.from_numpy(self.dtype)
         if dtype is None:
-            raise ModelError(f"tensor {name!r} of dtype {self.dtype} can't go to a custom operator")
+            raise ModelError(
+                f"tensor {name!r} of dtype {self.dtype} can't be passed to a custom operator"
+            )
         is_quantized = dtype in (DType.INT8, DType.UINT8)
         return Port(
             name, self.shape, dtype, known.quantizations.get(name) if is_quantized else None

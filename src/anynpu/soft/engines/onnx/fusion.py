@@ -1,9 +1,9 @@
 """Join the operators of an ONNX model that an NPU computes in one pass.
 
-Behind its convolution unit an NPU has an output stage that adds a bias, scales, applies an
+After its convolution unit an NPU has an output stage that adds a bias, scales, applies an
 activation and adds a second tensor on the way to memory. So a convolution and what follows it are
 one operator of the device, whose name says the parts: ConvRelu, ConvAddRelu, ConvExSwish (as
-Rockchip's runtime calls x * sigmoid(x) behind a convolution).
+Rockchip's runtime calls x * sigmoid(x) after a convolution).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Fusion:
         return None
 
     def _join_scale(self, operator: Operator) -> Operator | None:
-        """A factor or summand right behind a convolution goes into the weights and the bias."""
+        """A factor or summand right after a convolution goes into the weights and the bias."""
         value, *constants = operator.inputs
         if operator.op_type in ("Add", "Mul") and self._tensors.is_constant(value):
             value, *constants = operator.inputs[::-1]

@@ -85,7 +85,7 @@ class Limits:
 
 
 class Watch:
-    """Ends runs that take longer than so many seconds."""
+    """Ends runs that take longer than `seconds`."""
 
     def __init__(self, options: onnxruntime.RunOptions, seconds: float) -> None:
         self._options, self._seconds = options, seconds

@@ -45,7 +45,7 @@ def split(model: ModelProto, taken: Collection[int]) -> list[Part | int]:
                 tuple(n for n in read if n not in constants and n not in set(made)),
                 tuple(n for n in made if n in wanted),
             )
-            # Nodes that nobody reads are as good as absent.
+            # Nodes whose outputs aren't read are as good as absent.
             steps += [part] if part.outputs else []
         steps.extend(custom.get(stage, ()))
     made_anywhere = {name for node in graph.node for name in node.output}

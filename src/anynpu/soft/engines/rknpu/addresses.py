@@ -36,7 +36,7 @@ class RelocatedAddresses(AddressSpace):
 
 
 class AbsoluteAddresses(AddressSpace):
-    """Data sections lie one after another, and internal memory behind them.
+    """Data sections lie one after another, and internal memory after them.
 
     `sections` are (number, bytes) in that order; the last one is open-ended.
     """

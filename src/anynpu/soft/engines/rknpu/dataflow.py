@@ -1,16 +1,16 @@
-"""Which bytes of memory hold what the model put there: what hangs on others is refused.
+"""Which bytes of memory hold what the model put there: what depends on others is refused.
 
-Memory that nobody wrote holds on a board whatever was there before. Tasks do read such bytes: lanes
-behind the last channel, pixels that fill up a surface, values that are multiplied by 0. What comes
-of them is no more known than they are, and nobody minds while nobody uses it. So each task's
+Memory that was never written holds on a board what was there before. Tasks do read it: lanes
+after the last channel, pixels that fill up a surface, values that are multiplied by 0. What comes
+of them is no better known than they are, which does no harm until it is used. So each task's
 results are followed, element by element, and only what leaves the NPU has to be known: a graph's
 outputs, and what the CPU reads.
 
-Writers fill the lanes behind the last channel with a number of their own. Where that makes weights
+Writers fill the lanes after the last channel with a number of their own. Where that makes weights
 of zero, what is multiplied by them doesn't matter: products of matrices rely on it. So the number
 is kept with the flags of such bytes.
 
-What lies behind a graph's input isn't known to a task that begins in it: that may be written, and
+What lies after a graph's input isn't known to a task that begins in it: that may be written, and
 is none of the picture.
 
 Nothing here depends on data, so this runs once, when a model is loaded.
@@ -57,7 +57,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD = 8
 _MOST_NAMED = 3
 _ALIGNED = 64
-"""Tensors begin at multiples of so many bytes; what fills them up is nobody's."""
+"""Tensors begin at multiples of this many bytes; what fills them up belongs to none."""
 
 Flags = NDArray[np.bool_]
 """Whether each element is known."""
@@ -131,7 +131,7 @@ class DataFlow:
 
     @contextmanager
     def _behind_inputs(self, task: Task) -> Iterator[str]:
-        """What a task reads behind an input that it begins in is unknown for a while; says so."""
+        """What a task reads past an input that it begins in is unknown for a while; says so."""
         found = ""
         hidden: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
         for view in _read(task):
@@ -140,7 +140,7 @@ class DataFlow:
                 end = -(-given.end // _ALIGNED) * _ALIGNED
                 if given.start <= low < given.end and end < high:
                     count = high - given.end
-                    found = f", which reads {count} bytes behind the input {given.name!r}"
+                    found = f", which reads {count} bytes past the input {given.name!r}"
                     behind = self.flags[end:high]
                     hidden.append((behind, behind.copy()))
                     behind[...] = _UNKNOWN

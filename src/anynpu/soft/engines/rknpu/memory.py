@@ -25,10 +25,10 @@ INTERNAL = 0
 """The section number of internal memory."""
 
 SLACK = 1 << 20
-"""Bytes that hardware may touch behind internal memory: it moves whole groups of channels."""
+"""Bytes that hardware may touch after internal memory: it moves whole groups of channels."""
 
 _TAIL = 4096
-"""Bytes that it may read behind a constant; they count as zero."""
+"""Bytes that it may read after a constant; they count as zero."""
 
 
 _NOTHING: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -44,7 +44,7 @@ class Strided:
 
     @property
     def extent(self) -> tuple[int, int]:
-        """The first byte and the one behind the last, relative to the section's start."""
+        """The first byte and the one after the last, relative to the section's start."""
         low = high = self.address.offset
         if 0 in self.shape:
             return low, high
@@ -63,7 +63,7 @@ class MemoryMap:
     """What addresses a model's tasks may use; finds out how much internal memory they need.
 
     `sections` are the file's data sections by number, as byte arrays that aren't copied unless a
-    task reads behind their end. Tasks write those in `written`: every context has its own copy.
+    task reads past their end. Tasks write those in `written`: every context has its own copy.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """How integers are rounded and kept within 32 bits, in one place: what boards do, and what not.
 
 *Measured* is what explains every byte that a board gave; *stated* is the RK3588 manual (part 1,
-section 36.4); *likeness* is what nobody looked at, taken from another chip or from a like unit.
+section 36.4); *likeness* is not examined, but taken from another chip or a similar unit.
 Three projects measured boards: open-rknpu RV1103, rocket-userspace RK3576 and RK3588,
 rockchip-npu-notes RK3588. For RK3562, RK3566, RK3568, RV1106 and RV1126B all is likeness.
 

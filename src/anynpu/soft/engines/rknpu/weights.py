@@ -19,7 +19,7 @@ class WeightLayout:
     Within a block: height, width, kernel, channel. `channels` counts those that are stored, which
     may be more than are used. Depthwise weights are groups of `channel_group` channels, within
     them height, width, channel; `kernels` is 1. Where `with_zero_points` isn't 0, so
-    many depthwise weights have as many zero points behind them, and sums of both count. Where
+    many depthwise weights have as many zero points after them, and sums of both count. Where
     `row_bytes` isn't 0, a kernel's row has so many: pixels side by side, and padding.
     """
 

@@ -42,7 +42,7 @@ _OF_REFERENCE = _Costs(dense=8, dense_float=40, depthwise=70, place=80, result=6
 
 
 def count_tasks(tasks: Sequence[CommandTask], budget: Budget) -> None:
-    """Count what it takes to load so many tasks; raises `ModelError` where it is too much."""
+    """Count what it takes to load tasks; raises `ModelError` where it is too much."""
     commands = sum(task.commands for task in tasks)
     budget.take(
         len(tasks) * PER_TASK + commands * PER_COMMAND,

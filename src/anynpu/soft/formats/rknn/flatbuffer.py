@@ -1,4 +1,4 @@
-"""Tables of a FlatBuffer whose schema nobody published, read with every offset and count checked.
+"""Tables of a FlatBuffer whose schema isn't published, read with every offset and count checked.
 
 The `flatbuffers` package finds fields through their vtables; it trusts the file. `TableReader`
 checks each place before the package reads there, and counts what it copies out of the file, so

@@ -198,7 +198,7 @@ class Graph:
     """One complete graph; a model of dynamic shapes has one for each set of shapes.
 
     `inputs` and `outputs` are tensor indices in the user's order; `normalizations` belong to the
-    inputs. `tasks` are in execution order, those for one core, two cores and three cores behind
+    inputs. `tasks` are in execution order, those for one core, two cores and three cores after
     one another; `tasks_for(cores)` picks. `relocations` are by the command's index.
     """
 

@@ -6,7 +6,7 @@ The frame round the body is `anynpu.rknn.model_file`'s. Two kinds of container a
   in it that its root table lists; versions 1 to 4, of toolkits before 1.6, are like it but for the
   tasks, which their nodes list;
 - version 0x1004 (RV1103, RV1106): a header of lengths, then the tasks, the commands, constants and
-  weights behind one another, then the FlatBuffer.
+  weights one after another, then the FlatBuffer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_model(data: bytes) -> CompiledModel:
     """The description of a compiled file; its sections are views of `data`.
 
     Raises `ModelError` that names the file offset for a truncated or damaged file, and names what
-    it is for an encrypted file, a soft one, and versions that nobody has described.
+    it is for an encrypted file, a soft one, and versions that aren't known.
     """
     if data[: len(ENCRYPTED_MAGIC)] == ENCRYPTED_MAGIC:
         raise ModelError(
@@ -100,7 +100,7 @@ def _read_micro(body: memoryview, file_size: int) -> CompiledModel:
     by_kind = {
         TensorKind.TASKS: 1,
         TensorKind.COMMANDS: 2,
-        # Where NPU tasks alone need them; what recurrent networks need lies behind their weights.
+        # Where NPU tasks alone need them; what recurrent networks need lies after their weights.
         TensorKind.COMPILER_CONSTANT: 3 if extra else 4,
         TensorKind.WEIGHT: 4,
         TensorKind.OPERAND: 4,

@@ -103,7 +103,7 @@ def read_graph(table: TableReader, slots: Slots, placement: Placement, atom: int
 def known(
     kind: type[Enumerated], by_code: dict[int, Enumerated], code: int, where: int
 ) -> Enumerated:
-    """The member for a code; a code that nobody has seen names itself in a `ModelError`."""
+    """The member for a code; an unknown code is named in a `ModelError`."""
     try:
         return by_code[code]
     except KeyError:
@@ -223,7 +223,7 @@ def _read_relocations(
 def _task_bounds(bounds: Sequence[int], tasks: int, where: int) -> tuple[int, int, int]:
     """Where the lists for one, two and three cores end.
 
-    RK3588 has the ends behind three zeros. RK3576 has the starts of the lists for its first core,
+    RK3588 has the ends after three zeros. RK3576 has the starts of the lists for its first core,
     for its second core and for both; only the first is kept.
     """
     if len(bounds) == _RK3576_LISTS:

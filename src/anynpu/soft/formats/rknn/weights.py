@@ -17,7 +17,7 @@ def fill_weights(model: CompiledModel, partner: CompiledModel | None = None) -> 
     A model of dynamic shapes has its weights in the first graph only; the others' tensors of the
     same name and size share them. A file exported with `remove_weight` has none, and takes its
     partner's, by the same rule. Nothing is copied. Raises `ModelError` that names the first weight
-    that nobody has.
+    that is in neither.
     """
     sections = list(model.sections)
     known: dict[tuple[str, int], memoryview] = {}

@@ -76,7 +76,7 @@ def _padded_input(memory: Memory, convolution: Convolution) -> NDArray[np.float3
         values = widen(read_image(memory, source), source.element)
     else:
         values = widen(read_features(memory, source), source.element)
-    # What lies behind the valid channels is arbitrary, and may be NaN.
+    # What lies after the valid channels is arbitrary, and may be NaN.
     values[convolution.valid_channels :] = 0
     if convolution.conversion:
         values = convert_input(values, convolution.conversion)

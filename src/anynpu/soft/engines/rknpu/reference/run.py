@@ -35,6 +35,6 @@ def _copy(memory: Memory, task: CopyTask) -> None:
     atoms = read_atoms(memory, task.source)
     rows, columns = task.repeats
     if (rows, columns) != (1, 1):
-        # The copies below one another are so many more surfaces for the writer.
+        # The copies, one below the other, are further surfaces for the writer.
         atoms = np.concatenate([atoms.repeat(columns, axis=2)] * rows)
     write_atoms(memory, written(task), atoms)

@@ -106,7 +106,7 @@ def _transposed(
 
 
 def _filled_up(rows: NDArray[np.uint8], multiple: int) -> NDArray[np.uint8]:
-    """(A, N, B) with zeros behind, so that N is a multiple."""
+    """(A, N, B) with zeros after them, so that N is a multiple."""
     outer, count, size = rows.shape
     missing = -count % multiple
     if not missing:
