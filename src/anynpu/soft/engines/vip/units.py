@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ...formats.nbg.model import OperationKind
+from .decode.matrix_product import decode_matrix_product
 from .decode.nn import decode_nn
 from .decode.shader import decode_shader
 from .decode.sp import decode_sp
 from .decode.tp import decode_tp
 from .operation import OperationContext
+from .reference import matrix_product as _matrix_product
 from .reference import nn as _nn
 from .reference import shader as _shader
 from .reference import sp as _sp
@@ -21,8 +23,18 @@ from .tasks import Task
 
 Decoder = Callable[[OperationContext], Task]
 
+_COMPUTED_KERNELS = 1 << 19
+"""The bit of word 27 that says that a command's kernels come from memory."""
+
+
+def _decode_nn(context: OperationContext) -> Task:
+    if context.words[27] & _COMPUTED_KERNELS and not context.words[31] & 2:
+        return decode_matrix_product(context)
+    return decode_nn(context)
+
+
 DECODERS: Mapping[int, Decoder] = {
-    OperationKind.NN: decode_nn,
+    OperationKind.NN: _decode_nn,
     OperationKind.NN_TABLE: decode_nn,
     OperationKind.NN_TRANSPOSE: decode_nn,
     OperationKind.SHADER: decode_shader,
@@ -30,4 +42,4 @@ DECODERS: Mapping[int, Decoder] = {
     OperationKind.TP: decode_tp,
 }
 
-__all__ = ["DECODERS", "Decoder", "_nn", "_shader", "_sp", "_tp"]
+__all__ = ["DECODERS", "Decoder", "_matrix_product", "_nn", "_shader", "_sp", "_tp"]

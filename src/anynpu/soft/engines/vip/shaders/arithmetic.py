@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
-from .quantized import F16, U8, check_broadcast, to_bytes, types
+from .quantized import F16, U8, check_broadcast, check_same, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
@@ -38,6 +38,8 @@ def tensor_add(shader: Shader) -> ShaderTask:
 
 def tensor_mul(shader: Shader) -> ShaderTask:
     """(a - zero point) * (b - zero point) * scale + zero point."""
+    if not shader.has(0x80):
+        return _copy(shader)
     a, b, output = shader.images(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
@@ -52,6 +54,16 @@ def tensor_mul(shader: Shader) -> ShaderTask:
         return to_bytes(cross.astype(_F32) * scale + constant)
 
     return ShaderTask((a, b), output, product)
+
+
+def _copy(shader: Shader) -> ShaderTask:
+    """A factor that is put elsewhere, where its place is needed for the product."""
+    source, output = shader.images(0x00, 0x20)
+    check_same(output, source)
+    if types(source, output) != (U8, U8):
+        raise Unknown(f"a factor of {source.dtype} put elsewhere as {output.dtype}")
+    shader.expect({0x40: 0, 0x44: 0})
+    return ShaderTask((source,), output, lambda values: values)
 
 
 def maximum(shader: Shader) -> ShaderTask:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from .activation import activation
 from .arithmetic import maximum, tensor_add, tensor_mul
 from .normalization import (
     batch_normalization,
@@ -25,6 +26,7 @@ Family = Callable[[Shader], ShaderTask]
 _EXTENSION = "com.vivantecorp.extension.evis."
 
 FAMILIES: Mapping[str, Family] = {
+    "ActivationLayer": activation,
     "ArgmaxLayer": place_of_maximum,
     "BatchNormalizationLayer": batch_normalization,
     "LayerNormalizationLayer": layer_normalization,

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..refusal import Unknown
 from .quantized import F32, U8, check_same, to_bytes, types
-from .shader import Shader
+from .shader import Image, Shader
 from .task import Array, ShaderTask
 
 _F32 = np.float32
@@ -38,23 +38,36 @@ def layer_normalization(shader: Shader) -> ShaderTask:
 
 
 def instance_sums(shader: Shader) -> ShaderTask:
-    """Each row's sum and sum of squares as real numbers: what the means are made of."""
+    """Each channel's sum and sum of squares as real numbers: what the means are made of."""
     source, output = shader.images_of(0x00, 0x20)
-    planes, rows, pixels = source.shape
-    if types(source, output) != (U8, F32) or output.shape != (planes, rows, 4):
-        raise Unknown(f"sums of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
-    if shader.whole(0x48) != pixels:
-        raise Unknown(f"sums of {shader.whole(0x48)} of {pixels} pixels")
+    channels = _channels(source, output, shader.whole(0x44))
+    if types(source, output) != (U8, F32):
+        raise Unknown(f"sums of {source.dtype} to {output.dtype}")
+    if shader.whole(0x48) != source.shape[2]:
+        raise Unknown(f"sums of {shader.whole(0x48)} of {source.shape[2]} pixels")
     scale, own = shader.real(0xD8), shader.whole(0x100) & 255
 
     def function(values: Array) -> Array:
-        whole = values.astype(np.int64) - own
-        sums = np.zeros((planes, rows, 4), _F32)
-        sums[..., 0] = whole.sum(2).astype(_F32) * scale
-        sums[..., 1] = (whole * whole).sum(2).astype(_F32) * (scale * scale)
+        whole = values.astype(np.int64).reshape(channels, -1) - own
+        sums = np.zeros((1, channels, _SUMS), _F32)
+        sums[..., 0] = whole.sum(1).astype(_F32) * scale
+        sums[..., 1] = (whole * whole).sum(1).astype(_F32) * (scale * scale)
         return sums
 
     return ShaderTask((source,), output, function)
+
+
+_SUMS = 4
+"""Real numbers that the three shaders pass on for each channel."""
+
+
+def _channels(source: Image, sums: Image, height: int) -> int:
+    """Channels of so many rows each, one behind the other."""
+    planes, rows, _ = source.shape
+    channels = sums.shape[1]
+    if planes != 1 or rows != channels * height or sums.shape != (1, channels, _SUMS):
+        raise Unknown(f"{rows} rows, {height} of a channel, and {sums.shape} sums")
+    return channels
 
 
 def instance_means(shader: Shader) -> ShaderTask:
@@ -83,15 +96,17 @@ def instance_means(shader: Shader) -> ShaderTask:
 
 
 def instance_normalization(shader: Shader) -> ShaderTask:
-    """A row's bytes by its factor, and its constant."""
+    """A channel's bytes by its factor, and its constant."""
     source, factors, output = shader.images(0x00, 0x20, 0x40)
     check_same(output, source)
-    planes, rows, _ = source.shape
-    if types(source, factors, output) != (U8, F32, U8) or factors.shape != (planes, rows, 4):
-        raise Unknown(f"an instance's normalisation of {source.dtype} by {factors.shape}")
+    height = shader.whole(0x60)
+    _channels(source, factors, height)
+    if types(source, factors, output) != (U8, F32, U8):
+        raise Unknown(f"an instance's normalisation of {source.dtype} to {output.dtype}")
 
     def function(values: Array, applied: Array) -> Array:
-        return to_bytes(values.astype(_F32) * applied[..., :1] + applied[..., 1:2])
+        rows = applied.repeat(height, 1)
+        return to_bytes(values.astype(_F32) * rows[..., :1] + rows[..., 1:2])
 
     return ShaderTask((source, factors), output, function)
 

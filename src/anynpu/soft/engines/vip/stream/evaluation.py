@@ -62,8 +62,8 @@ def _rest(content: Reals, use: QueueUse, values: Sequence[Reals], shape: tuple[i
         content = np.concatenate([content, values[use.writer].ravel()])
     if not use.is_read:
         return content
-    if use.by_row:
-        return content[rows:]
+    if use.by_row or use.repeats:
+        return content[rows if use.by_row else length :]
     return content[(rows - use.skips_row) * length :]
 
 
@@ -89,6 +89,8 @@ class _Evaluation:
     def _taken(self, content: Reals, use: QueueUse) -> Reals:
         """What a queue held before, as the elements take it."""
         shape = self._rows, self._length
+        if use.repeats:
+            return np.broadcast_to(content[None], shape)
         return np.broadcast_to(content[:, None], shape) if use.by_row else content.reshape(shape)
 
     def values(self) -> list[Reals]:

@@ -80,6 +80,7 @@ class QueueUse:
 
     `is_read`: every element takes an entry, or every row with `by_row`. `skips_row`: those of the
     first row take none. `writer` is the node that adds entries. `resets`: it begins empty.
+    `repeats`: all rows take the same entries.
     """
 
     is_read: bool
@@ -87,6 +88,7 @@ class QueueUse:
     skips_row: bool
     writer: int | None
     resets: bool
+    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,7 @@ class _Analysis:
         if any(_selects_with_table(code) for code in (*program.init, *program.loop)):
             raise Unknown("an instruction that selects and reads a table")
         self._initial = _initial_values(program.init)
+        self._loads = _loads(program.init)
         self._writes = [
             write for place, code in enumerate(program.loop) for write in _units(place, code)
         ]
@@ -373,6 +376,11 @@ class _Analysis:
         resets = bool(header.V11_RESET if is_v11 else header.V12_RESET)
         by_row = bool(header.V11_BY_ROW if is_v11 else header.V12_BY_ROW)
         ignored = header.IGNORED_V11_READS if is_v11 else header.IGNORED_V12_READS
+        if any(loaded == queue for loaded, _ in self._loads.values()):
+            self._check_loads(queue)
+            if ignored or resets or by_row or writer is not None or self._reads[queue]:
+                raise Unknown(f"register {queue}, which is read in front of the loop and in it")
+            return QueueUse(True, False, False, None, False, repeats=True)
         if not self._reads[queue]:
             if ignored:
                 raise Unknown(f"register {queue} isn't read, and {ignored} reads of it don't count")
@@ -383,6 +391,16 @@ class _Analysis:
         if resets and writer is None:
             raise Unknown(f"entries of register {queue}, which is empty")
         return QueueUse(True, by_row, bool(first), writer, resets)
+
+    def _check_loads(self, queue: int) -> None:
+        """A row's entries are in as many registers as it has vectors, one for each element."""
+        if any(other != queue for other, _ in self._loads.values()):
+            raise Unknown("registers that are loaded from two queues")
+        if not len(self._loads) == self._elements == self._vectors:
+            raise Unknown(
+                f"{len(self._loads)} loaded registers, {self._elements} elements of a round, "
+                f"{self._vectors} vectors of a row"
+            )
 
     def _node(self, number: int, write: _Write, uses: dict[int, QueueUse]) -> Node:
         initial = self._initial.get(write.target)
@@ -410,6 +428,11 @@ class _Analysis:
             return self._from(number, *found)
         if register in self._initial:
             return Operand(value=self._initial[register])
+        if register in self._loads:
+            queue, place = self._loads[register]
+            if STREAM not in write.sources or self._input_places.index(write.place) != place:
+                raise Unknown(f"register {register} of another element")
+            return Operand(queue=queue)
         if register not in CONSTANT_REGISTERS:
             raise Unknown(f"register {register}, which the program doesn't set")
         return Operand(register=register)
@@ -471,17 +494,34 @@ def _do_the_same(nodes: tuple[Node, ...], one: int, other: int, seen: set[tuple[
 
 
 def _initial_values(code: tuple[SpInstruction, ...]) -> dict[int, np.float32]:
+    """The constants that are set in front of the loop."""
     values: dict[int, np.float32] = {}
     for instruction in code:
         if instruction.MOVER == IMMEDIATE:
             if instruction.MULTIPLIER or instruction.ADDER or instruction.TABLE:
                 raise Unknown("an instruction that sets a constant and does something else")
             values[instruction.MOVE_TARGET] = instruction.immediate
-        elif any(instruction.words):
-            raise Unknown("an instruction in front of the loop that doesn't set a constant")
+        elif any(instruction.words) and not _is_load(instruction):
+            raise Unknown("an instruction in front of the loop that sets no register")
     if set(values) & {STREAM, V11, V12, UNIT}:
         raise Unknown("a constant for a register that holds none")
     return values
+
+
+def _is_load(code: SpInstruction) -> bool:
+    """Whether an instruction only moves a queue's next entry to a register."""
+    others = code.MULTIPLIER or code.ADDER or code.TABLE or code.words[0]
+    return code.MOVER == MOVE and code.MOVE_SOURCE in (V11, V12) and not others
+
+
+def _loads(code: tuple[SpInstruction, ...]) -> dict[int, tuple[int, int]]:
+    """The registers that get a queue's entries in front of the loop: the queue, and which entry."""
+    loads = {}
+    for number, instruction in enumerate(filter(_is_load, code)):
+        if instruction.MOVE_TARGET in (STREAM, V11, V12, UNIT):
+            raise Unknown("an entry of a queue moved in front of the loop, to no register")
+        loads[instruction.MOVE_TARGET] = instruction.MOVE_SOURCE, number
+    return loads
 
 
 def _order(nodes: tuple[Node, ...]) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ def _expected(use: QueueUse, rows: int, length: int) -> int | None:
         return None if use.writer is None else 0
     if use.by_row:
         return rows
-    return length if use.writer is not None else rows * length
+    return length if use.writer is not None or use.repeats else rows * length
 
 
 def _after(before: int, use: QueueUse, rows: int, length: int) -> int:
@@ -46,4 +46,5 @@ def _after(before: int, use: QueueUse, rows: int, length: int) -> int:
     taken = 0
     if use.is_read:
         taken = rows if use.by_row else (rows - use.skips_row) * length
+        taken = length if use.repeats else taken
     return before + written - taken

@@ -1,0 +1,111 @@
+"""Products of two tensors on A733: an NN command whose kernels come from memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..commands.fields import bits
+from ..commands.nn import CIRCLE_ENDS, POINTERS, NnCommand
+from ..memory import Window
+from ..operation import A733, OperationContext
+from ..planes import Planes
+from ..refusal import Unknown
+from ..tasks import Task
+from .nn import UINT8, first_scale, input_planes, output_planes
+
+
+class MatrixCommand(NnCommand, length=48):
+    """The command's fields where kernels are computed.
+
+    The addend's place has the input's zero point, the coefficients' has the kernels'.
+    """
+
+    ADDITION = bits(20, 27, only=(0,))
+    LEAKY = bits(20, 28, only=(0,))
+    MULTIPLICATION = bits(20, 29, only=(0,))
+    STRIDE_OF_2 = bits(20, 30, only=(0,))
+    FLOAT_OUTPUT = bits(20, 26, only=(0,))
+    POOLING = bits(0, 27, 28, only=(0,))
+    KERNEL_WIDTH = bits(0, 2, 5, only=(1,))
+    KERNEL_HEIGHT = bits(8, 12, 15, only=(1,))
+    PER_CHANNEL = bits(18, 26, only=(0,))
+    DEPTHWISE = bits(22, 17, only=(0,))
+    TABLE_FORM = bits(23, 0, 1, only=(0,))
+    COMPUTED_KERNELS = bits(27, 19, only=(1,))
+    SUBTRACTION = bits(27, 29, only=(0,))
+    NO_COEFFICIENTS = bits(28, 26, only=(1,))
+    DEPTH_TO_SPACE = bits(28, 29, only=(0,))
+    INPUT_ZERO_POINT = bits(36, 0, 7)
+    ADDEND = bits(36, 8, 15, only=(0,))
+
+
+@dataclass(frozen=True)
+class MatrixProduct(Task):
+    """(kernels, depth) bytes by (depth, rows, pixels) bytes, each less its zero point."""
+
+    kernels: Window
+    source: Planes
+    target: Planes
+    kernel_zero_point: int
+    input_zero_point: int
+    output_zero_point: int
+    scale: float
+    low: float
+    high: float
+
+    @property
+    def macs(self) -> int:
+        return math.prod(self.kernels.shape) * self.source.height * self.source.width
+
+    def reads(self) -> Iterator[Window]:
+        yield self.kernels
+        for _, window in self.source.windows():
+            yield window
+
+    def writes(self) -> Iterator[Window]:
+        for _, window in self.target.windows():
+            yield window
+
+
+def decode_matrix_product(context: OperationContext) -> MatrixProduct:
+    """A command with computed kernels; raises `Unknown` for what isn't known of it."""
+    if context.target != A733:
+        raise Unknown("a product of two tensors on this chip")
+    command = MatrixCommand(context.words)
+    if {command.KERNEL_TYPE, command.INPUT_TYPE, command.OUTPUT_TYPE} != {UINT8}:
+        raise Unknown("a product of other tensors than bytes")
+    seen = command.INPUT_HEIGHT, command.INPUT_WIDTH
+    if seen != (command.OUTPUT_HEIGHT, command.OUTPUT_WIDTH):
+        raise Unknown("a product of two tensors with a border")
+    if command.INPUT_GROUP > 1 or command.OUTPUT_GROUP > 1 or command.SECOND_GROUP > 1:
+        raise Unknown("a product of two tensors whose channels lie side by side")
+    low, high = command.real(30), command.real(29)
+    if not low <= high:
+        raise Unknown(f"a clamp from {low} to {high}")
+    source = input_planes(context, command)
+    source.check(context.layout)
+    address = context.address(POINTERS["second"])
+    kernels = Window(
+        address.space,
+        address.offset,
+        (command.OUTPUT_CHANNELS, command.KERNEL_DEPTH),
+        (command.SECOND_X_STRIDE, 1),
+        context.circle(CIRCLE_ENDS["second"], command.SECOND_CIRCLE, address.space),
+    )
+    context.layout.check(kernels)
+    if 0 in kernels.shape or command.SECOND_X_STRIDE < command.KERNEL_DEPTH:
+        raise Unknown(f"kernels of {kernels.shape}, {command.SECOND_X_STRIDE} bytes apart")
+    shape = command.OUTPUT_CHANNELS, command.OUTPUT_HEIGHT, command.OUTPUT_WIDTH
+    return MatrixProduct(
+        kernels=kernels,
+        source=source,
+        target=output_planes(context, command, shape),
+        kernel_zero_point=command.COEFFICIENT_ZERO_POINT,
+        input_zero_point=command.INPUT_ZERO_POINT,
+        output_zero_point=command.OUTPUT_ZERO_POINT,
+        scale=first_scale(command),
+        low=max(low, 0.0) if command.RELU else low,
+        high=high,
+    )
