@@ -72,6 +72,12 @@ def test_numbers_of_registers_stand_in_declarations_alone() -> None:
     assert found == {}
 
 
+def test_rk3576_reads_without_rk3588() -> None:
+    files = list((ENGINE / "generations" / "rk3576").glob("*.py"))
+    assert len(files) > 5
+    assert [file.name for file in files if "rk3588" in file.read_text()] == []
+
+
 def test_a_bare_number_is_found() -> None:
     assert bare_numbers("words[0x4010] & 3 << 4  # 0x1010\n") == ["0x4010"]
 
