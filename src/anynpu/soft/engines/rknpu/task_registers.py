@@ -15,6 +15,9 @@ from .registers.fields import Field, Register, sign_extend
 from .registers.map import RegisterMap
 from .registers.quantities import Quantity
 
+_PICTURE = 7
+"""The format of a picture with n channels is n + 7."""
+
 Where = Quantity | Field | type[Register]
 """What an error is about."""
 
@@ -90,6 +93,10 @@ class TaskRegisters:
     def is_float(self) -> bool:
         """Whether the stages compute with floats."""
         return Element(self[Quantity.ELEMENT]).is_float
+
+    def picture_channels(self) -> int:
+        """How many channels a convolution's input has side by side; 0 for channel blocks."""
+        return max(0, self[Quantity.PICTURE_FORMAT] - _PICTURE)
 
     def address(self, quantity: Quantity) -> Address:
         """The place that an address register points to."""

@@ -13,9 +13,6 @@ from ..weights import WeightLayout, Weights
 from .context import Context
 
 _MOST_PIXELS = 1 << 26
-_PACKED = 7
-"""The format of a picture with n channels is n + 7."""
-
 _IDENTITY = ((0,) * 4, (1,) * 4, (0,) * 4)
 
 
@@ -77,9 +74,9 @@ def _source(task: TaskRegisters, context: Context, element: Element) -> Features
     if not (height and width and channels):
         raise task.error(Quantity.INPUT_HEIGHT, "there is no input")
     address = task.address(Quantity.FEATURES)
-    if packed := task[Quantity.PICTURE_FORMAT]:
+    if packed := task.picture_channels():
         line = task[Quantity.PICTURE_LINE]
-        image = Image(address, element, packed - _PACKED, height, width, line)
+        image = Image(address, element, packed, height, width, line)
         context.memory.check(image_view(image))
         return image
     line, surface = task[Quantity.INPUT_LINE], task[Quantity.INPUT_SURFACE]

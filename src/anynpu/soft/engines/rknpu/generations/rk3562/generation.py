@@ -27,7 +27,6 @@ from .registers import (
     DpuFeatureMode,
 )
 
-_PACKED = 7
 _TRANSPOSED = 8
 _OF_RK3576 = (
     Quantity.KERNEL_BYTES,
@@ -55,7 +54,7 @@ def _picture_line(task: TaskRegisters) -> int:
     element = Element(task[Quantity.CONVOLUTION_ELEMENT])
     pixels = Rk3576.atom // element.size
     filled = -(-task[Quantity.INPUT_WIDTH] // pixels) * pixels
-    line = filled * (task[Quantity.PICTURE_FORMAT] - _PACKED) * element.size
+    line = filled * task.picture_channels() * element.size
     area = line * task[Quantity.INPUT_HEIGHT] // Rk3576.atom
     if task[CnaLine.LINE_STRIDE] != area:
         raise task.error(CnaLine.LINE_STRIDE, f"a picture of {area} atoms has it otherwise")

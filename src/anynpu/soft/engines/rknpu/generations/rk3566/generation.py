@@ -41,7 +41,6 @@ from .registers import (
     RdmaFeatureMode,
 )
 
-_PACKED = 7
 _BS = replace(stages.BS, config=DpuBs)
 _BN = replace(stages.BN, config=DpuBn)
 _OFFSET_BITS = 16
@@ -56,7 +55,7 @@ def _is_depthwise(task: TaskRegisters) -> int:
 
 def _picture_line(task: TaskRegisters) -> int:
     """Of the whole picture, of which a task may see some columns; each channel fills up atoms."""
-    channels = task[Quantity.PICTURE_FORMAT] - _PACKED
+    channels = task.picture_channels()
     element = Element(task[Quantity.CONVOLUTION_ELEMENT])
     line = -(-task[Quantity.INPUT_LINE] // (channels * ATOM)) * channels * ATOM
     if line < task[Quantity.INPUT_WIDTH] * channels * element.size:

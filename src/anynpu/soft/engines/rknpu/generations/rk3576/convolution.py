@@ -36,9 +36,6 @@ from .cna import (
 
 _WORD = 4
 _PICTURE_CHANNELS = 4
-_PACKED = 7
-"""The format of a picture with n channels is n + 7."""
-
 _TWO_BY_TWO = 2
 """Depthwise weights come two at a time with their two zero points behind them."""
 
@@ -178,7 +175,7 @@ def _picture_line(task: TaskRegisters) -> int:
     width = task[Quantity.INPUT_WIDTH]
     element = Element(task[Quantity.CONVOLUTION_ELEMENT])
     line = task[CnaLine.LINE_STRIDE] * ATOM
-    if line < width * (task[Quantity.PICTURE_FORMAT] - _PACKED) * element.size:
+    if line < width * task.picture_channels() * element.size:
         raise task.error(CnaLine.LINE_STRIDE, f"less than {width} columns")
     return line
 

@@ -32,9 +32,6 @@ _CHANNEL_GROUP = 64
 DEPTHWISE = 3
 """The mode of a depthwise convolution."""
 
-_PACKED = 7
-"""The format of a picture with n channels is n + 7."""
-
 
 def is_depthwise(task: TaskRegisters) -> int:
     """Both blocks say it."""
@@ -74,17 +71,13 @@ def _surface(task: TaskRegisters) -> int:
 def filled_row(task: TaskRegisters, atom: int) -> int:
     """Bytes of a picture's row where each channel fills up whole atoms."""
     element = Element(task[Quantity.CONVOLUTION_ELEMENT])
-    return filled_width(task, atom) * _channels(task) * element.size
+    return filled_width(task, atom) * task.picture_channels() * element.size
 
 
 def filled_width(task: TaskRegisters, atom: int) -> int:
     """The pixels that such a row takes."""
     pixels = atom // Element(task[Quantity.CONVOLUTION_ELEMENT]).size
     return -(-task[Quantity.INPUT_WIDTH] // pixels) * pixels
-
-
-def _channels(task: TaskRegisters) -> int:
-    return task[Quantity.PICTURE_FORMAT] - _PACKED
 
 
 def _picture_line(task: TaskRegisters) -> int:
@@ -101,7 +94,7 @@ def _picture_line(task: TaskRegisters) -> int:
         return filled_row(task, _ATOM)
     if line != width or (entries != width * height and height > 1):
         raise task.error(CnaDma1.LINE_STRIDE, f"not known of a picture of {width} columns")
-    return width * _channels(task) * Element(task[Quantity.CONVOLUTION_ELEMENT]).size
+    return width * task.picture_channels() * Element(task[Quantity.CONVOLUTION_ELEMENT]).size
 
 
 def _padding_value(task: TaskRegisters) -> int:
