@@ -122,6 +122,9 @@ _START, _LOW, _HIGH = 0x396C, 0x3970, 0x3974
 """Registers: where a program begins in the unit's store, and its words' halves."""
 _LOAD_STATE = 1
 
+_LONGEST = 128
+"""Words of a program; those of the public toolkit have fewer than 32."""
+
 
 def read_program(state: bytes) -> SpProgram:
     """The program that a list of register loads sends; each of two cores may get it.
@@ -156,6 +159,8 @@ def read_program(state: bytes) -> SpProgram:
         raise Unknown("two cores of the stream processor with different programs")
     if len(low) != len(high) or len(low) < 3:
         raise Unknown(f"a program of {len(low)} low and {len(high)} high words")
+    if len(low) > _LONGEST:
+        raise Unknown(f"a program of {len(low)} words, more than {_LONGEST}")
     pairs = list(zip(low, high, strict=True))
     header = SpHeader([word for pair in pairs[:3] for word in pair])
     init, loop = header.INIT_INSTRUCTIONS, header.LOOP_INSTRUCTIONS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from ..commands.sp import (
 )
 from ..operation import A733, OperationContext
 from ..refusal import Unknown
+from ..shaders.shader import MOST_VALUES
 from ..stream.evaluation import Binding
 from ..stream.flow import flow_of
 from ..stream.tables import TABLE_BYTES, PiecewiseTable, read_table
@@ -46,7 +48,7 @@ def decode_sp(context: OperationContext) -> StreamTask:
     command = SpCommand(context.words)
     program = read_program(context.state.tobytes())
     shape = command.OUTPUT_CHANNELS, command.OUTPUT_HEIGHT, command.OUTPUT_WIDTH
-    if 0 in shape:
+    if 0 in shape or math.prod(shape) > MOST_VALUES:
         raise Unknown(f"{shape} elements")
     channels, height, width = shape
     setup = program.header.INPUT_SETUP

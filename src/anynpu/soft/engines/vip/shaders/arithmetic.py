@@ -74,6 +74,8 @@ def maximum(shader: Shader) -> ShaderTask:
         raise Unknown("a maximum of other values than bytes")
     factors = (shader.signed(0x60), shader.signed(0x64)), (shader.signed(0x70), shader.signed(0x74))
     shifts = shader.whole(0x9C) & 63, shader.whole(0x11C) & 63
+    if not all(0 < shift < 32 for shift in shifts):
+        raise Unknown(f"a maximum of values shifted by {shifts[0]} and {shifts[1]} bits")
     larger = np.maximum if "maximum" in shader.name else np.minimum
 
     def rescaled(x: Array, number: int) -> Array:

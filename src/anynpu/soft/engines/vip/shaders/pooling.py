@@ -9,6 +9,9 @@ from .quantized import F16, F32, U8, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
+_LARGEST = 255
+"""Pixels of a window, and from one to the next; those that were seen have thirteen at most."""
+
 _FLOOR = np.iinfo(np.int16).min
 
 
@@ -30,7 +33,9 @@ def max_pooling(shader: Shader) -> ShaderTask:
     planes, height, width = source.shape
     rows, pixels = output.shape[1:]
     needed = (rows - 1) * stride + size, (pixels - 1) * stride + size
-    if not stride or output.shape[0] != planes or top >= size or left >= size:
+    if not 0 < size <= _LARGEST or not 0 < stride <= _LARGEST:
+        raise Unknown(f"maxima over {size} pixels, {stride} apart")
+    if output.shape[0] != planes or top >= size or left >= size:
         raise Unknown(f"maxima over {size} pixels, {stride} apart")
     if max(needed[0] - height - top, needed[1] - width - left) >= size:
         raise Unknown("maxima over windows beyond the image")
@@ -58,8 +63,10 @@ def average_pooling(shader: Shader) -> ShaderTask:
     left, top = shader.whole(0x70), shader.whole(0x74)
     width, height, stride = shader.whole(0x78), shader.whole(0x7C), shader.whole(0x44)
     own, zero = shader.whole(0x90), shader.real(0x84)
+    if max(width, height, stride) > _LARGEST or min(width, height, stride) < 1:
+        raise Unknown(f"means over {height} x {width} pixels, {stride} apart")
     planes, rows, pixels = output.shape
-    if factors.shape != (1, rows, pixels) or source.shape[0] != planes or not stride:
+    if factors.shape != (1, rows, pixels) or source.shape[0] != planes:
         raise Unknown(f"factors of {factors.shape} for means of {output.shape}")
     bottom = (rows - 1) * stride + height - source.shape[1] - top
     right = (pixels - 1) * stride + width - source.shape[2] - left

@@ -44,6 +44,8 @@ def _bilinear(shader: Shader) -> ShaderTask:
         raise Unknown(f"weights of {weights.shape} for an image of {output.shape}")
     offset = shader.real(0x60)
     ratios = shader.real(0x64), shader.real(0x68)
+    if not np.isfinite([offset, *ratios]).all() or min(ratios) <= 0:
+        raise Unknown(f"an image {ratios[0]} and {ratios[1]} times as small")
     if offset and any(ratio != np.rint(ratio) for ratio in ratios):
         raise Unknown(f"an image {ratios[0]} and {ratios[1]} times as small by centres of pixels")
     left = _first(pixels, width, ratios[0], offset)

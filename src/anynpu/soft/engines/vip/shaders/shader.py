@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from ..refusal import Unknown
 _LOAD_STATE = 1
 _FIRST_REGISTER = 0x36000
 """Where a shader's registers begin; they are named by the bytes from there."""
+
+MOST_VALUES = 1 << 28
+"""Of an operand: more than any memory of these chips holds, whatever strides say."""
 
 _DTYPES: Mapping[int, np.dtype[np.generic]] = {
     0xF0: np.dtype(np.uint8),
@@ -104,8 +108,8 @@ class Shader:
             (planes, sizes >> 16, sizes & 0xFFFF, dtype.itemsize),
             (slice_bytes, row, dtype.itemsize, 1),
         )
-        if 0 in window.shape:
-            raise Unknown(f"an empty image of shader {self.name!r}")
+        if 0 in window.shape or math.prod(window.shape) > MOST_VALUES:
+            raise Unknown(f"an image of {window.shape[:3]} of shader {self.name!r}")
         if window.space.source is Source.COEFFICIENTS:
             return Image(window, dtype, self._constant(window, dtype))
         self._context.layout.check(window)

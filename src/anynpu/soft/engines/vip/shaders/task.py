@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import Window
@@ -30,7 +30,7 @@ class ShaderTask(Task):
 
     @property
     def macs(self) -> int:
-        return int(np.prod(self.output.shape))
+        return sum(math.prod(image.shape) for image in (*self.inputs, self.output))
 
     def reads(self) -> Iterator[Window]:
         for image in self.inputs:
