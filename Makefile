@@ -37,6 +37,7 @@ test: $(VENV)/installed-conformance
 
 nightly: $(VENV)/installed-conformance
 	$(BIN)/python -m pytest -m nightly $(ARGS)
+	$(BIN)/python -m tests.mutations
 	$(BIN)/python -m tests.fuzz tasks --inputs $(INPUTS)
 	$(BIN)/python -m tests.fuzz compiled --inputs $$(($(INPUTS) / 10))
 	$(BIN)/python -m tests.fuzz nbg --inputs $$(($(INPUTS) / 10))

@@ -15,10 +15,10 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from anynpu.soft.engines import ModelSource, load
+from tests.shared import SAMPLES, SHARED
 
 from .measure import Comparison, compare
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 _THREADS = 2
 _REPEAT, _PAUSE = 3, 0.05
 _NETWORKS = (
@@ -33,7 +33,7 @@ def run(rounds: int) -> Iterator[Comparison]:
     for source, compiled, mean, std, goal in _NETWORKS:
         model = SHARED / "models" / f"{source}.onnx"
         for chip in ("rk3588", "rk3566"):
-            file = SHARED / "samples" / "rknn" / chip / f"{compiled}.rknn"
+            file = SAMPLES / chip / f"{compiled}.rknn"
             if model.is_file() and file.is_file():
                 yield from _measure(model, file, mean, std, goal, rounds)
 

@@ -15,14 +15,14 @@ from anynpu.native import forms, kernels, matmul
 from anynpu.rknn.library import RknnLibrary, load
 from anynpu.soft.cabi.build import library_folder
 
+from .shared import SHARED
+
 _KEPT = ("ANYNPU_CACHE", "ANYNPU_NATIVE", "ANYNPU_KERNELS")
 """What the run itself needs: where it builds, and which builds in which form it tests."""
 
 # A busy machine, or instrumented code, is as slow as it likes.
 settings.register_profile("anynpu", deadline=None)
 settings.load_profile("anynpu")
-
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 @pytest.fixture(autouse=True)

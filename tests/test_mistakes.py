@@ -23,7 +23,7 @@ from anynpu.rknn.model_file import write_frame
 
 from . import models
 from .conformance.vendor_runtime.python_programs import whole_numbers
-from .conftest import SHARED
+from .shared import SAMPLES
 from .soft.viplite.client import relu
 
 PICTURE = np.zeros((1, 3, 4, 5), np.float32)
@@ -83,7 +83,7 @@ def dynamic_onnx() -> bytes:
 
 
 def without_weights(place: Place) -> object:
-    file = SHARED / "samples" / "rknn" / "rk3588" / "conv3x3_i8_rw.rknn"
+    file = SAMPLES / "rk3588" / "conv3x3_i8_rw.rknn"
     if not file.is_file():
         pytest.skip(f"{file} is not there")
     return InferenceSession(file)

@@ -40,7 +40,7 @@ def test_attributes() -> None:
             model.set_shapes((1, 3, 8, 8))
         size = model.memory()
         assert (size.weights, size.sram) == (None, None)
-        assert size.internal >= 0
+        assert size.internal == 0  # one operator has no results in between
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import anynpu
 from anynpu.perf import LayerRow, parse_perf_detail
 
-from .conftest import SHARED
+from .shared import SAMPLES, SHARED
 
 OLD = (
     "ID OpType DataType Target InputShape OutputShape DDR Cycles NPU Cycles Total Cycles Time(us) "
@@ -168,14 +168,14 @@ def test_what_librknnrt_1_5_wrote() -> None:
 def test_a_model_s_own_table(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYNPU_SOFT_CLOCK", clock)
     for name in ("m_yolov8tail_fp16", "m_lstm_i8", "op_batchmm_i8"):
-        _check_table(SHARED / "samples" / "rknn" / "rk3588" / f"{name}.rknn")
+        _check_table(SAMPLES / "rk3588" / f"{name}.rknn")
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("clock", ["host", "model"])
 def test_every_sample_s_table(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYNPU_SOFT_CLOCK", clock)
-    files = sorted((SHARED / "samples" / "rknn").glob("rk35*/*.rknn"))
+    files = sorted(SAMPLES.glob("rk35*/*.rknn"))
     if not files:
         pytest.skip(f"no compiled samples in {SHARED}")
     for file in files:

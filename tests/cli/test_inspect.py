@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from anynpu.cli import main
+from anynpu.native import forms
 from anynpu.soft.formats.rknn import write_soft
 
 from ..soft.formats.compiled_file import micro_file, standard_file
@@ -70,6 +71,31 @@ def test_who_runs_each_layer(
     runs = [layer["runs_on"] for layer in graph["layers"]]
     assert (runs[0], runs[3], runs[4]) == ("-", "ONNX Runtime", "-")
     assert not {"-", "ONNX Runtime"} & {*runs[1:3]}
+
+
+def test_which_kernels_run_each_layer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed = Path(__file__).parents[1] / "data" / "compiled" / "rk3576"
+    for name, wanted in (
+        ("cnn_i8", {"int8"}),
+        ("softmax_fp16", {"general"}),
+        ("moves_i8", {"copies"}),
+    ):
+        file = tmp_path / f"{name}.rknn"
+        file.write_bytes(lzma.decompress((packed / f"{name}.rknn.xz").read_bytes()))
+        found = described(file, capsys, "--layers", "--kernels")
+        layers = found["graphs"][0]["layers"]
+        assert found["kernel_form"] == forms.running()
+        assert "kernels" not in described(file, capsys, "--layers")["graphs"][0]["layers"][0]
+        for layer in layers:
+            kinds = set(layer["kernels"])
+            runs = {"fast": kinds - {"reference"}, "reference": {"reference"}}
+            assert kinds == runs.get(layer["runs_on"], kinds)
+            assert bool(kinds) == (layer["runs_on"] in ("fast", "mixed", "reference"))
+        assert wanted <= {kind for layer in layers for kind in layer["kernels"]}
+        assert main(["inspect", str(file), "--layers", "--kernels"]) == 0
+        shown = capsys.readouterr().out
+        assert str(forms.running()) in shown
+        assert all(kind in shown for kind in wanted)
 
 
 def test_a_small_chip_s_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from anynpu.cli import main
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.nbg import writer
 
-from ..conftest import SHARED
+from ..shared import NBG_SAMPLES
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_compiled_file(capsys: pytest.CaptureFixture[str]) -> None:
-    sample = SHARED / "samples" / "nbg" / "lenet.t527.nb"
+    sample = NBG_SAMPLES / "lenet.t527.nb"
     if not sample.is_file():
         pytest.skip(f"{sample} is not there")
     assert main(["inspect", str(sample), "--json", "--layers"]) == 0

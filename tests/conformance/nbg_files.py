@@ -2,15 +2,14 @@
 
     python -m tests.conformance.nbg_files [WORD ...]
 
-Runs every sample under ``../shared/samples`` (or beside ``$ANYNPU_SAMPLES``) whose path contains
-one of the words on the soft NPU, with the raw inputs that the emulator got, and compares the raw
-outputs. Steps are those of the output's integers; of float16 the largest difference counts units in
-the last place of the larger value.
+Runs every sample of the shared folder (`tests/shared.py`) whose path contains one of the words on
+the soft NPU, with the raw inputs that the emulator got, and compares the raw outputs. Steps are
+those of the output's integers; of float16 the largest difference counts units in the last place of
+the larger value.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections import Counter
@@ -26,11 +25,9 @@ from anynpu.errors import ModelError
 from anynpu.soft.engines.nbg import vip
 from anynpu.soft.engines.vip.refusal import Refusal
 from anynpu.soft.formats import nbg
+from tests.shared import SHARED
 
-_RKNN = os.environ.get("ANYNPU_SAMPLES")
-SAMPLES = (
-    Path(_RKNN).parent if _RKNN else Path(__file__).resolve().parents[3] / "shared" / "samples"
-)
+SAMPLES = SHARED / "samples"
 
 
 @dataclass(frozen=True)

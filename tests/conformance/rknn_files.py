@@ -2,7 +2,7 @@
 
     python -m tests.conformance.rknn_files [--table] [--simulator] [WORD ...]
 
-Runs every sample under ``../shared/samples/rknn`` (or ``$ANYNPU_SAMPLES``) whose path contains one
+Runs every sample of the shared folder (`tests/shared.py`) whose path contains one
 of the words on the soft NPU, with the inputs that lie beside it, and compares with the outputs of
 the simulator. LSB counts steps of the output's own quantisation; for outputs in float16 the largest
 difference is given as a share of the largest value. ``--table`` prints the node types instead, as
@@ -12,7 +12,6 @@ does, once a node: what differs then is not a matter of rounding.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import time
@@ -33,11 +32,8 @@ from anynpu.soft.engines.rknpu.rounding import SILICON, SIMULATOR, Rounding
 from anynpu.soft.formats.rknn.model import Device
 from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.soft.values import store_real
+from tests.shared import SAMPLES
 
-SAMPLES = Path(
-    os.environ.get("ANYNPU_SAMPLES")
-    or Path(__file__).resolve().parents[3] / "shared" / "samples" / "rknn"
-)
 CHIPS = ("rk3588", "rk3566", "rv1106")
 _VARIANTS = ("_b4", "_dyn", "_ms", "_rw")
 """Variants of a file that have no values of their own, or no weights."""
@@ -256,7 +252,7 @@ def main(arguments: Sequence[str]) -> int:
     rounding = SIMULATOR if "--simulator" in arguments else SILICON
     files = sample_files(words)
     if not files:
-        print(f"no samples in {SAMPLES}: put them there or name their folder in $ANYNPU_SAMPLES")
+        print(f"no samples in {SAMPLES}: put them there or set $ANYNPU_SHARED")
         return 1
     reports = [examine(file, timed=True, rounding=rounding) for file in files]
     if "--table" in arguments:

@@ -17,7 +17,8 @@ import pytest
 
 from anynpu.soft.engines.rknpu.rounding import SILICON, SIMULATOR, Rounding
 
-from .rknn_files import SAMPLES, Report, examine, node_table, sample_files
+from ..shared import SAMPLES
+from .rknn_files import Report, examine, node_table, sample_files
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rknn-files.md"
 

@@ -16,6 +16,7 @@ from anynpu.native import forms, kernels, matmul
 from anynpu.soft.engines.rknpu.kernels import rearranging
 from anynpu.soft.engines.rknpu.kernels.general import kernels as general
 from anynpu.soft.engines.rknpu.kernels.int8 import kernels as int8
+from anynpu.soft.engines.vip.kernels import native as vip
 
 LIBRARIES = {
     "kernels": kernels.functions,
@@ -23,6 +24,7 @@ LIBRARIES = {
     "npu": int8.library,
     "npu_general": general.library,
     "npu_copies": rearranging.library,
+    "vip": vip.library,
 }
 
 

@@ -13,14 +13,13 @@ from anynpu import InferenceSession, Model, soc
 from anynpu.soft.cabi.build import library_folder
 from benchmarks.null import VIPLITE_MODEL
 
-from ..conftest import SHARED
+from ..shared import NBG_SAMPLES
 from ..soft.viplite.client import relu
 from ..soft.viplite.test_twin import compiled
 from .test_life import PENDING, run_script
 
 SHAPE = (1, 3, 4, 5)
 REAL = (np.arange(60, dtype=np.float32).reshape(SHAPE) - 30) / 2
-SAMPLES = SHARED / "samples" / "nbg"
 NAMES = ["c3x3_oc16", "lenet", "concat", "add", "convtanh", "dfp_i16/c3x3_oc16", "pcq_i8/dw3x3_32"]
 
 
@@ -29,7 +28,7 @@ def sample() -> Callable[[str], Path]:
     """A function from a name to a sample's path; skips where it isn't."""
 
     def find(name: str) -> Path:
-        path = SAMPLES / name
+        path = NBG_SAMPLES / name
         if not path.is_file():
             pytest.skip(f"{path} is not there")
         return path

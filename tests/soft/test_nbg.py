@@ -19,9 +19,8 @@ import anynpu
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.nbg import writer
 
-from ..conftest import SHARED
+from ..shared import NBG_SAMPLES
 
-SAMPLES = SHARED / "samples" / "nbg"
 TARGETS = {"t527": 0x10000016, "a733": 0x1000003B, "v853": 0xEE}
 INPUT = nbg.Tensor("x", (5, 4, 3, 1), 2, 2, scale=0.5, zero_point=7)
 OUTPUT = nbg.Tensor("y", (10, 1), 5, 1, fixed_point_pos=12)
@@ -45,13 +44,13 @@ SOFT = soft()
 
 
 def samples() -> list[Path]:
-    return sorted(SAMPLES.rglob("*.nb"))
+    return sorted(NBG_SAMPLES.rglob("*.nb"))
 
 
 def require_samples() -> list[Path]:
     found = samples()
     if not found:
-        pytest.skip(f"{SAMPLES} has no files")
+        pytest.skip(f"{NBG_SAMPLES} has no files")
     return found
 
 
@@ -168,7 +167,7 @@ def assert_holds(tensor: nbg.Tensor, values: np.ndarray) -> None:
 
 def test_the_newest_toolkit_s_description_agrees() -> None:
     require_samples()
-    files = sorted(SAMPLES.glob("*.meta.json"))
+    files = sorted(NBG_SAMPLES.glob("*.meta.json"))
     assert files
     for file in files:
         described = json.loads(file.read_text())

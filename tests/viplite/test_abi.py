@@ -15,8 +15,10 @@ from anynpu.declarations import symbol_of
 from anynpu.viplite import abi, header
 from anynpu.viplite.abi import Interface
 
+from ..shared import SHARED
+
 MEASURED = json.loads((Path(__file__).parents[1] / "data" / "viplite_abi.json").read_text())
-FACTS = Path(__file__).resolve().parents[3] / "shared" / "facts" / "vip_lite_abi_facts.h"
+FACTS = SHARED / "facts" / "vip_lite_abi_facts.h"
 
 
 def offsets(structure: Any, prefix: str = "", start: int = 0) -> Iterator[tuple[str, int]]:

@@ -54,7 +54,7 @@ def test_descriptions(vip: VipliteLibrary) -> None:
         assert network.name == "test"
         assert network.layer_count >= 1
         assert network.core_count == 1
-        assert network.memory_pool_size >= 0
+        assert network.memory_pool_size == 0  # one operator has no results in between
         assert network.library is vip
 
 
@@ -214,7 +214,7 @@ def test_properties(vip: VipliteLibrary) -> None:
         with pytest.raises(anynpu.InvalidArgumentError, match="operations 9 to 1"):
             network.set_operation_range(9, 1)
         run_relu(network, *ready(network))
-        assert network.run_time().microseconds >= 0
+        assert network.run_time().microseconds > 0
         pool.close()  # the network still needs it, so it goes with the network
 
 

@@ -12,6 +12,7 @@ from . import extras
 _EPILOG = """\
 examples:
   anynpu inspect yolov5s.rknn
+  anynpu inspect yolov5s.rknn --layers --kernels
   anynpu inspect yolov5s.rknn --layers --macs
   anynpu inspect yolov5s.rknn --markdown > yolov5s.md
   anynpu inspect yolov5s.onnx --graph yolov5s.svg
@@ -32,6 +33,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("model", help="the file")
     parser.add_argument(
         "--layers", action="store_true", help="list every layer, and what runs it here"
+    )
+    parser.add_argument(
+        "--kernels",
+        action="store_true",
+        help="with --layers: which C kernels run a layer's tasks here, and in which form",
     )
     parser.add_argument(
         "--macs",
@@ -75,6 +81,7 @@ def _describe(options: argparse.Namespace, data: bytes) -> None:
             options.model,
             data,
             layers=options.layers,
+            kernels=options.kernels,
             macs=options.macs,
             as_json=options.json,
             as_markdown=options.markdown,

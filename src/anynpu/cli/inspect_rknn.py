@@ -11,17 +11,24 @@ from .work import show_work, work_of
 
 
 def inspect_rknn(
-    path: str, data: bytes, *, layers: bool, macs: bool, as_json: bool, as_markdown: bool
+    path: str,
+    data: bytes,
+    *,
+    layers: bool,
+    kernels: bool,
+    macs: bool,
+    as_json: bool,
+    as_markdown: bool,
 ) -> None:
     """Print a compiled file's chip, versions, tensors, memory, and layers if asked for.
 
-    `macs` adds what each layer costs.
+    `kernels` adds which kernels run them here, `macs` what each layer costs.
     """
     from ..soft.formats.rknn.describe import describe
 
     described = describe(data, layers=layers)
     if layers:
-        _add_runners(described, data)
+        _add_runners(described, data, with_kernels=kernels)
     if macs:
         _add_work(described, data)
     if as_json:
@@ -38,14 +45,20 @@ def _add_work(described: Mapping[str, Any], data: bytes) -> None:
         graph["work"] = work_of(program.lowered(number).layers)
 
 
-def _add_runners(described: Mapping[str, Any], data: bytes) -> None:
+def _add_runners(described: dict[str, Any], data: bytes, *, with_kernels: bool) -> None:
     """Say of each layer what computes it on the soft NPU, or why nothing does; what boards lack."""
+    from ..native import forms
     from ..soft.engines.compiled.placement import runners
+
+    if with_kernels:
+        described["kernel_form"] = forms.running()
 
     for graph, found in zip(described["graphs"], runners(data), strict=True):
         graph["problem"] = found.problem
-        layers = zip(graph["layers"], found.by_node, found.on_boards, strict=True)
-        for layer, runner, board in layers:
+        layers = zip(graph["layers"], found.by_node, found.kernels, found.on_boards, strict=True)
+        for layer, runner, kernels, board in layers:
+            if with_kernels:
+                layer["kernels"] = dict(kernels)
             refusal = board.refusal
             layer["runs_on"] = runner
             layer["refused_by"] = refusal.runtime if refusal else ""
@@ -86,6 +99,8 @@ def _rows(path: str, size: int, described: Mapping[str, Any]) -> Iterable[tuple[
         yield "weights", "removed: another context shares them"
     if described["custom_string"]:
         yield "custom string", described["custom_string"]
+    if "kernel_form" in described:
+        yield "C kernels", described["kernel_form"] or "none: NumPy computes"
 
 
 def _show_tensors(report: Report, title: str, tensors: Sequence[Mapping[str, Any]]) -> None:
@@ -118,14 +133,24 @@ def _show_operators(report: Report, operators: Mapping[str, Mapping[str, int]]) 
 
 def _show_layers(report: Report, layers: Sequence[Mapping[str, Any]]) -> None:
     says_boards = any(map(_on_board, layers))
-    headings = ("", "type", "name", "device", "tasks", "output", "runs on", "on a board")
+    says_kernels = any("kernels" in layer for layer in layers)
+    headings = ["", "type", "name", "device", "tasks", "output", "runs on"]
+    headings += ["kernels"] * says_kernels + ["on a board"] * says_boards
     rows = []
     for layer in layers:
         shapes = " ".join(map(_shape, layer["shapes"]))
         cells = [layer["index"], layer["type"], layer["name"], layer["device"], layer["tasks"]]
         cells += [shapes, layer["runs_on"]]
+        cells += [_kernels(layer["kernels"])] if says_kernels else []
         rows.append([*cells, _on_board(layer)] if says_boards else cells)
-    report.table("Layers", headings if says_boards else headings[:-1], rows)
+    report.table("Layers", headings, rows)
+
+
+def _kernels(counts: Mapping[str, int]) -> str:
+    """Which kernels run a layer's tasks; how many each, where several do."""
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{kind} {count}" for kind, count in counts.items())
 
 
 def _on_board(layer: Mapping[str, Any]) -> str:

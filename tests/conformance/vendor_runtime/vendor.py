@@ -12,11 +12,9 @@ from pathlib import Path
 
 from anynpu.errors import LibraryError
 from anynpu.soft.driver import architecture
+from tests.shared import VENDOR_RUNTIME
 
-FOLDER = Path(
-    os.environ.get("ANYNPU_VENDOR_RUNTIME")
-    or Path(__file__).resolve().parents[4] / "shared" / "prototypes" / "vendor-runtime" / "vendor"
-)
+FOLDER = Path(os.environ.get("ANYNPU_VENDOR_RUNTIME") or VENDOR_RUNTIME)
 VERSION = "1.5.2"
 
 

@@ -13,7 +13,7 @@ import anynpu
 from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.soft.formats.rknn.slots import STANDARD
 
-from ...conftest import SHARED
+from ...shared import SAMPLES
 from .compiled_file import a_graph, early_file, micro_file, standard_file
 
 _LONGEST_SECONDS = 5.0
@@ -23,7 +23,7 @@ _LARGEST_SAMPLE = 300_000
 
 def originals() -> list[bytes]:
     """Files of our own, and the smaller samples where there are any."""
-    files = sorted((SHARED / "samples" / "rknn").glob("*/*.rknn"))
+    files = sorted(SAMPLES.glob("*/*.rknn"))
     samples = [file.read_bytes() for file in files if file.stat().st_size < _LARGEST_SAMPLE]
     return [standard_file(), micro_file(), early_file(), early_file(1), *samples]
 

@@ -19,7 +19,7 @@ from anynpu.soft.formats.rknn.model import (
 from anynpu.soft.formats.rknn.reader import read_model
 from anynpu.tensor import Quantization
 
-from ...conftest import SHARED
+from ...shared import SAMPLES, VENDOR_RUNTIME
 from .compiled_file import COMPILER, U32, U64, Table, early_file, frame, micro_file, standard_file
 
 
@@ -146,7 +146,7 @@ def test_memory_that_a_file_doesn_t_tell_is_what_its_tensors_need() -> None:
     [("mi_RK3566_RK3568", "rk3566"), ("mi_RK3588", "rk3588"), ("mi_RK3562", "rk3562")],
 )
 def test_a_file_of_a_toolkit_before_1_6_is_read(file: str, soc: str) -> None:
-    path = SHARED / "prototypes" / "vendor-runtime" / "vendor" / f"{file}.rknn"
+    path = VENDOR_RUNTIME / f"{file}.rknn"
     if not path.is_file():
         pytest.skip(f"{path} is not there")
     model = read_model(path.read_bytes())
@@ -157,9 +157,9 @@ def test_a_file_of_a_toolkit_before_1_6_is_read(file: str, soc: str) -> None:
 
 @pytest.mark.parametrize("chip", ["rk3566", "rk3588", "rv1106"])
 def test_every_sample_is_read(chip: str) -> None:
-    files = sorted((SHARED / "samples" / "rknn" / chip).glob("*.rknn"))
+    files = sorted((SAMPLES / chip).glob("*.rknn"))
     if not files:
-        pytest.skip(f"{SHARED / 'samples' / 'rknn' / chip} has no files")
+        pytest.skip(f"{SAMPLES / chip} has no files")
     for file in files:
         model = read_model(file.read_bytes())
         assert model.target == chip

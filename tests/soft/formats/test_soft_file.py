@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import anynpu
 from anynpu.soft.formats import rknn
 
-from ...conftest import SHARED
+from ...shared import SAMPLES
 
 SAMPLE = rknn.write_soft(
     b"onnx", target="rk3588", toolkit="t", inputs=[("x", (1, 2))], outputs=[("y", (3,))]
@@ -38,7 +38,7 @@ def test_any_byte_may_be_wrong(position: int, value: int) -> None:
 
 @pytest.mark.parametrize("chip", ["rk3566", "rk3588", "rv1106"])
 def test_compiled_files_are_known_as_such(chip: str) -> None:
-    folder = SHARED / "samples" / "rknn" / chip
+    folder = SAMPLES / chip
     files = sorted(folder.glob("*.rknn"))
     if not files:
         pytest.skip(f"{folder} has no files")

@@ -17,10 +17,9 @@ from anynpu.viplite.abi import SOFT_TWIN, SOFT_TWIN_FOLLOWS, CreateNetworkType, 
 from anynpu.viplite.library import VipliteLibrary
 
 from ... import models
-from ...conftest import SHARED
+from ...shared import NBG_SAMPLES
 from .client import OK, bind_all, bytes_of, create, infer, prepared
 
-SAMPLES = SHARED / "samples" / "nbg"
 U8 = nbg.Tensor("in", (5, 4, 3, 1), 2, 2, scale=0.5, zero_point=100)
 I16 = nbg.Tensor("out", (5, 4, 3, 1), 5, 1, fixed_point_pos=4)
 VALUES = np.arange(60).astype(np.uint8)
@@ -239,7 +238,7 @@ def test_rare_formats(
 
 
 def sample_files() -> list[Path]:
-    found = sorted(SAMPLES.rglob("*.nb"))
+    found = sorted(NBG_SAMPLES.rglob("*.nb"))
     return [path for path in found if path.with_name(twin_name(path)).is_file()]
 
 
@@ -257,7 +256,7 @@ def test_real_files_give_the_toolkit_s_results() -> None:
 
     files = sample_files()
     if not files:
-        pytest.skip(f"{SAMPLES} has no files")
+        pytest.skip(f"{NBG_SAMPLES} has no files")
     assert len(files) == 100
     for path in files:
         twin = path.with_name(twin_name(path))
@@ -287,9 +286,9 @@ def test_a_real_file_through_the_api(
     vip: VipliteLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("lenet.a733.nb", "lenet.onnx", "lenet.npz"):
-        if not (SAMPLES / name).is_file():
-            pytest.skip(f"{SAMPLES / name} is not there")
-        shutil.copy(SAMPLES / name, tmp_path)
+        if not (NBG_SAMPLES / name).is_file():
+            pytest.skip(f"{NBG_SAMPLES / name} is not there")
+        shutil.copy(NBG_SAMPLES / name, tmp_path)
     monkeypatch.setenv("ANYNPU_TWIN", str(tmp_path))
     network = open_file(vip, tmp_path / "lenet.a733.nb")
     assert vip.vip_prepare_network(network) == OK

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from anynpu.errors import ModelError
 from anynpu.soft.engines import ModelSource, Port, Program, load
 from anynpu.soft.engines.rknpu import PreparedGraph, prepare
+from anynpu.soft.engines.rknpu.kernels import KernelKind
 from anynpu.soft.engines.rknpu.reference.convolution import convert_input
 from anynpu.soft.engines.rknpu.tasks import ConvolutionTask
 from anynpu.soft.formats.rknn.reader import read_model
@@ -99,7 +100,9 @@ def test_convolutions_are_fast(chip: str) -> None:
     prepared = prepare(what, what.graphs[0])
     convolutions = [node.index for node in what.graphs[0].nodes if node.op_type.startswith("Conv")]
     assert len(convolutions) > 2
-    assert {prepared.runs_on(node) for node in convolutions} == {"fast"}
+    assert {kind for node in convolutions for kind in prepared.kernels_of(node)} == {
+        KernelKind.INT8
+    }
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -10,7 +10,7 @@ import pytest
 import anynpu
 from anynpu.soft.engines import ModelSource, load
 
-from ....conftest import SHARED
+from ....shared import SAMPLES
 
 _LARGEST = 60_000
 
@@ -18,10 +18,10 @@ _LARGEST = 60_000
 def mutations(count: int, seed: int) -> Iterator[bytes]:
     """Samples of every chip with a few words overwritten, the JSON behind the body left alone."""
     generator = random.Random(seed)
-    files = sorted((SHARED / "samples" / "rknn").glob("*/*.rknn"))
+    files = sorted(SAMPLES.glob("*/*.rknn"))
     samples = [file.read_bytes() for file in files if file.stat().st_size < _LARGEST]
     if not samples:
-        pytest.skip(f"{SHARED / 'samples' / 'rknn'} has no files")
+        pytest.skip(f"{SAMPLES} has no files")
     for _ in range(count):
         data = bytearray(generator.choice(samples))
         end = 64 + int.from_bytes(data[16:24], "little")

@@ -11,13 +11,11 @@ import pytest
 import anynpu
 from anynpu.soft.engines.compiled.program import CompiledProgram
 
-from ....conftest import SHARED
-
-FOLDER = SHARED / "prototypes" / "vendor-runtime" / "vendor"
+from ....shared import VENDOR_RUNTIME
 
 
 def file(name: str) -> Path:
-    path = FOLDER / f"{name}.rknn"
+    path = VENDOR_RUNTIME / f"{name}.rknn"
     if not path.is_file():
         pytest.skip(f"{path} is not there")
     return path

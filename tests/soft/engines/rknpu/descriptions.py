@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from anynpu.layouts import nc1hwc2_to_nchw, nchw_to_nc1hwc2
 from anynpu.soft.engines.rknpu.elements import Address, Element
-from anynpu.soft.engines.rknpu.kernels import Scratch, chained, plan_task, thread_count
+from anynpu.soft.engines.rknpu.kernels import (
+    KernelKind,
+    Scratch,
+    chained,
+    plan_task,
+    thread_count,
+)
 from anynpu.soft.engines.rknpu.memory import INTERNAL, Memory
 from anynpu.soft.engines.rknpu.reference import run_task
 from anynpu.soft.engines.rknpu.tasks import (
@@ -178,20 +184,26 @@ class Scene:
         result: NDArray[Any] = planes[0]
         return result
 
-    def run(self, task: Task) -> None:
-        """Run a task with the reference and, where it has a plan, with that: the same bytes."""
+    def run(self, task: Task, kind: KernelKind) -> None:
+        """Run a task with the reference and with the kernels that must take it: the same bytes."""
+        assert self.run_any(task) is kind
+
+    def run_any(self, task: Task) -> KernelKind:
+        """The same for a task of which it isn't said what runs it; what did."""
         before = self.bytes.copy()
         run_task(self.memory, task)
         plan = plan_task(task)
         if plan is None:
-            return
+            return KernelKind.REFERENCE
         expected, self.bytes[...] = self.bytes.copy(), before
         scratch = Scratch(plan.own_bytes, plan.shared_bytes, thread_count())
         for call in chained(plan.bind(self.memory, scratch), scratch, ctypes.c_int32()):
             call()
         np.testing.assert_array_equal(self.bytes, expected)
+        return plan.kind
 
 
-def is_planned(task: Task) -> bool:
-    """Whether the fast path takes a task."""
-    return plan_task(task) is not None
+def kernels_of(task: Task) -> KernelKind:
+    """Which kernels run a task."""
+    plan = plan_task(task)
+    return KernelKind.REFERENCE if plan is None else plan.kind

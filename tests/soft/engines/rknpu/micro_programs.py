@@ -17,7 +17,7 @@ from anynpu.soft.engines.rknpu.decode import decode_task
 from anynpu.soft.engines.rknpu.decode.context import Context
 from anynpu.soft.engines.rknpu.generations import GENERATIONS
 from anynpu.soft.engines.rknpu.graph import PreparedGraph
-from anynpu.soft.engines.rknpu.kernels import plan_task
+from anynpu.soft.engines.rknpu.kernels import KernelKind, plan_task
 from anynpu.soft.engines.rknpu.memory import INTERNAL, MemoryMap
 from anynpu.soft.engines.rknpu.tasks import Task
 from anynpu.soft.formats.rknn.model import Generation
@@ -43,6 +43,8 @@ class Program:
     constants: bytearray = field(default_factory=bytearray)
     tasks: list[tuple[int, Words]] = field(default_factory=list)
     inputs: dict[int, bytes] = field(default_factory=dict)
+    kernels: frozenset[KernelKind] = frozenset({KernelKind.INT8})
+    """Those that run the tasks, between them."""
 
     def constant(self, data: bytes) -> int:
         """The address of constants, which are all known before the first input."""
@@ -69,7 +71,8 @@ class Program:
             for place, data in self.inputs.items():
                 memory[place - base : place - base + len(data)] = np.frombuffer(data, np.uint8)
             prepared.executor(memory).run_node(0)
-            assert prepared.runs_on(0) == ("fast" if use_fast else "reference")
+            wanted = self.kernels if use_fast else {KernelKind.REFERENCE}
+            assert set(prepared.kernels_of(0)) == wanted
             found.append(memory[address - base : address - base + size].view(np.int8))
         return found[0], found[1]
 
@@ -308,7 +311,9 @@ def pool(
     """Features (H, W, C) through the PPU, without padding: reference and kernels."""
     height, width, channels = x.shape
     rows, columns = (height - kernel[0]) // stride + 1, (width - kernel[1]) // stride + 1
-    program = Program()
+    # The int8 kernels know no averages.
+    kinds = {KernelKind.GENERAL} if is_average else {KernelKind.INT8}
+    program = Program(kernels=frozenset(kinds))
     source = program.end_constants()
     program.inputs[source] = packed(x)
     target = source + len(program.inputs[source])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anynpu.soft.engines.rknpu.elements import Address, Element
+from anynpu.soft.engines.rknpu.kernels import KernelKind
 from anynpu.soft.engines.rknpu.memory import INTERNAL
 from anynpu.soft.engines.rknpu.reference.dpu import look_up, round_to_bfloat
 from anynpu.soft.engines.rknpu.rounding import SILICON, Ties
@@ -33,7 +34,6 @@ from .descriptions import (
     channels,
     dpu,
     features,
-    is_planned,
     output,
     stage,
 )
@@ -48,12 +48,13 @@ def values(seed: int, shape: tuple[int, int, int] = SHAPE) -> NDArray[np.int8]:
 def run(x: NDArray[Any], stages: Dpu, operand: NDArray[Any] | None = None) -> NDArray[Any]:
     """Features through the stages, as they lie in memory behind them."""
     element = {"int8": Element.INT8, "float16": Element.FLOAT16}[x.dtype.name]
+    is_int8 = element is stages.output.element is Element.INT8
     scene = Scene()
     scene.put(x)
     if operand is not None:
         scene.put(operand, OPERAND)
     task = ElementwiseTask(0, 0, features(x.shape, element), stages, block_writer(*x.shape[1:]))
-    scene.run(task)
+    scene.run(task, KernelKind.INT8 if is_int8 else KernelKind.GENERAL)
     return scene.get(x.shape, stages.output.element.dtype)
 
 
@@ -157,8 +158,7 @@ def test_surfaces_may_alternate_between_two_places() -> None:
     )
     stages = dpu(elementwise=elementwise(Operation.ADD, operand))
     task = ElementwiseTask(0, 0, features((40, 2, 2)), stages, block_writer(2, 2))
-    scene.run(task)
-    assert is_planned(task)
+    scene.run(task, KernelKind.INT8)
     np.testing.assert_array_equal(scene.get((40, 2, 2)), np.clip(x.astype(int) + e, -128, 127))
 
 
@@ -211,8 +211,7 @@ def test_looked_up_values_are_the_same_on_the_fast_path(scale: int, shift: int, 
     task = ElementwiseTask(0, 0, features(SHAPE), stages, block_writer(3, 5))
     scene = Scene()
     scene.put(values(seed))
-    scene.run(task)
-    assert is_planned(task)
+    scene.run(task, KernelKind.INT8)
 
 
 def test_a_reduction_writes_one_element_a_pixel() -> None:
@@ -220,7 +219,8 @@ def test_a_reduction_writes_one_element_a_pixel() -> None:
     scene = Scene()
     scene.put(x)
     target = DenseWriter(Address(INTERNAL, TARGET))
-    scene.run(ElementwiseTask(0, 0, features(SHAPE), dpu(reduction="max"), target))
+    task = ElementwiseTask(0, 0, features(SHAPE), dpu(reduction="max"), target)
+    scene.run(task, KernelKind.REFERENCE)
     np.testing.assert_array_equal(scene.bytes[TARGET : TARGET + 15].view(np.int8), x.max(0).ravel())
 
 

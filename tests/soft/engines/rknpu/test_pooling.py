@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from anynpu.soft.engines.rknpu.elements import Element
+from anynpu.soft.engines.rknpu.kernels import KernelKind
 from anynpu.soft.engines.rknpu.tasks import PoolingMethod, PoolingTask
 
-from .descriptions import Scene, block_writer, features, is_planned
+from .descriptions import Scene, block_writer, features
 
 SHAPE = (20, 7, 6)
 
@@ -46,8 +47,7 @@ def test_extremes_of_int8(method: PoolingMethod, value: float) -> None:
     scene = Scene()
     scene.put(x)
     what = task(method, value=value)
-    scene.run(what)
-    assert is_planned(what)
+    scene.run(what, KernelKind.INT8)
     reduce = np.max if method is PoolingMethod.MAX else np.min
     np.testing.assert_array_equal(scene.get((20, 4, 3)), reduce(windows(x, value), axis=(3, 4)))
 
@@ -57,7 +57,8 @@ def test_averages_of_int8_round_to_even() -> None:
     scene = Scene()
     scene.put(x)
     third = 21845 / 65536
-    scene.run(task(PoolingMethod.AVERAGE, value=-4.0, reciprocals=(third, third)))
+    what = task(PoolingMethod.AVERAGE, value=-4.0, reciprocals=(third, third))
+    scene.run(what, KernelKind.GENERAL)
     sums = windows(x, -4).sum((3, 4))
     np.testing.assert_array_equal(scene.get((20, 4, 3)), np.rint(sums * third * third))
 
@@ -70,7 +71,7 @@ def test_rows_and_columns_inside_count(element: Element) -> None:
     scene.put(x)
     third = 21845 / 65536 if element is Element.INT8 else float(np.float16(65536 / 3)) / 65536
     made = task(PoolingMethod.AVERAGE, value=0.0, element=element, reciprocals=(third, third))
-    scene.run(replace(made, counts_inside=True))
+    scene.run(replace(made, counts_inside=True), KernelKind.REFERENCE)
     rows, columns = (windows(np.ones(SHAPE), 0)[0].max(axis).sum(-1) for axis in (3, 2))
     np.testing.assert_array_equal(rows[:, 0], [2, 3, 3, 2])
     means = windows(x, 0).sum((3, 4)) / (rows[:, :1] * columns[:1])
@@ -82,7 +83,8 @@ def test_float16() -> None:
     x = np.random.default_rng(3).standard_normal(SHAPE).astype(np.float16)
     scene = Scene()
     scene.put(x)
-    scene.run(task(PoolingMethod.MAX, value=-math.inf, element=Element.FLOAT16))
+    what = task(PoolingMethod.MAX, value=-math.inf, element=Element.FLOAT16)
+    scene.run(what, KernelKind.GENERAL)
     np.testing.assert_array_equal(
         scene.get((20, 4, 3), np.float16), windows(x, -math.inf).max((3, 4))
     )

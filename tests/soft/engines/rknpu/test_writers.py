@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from anynpu.soft.engines.rknpu.elements import Address, Element
+from anynpu.soft.engines.rknpu.kernels import KernelKind
 from anynpu.soft.engines.rknpu.memory import INTERNAL
 from anynpu.soft.engines.rknpu.tasks import (
     AtomTransposer,
@@ -19,7 +20,7 @@ from anynpu.soft.engines.rknpu.tasks import (
     Writer,
 )
 
-from .descriptions import TARGET, Scene, block_writer, dpu, features, is_planned, output
+from .descriptions import TARGET, Scene, block_writer, dpu, features, output
 
 PLACE = Address(INTERNAL, TARGET)
 
@@ -28,7 +29,7 @@ def copied(shape: tuple[int, int, int], writer: Writer, repeats: tuple[int, int]
     """A memory in which int8 features counting up were copied."""
     scene = Scene()
     scene.put(np.arange(np.prod(shape)).astype(np.int8).reshape(shape))
-    scene.run(CopyTask(0, 0, features(shape), repeats, writer))
+    scene.run(CopyTask(0, 0, features(shape), repeats, writer), KernelKind.COPIES)
     return scene
 
 
@@ -67,8 +68,7 @@ def test_lanes_without_a_channel_hold_the_padding() -> None:
     scene.put(np.ones((20, 2, 2), np.int8))
     writer = block_writer(2, 2, padding=0xFBFE)
     task = ElementwiseTask(0, 0, features((20, 2, 2)), dpu(), writer)
-    scene.run(task)
-    assert is_planned(task)
+    scene.run(task, KernelKind.INT8)
     assert set(atoms(scene, 4)[0, :4]) == {1}
     assert set(atoms(scene, 4)[0, 4:]) == {0xFE}
 
@@ -106,7 +106,8 @@ def test_halves_transposed(pixels: int) -> None:
     scene = Scene()
     scene.put(x)
     writer = PixelTransposer(PLACE, 2, height=1, width=1, line=16, lane_stride=16, group_stride=256)
-    scene.run(CopyTask(0, 0, features(x.shape, Element.FLOAT16), (1, 1), writer))
+    task = CopyTask(0, 0, features(x.shape, Element.FLOAT16), (1, 1), writer)
+    scene.run(task, KernelKind.COPIES)
     got = atoms(scene, *range(8)).view(np.float16)
     np.testing.assert_array_equal(got[:, :pixels], x[:, 0])
     assert not got[:, pixels:].any()
@@ -119,7 +120,7 @@ def test_bytes_transposed() -> None:
     writer = PixelTransposer(
         PLACE, 1, height=2, width=1, line=128, lane_stride=16, group_stride=256
     )
-    scene.run(CopyTask(0, 0, features(x.shape), (1, 1), writer))
+    scene.run(CopyTask(0, 0, features(x.shape), (1, 1), writer), KernelKind.COPIES)
     np.testing.assert_array_equal(atoms(scene, *range(16)).view(np.int8), x.reshape(16, 16))
 
 
@@ -135,8 +136,7 @@ def test_a_copy_onto_itself_reads_before_it_writes() -> None:
     scene.put(np.arange(64).astype(np.int8).reshape(shape))
     writer = block_writer(1, 4, address=Address(INTERNAL, 16))
     task = CopyTask(0, 0, features(shape), (1, 1), writer)
-    assert is_planned(task)
-    scene.run(task)
+    scene.run(task, KernelKind.COPIES)
     np.testing.assert_array_equal(
         scene.get(shape, offset=16), np.arange(64).astype(np.int8).reshape(shape)
     )
@@ -150,11 +150,10 @@ def test_surfaces_that_overlap_are_written_in_order() -> None:
     # The last two pixels of each surface lie where the next one begins.
     writer = block_writer(3, 4, surface=10 * 16)
     task = ElementwiseTask(0, 0, features(x.shape), stages, writer)
-    assert not is_planned(task)
-    scene.run(task)
+    scene.run(task, KernelKind.REFERENCE)
     alone = Scene()
     alone.put(x)
-    alone.run(replace(task, writer=block_writer(3, 4)))
+    alone.run(replace(task, writer=block_writer(3, 4)), KernelKind.INT8)
     wanted = alone.get((48, 3, 4)).reshape(48, 12)
     size = (2 * 10 + 12) * 16
     found = scene.bytes[TARGET : TARGET + size].view(np.int8).reshape(-1, 16).T

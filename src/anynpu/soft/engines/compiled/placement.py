@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....errors import ModelError
@@ -22,10 +23,12 @@ EDGE = "-"
 class Runners:
     """By the node's index who computes it here, and what boards do with it.
 
-    `problem` says why the graph can't be run here, if it can't.
+    `kernels` says which kernels run how many of its tasks. `problem` says why the graph can't be
+    run here, if it can't.
     """
 
     by_node: tuple[str, ...]
+    kernels: tuple[Mapping[str, int], ...]
     on_boards: tuple[Knowledge, ...]
     problem: str = ""
 
@@ -52,11 +55,14 @@ def _runners(model: CompiledModel, graph: Graph) -> Runners:
             found[node.index] = prepared.runs_on(node.index)
         elif node.device is Device.CPU:
             found[node.index] = "custom operator" if is_foreign(node) else "ONNX Runtime"
-    return Runners(tuple(found), _on_boards(model, graph))
+    kernels = [prepared.kernels_of(node.index) for node in graph.nodes]
+    named = tuple({kind.value: count for kind, count in each.items()} for each in kernels)
+    return Runners(tuple(found), named, _on_boards(model, graph))
 
 
 def _not_computed(model: CompiledModel, graph: Graph, problem: str) -> Runners:
-    return Runners((EDGE,) * len(graph.nodes), _on_boards(model, graph), problem)
+    count = len(graph.nodes)
+    return Runners((EDGE,) * count, ({},) * count, _on_boards(model, graph), problem)
 
 
 def _on_boards(model: CompiledModel, graph: Graph) -> tuple[Knowledge, ...]:

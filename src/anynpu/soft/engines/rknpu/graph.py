@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,7 +22,7 @@ from .decode import decode_task
 from .decode.context import Context
 from .elements import Address
 from .generations import GENERATIONS, Generation
-from .kernels import Plan, Scratch, Step, chained, plan_task, thread_count
+from .kernels import KernelKind, Plan, Scratch, Step, chained, plan_task, thread_count
 from .memory import INTERNAL, Memory, MemoryMap
 from .reference import run_task
 from .registers.blocks import Enabled
@@ -71,6 +72,11 @@ class PreparedGraph:
         if any(plans) and not all(plans):
             return "mixed"
         return "fast" if all(plans) else "reference"
+
+    def kernels_of(self, node: int) -> Mapping[KernelKind, int]:
+        """How many of a node's tasks which kernels run."""
+        plans = (self._plans.get(task.index) for task in self.tasks.get(node, ()))
+        return Counter(plan.kind if plan else KernelKind.REFERENCE for plan in plans)
 
     def executor(self, memory: NDArray[np.uint8]) -> Executor:
         """What runs nodes in `memory`, an array of at least `memory_bytes` bytes."""

@@ -6,6 +6,7 @@ import ctypes
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,15 @@ class KernelStep:
         )
 
 
+class KernelKind(Enum):
+    """What runs a task: int8 or general kernels, those that move atoms, or the reference."""
+
+    INT8 = "int8"
+    GENERAL = "general"
+    COPIES = "copies"
+    REFERENCE = "reference"
+
+
 Step = KernelStep | Callable[[], None]
 
 
@@ -70,6 +80,9 @@ class Scratch:
 
 class Plan(ABC):
     """How to run one task, prepared: shared by contexts, which bind it to their memory."""
+
+    kind: KernelKind
+    """Which kernels run it; `plan_task` says so."""
 
     own_bytes = 0
     """What each thread needs for itself during a run."""
