@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+_COMPILERS = ("cc", "gcc", "g++", "clang")
 SUPPRESSIONS = Path(__file__).resolve().parent / "data" / "sanitize"
 
 
@@ -102,9 +105,20 @@ def environment(name: str, folder: Path) -> dict[str, str]:
         **sanitizer.environment,
         "ANYNPU_NATIVE": str(folder),
         "LD_PRELOAD": ":".join(runtimes),
-        # A linker isn't watched: it keeps much until it ends.
-        "CC": f"env -u LD_PRELOAD {os.environ.get('CC', 'cc')}",
+        "PATH": os.pathsep.join((str(_unwatched_compilers(folder)), os.environ["PATH"])),
     }
+
+
+def _unwatched_compilers(folder: Path) -> Path:
+    """A folder with compilers that no sanitizer watches: linkers keep much until they end."""
+    scripts = folder / "compilers"
+    scripts.mkdir(exist_ok=True)
+    for name in _COMPILERS:
+        if found := shutil.which(name):
+            script = scripts / name
+            script.write_text(f'#!/bin/sh\nexec env -u LD_PRELOAD {shlex.quote(found)} "$@"\n')
+            script.chmod(0o755)
+    return scripts
 
 
 def _compiler() -> str:
