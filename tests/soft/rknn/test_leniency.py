@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from anynpu.rknn import abi
-from anynpu.rknn.abi import ErrorCode
+from anynpu.rknn.abi import ErrorCode, Query
 from anynpu.rknn.abi import InitFlag as Flag
-from anynpu.rknn.abi import Query
 from anynpu.rknn.abi import TensorFormat as Fmt
 from anynpu.rknn.abi import TensorType as Type
 from anynpu.rknn.library import RknnLibrary
