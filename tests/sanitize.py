@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+_COMPILERS = ("cc", "gcc", "g++", "clang")
 SUPPRESSIONS = Path(__file__).resolve().parent / "data" / "sanitize"
 
 
@@ -32,7 +35,8 @@ class Sanitizer:
 _ADDRESS = "-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all"
 _ADDRESS_RUNTIMES = ("libasan.so", "libubsan.so")
 _ADDRESS_ENVIRONMENT = {
-    "ASAN_OPTIONS": "malloc_context_size=20:detect_stack_use_after_return=1",
+    # The libraries of two chips are one source, and may be loaded together.
+    "ASAN_OPTIONS": "malloc_context_size=20:detect_stack_use_after_return=1:detect_odr_violation=0",
     "LSAN_OPTIONS": f"suppressions={SUPPRESSIONS / 'leaks.txt'}:print_suppressions=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     # Every object is an allocation of its own.
@@ -102,9 +106,20 @@ def environment(name: str, folder: Path) -> dict[str, str]:
         **sanitizer.environment,
         "ANYNPU_NATIVE": str(folder),
         "LD_PRELOAD": ":".join(runtimes),
-        # A linker isn't watched: it keeps much until it ends.
-        "CC": f"env -u LD_PRELOAD {os.environ.get('CC', 'cc')}",
+        "PATH": os.pathsep.join((str(_unwatched_compilers(folder)), os.environ["PATH"])),
     }
+
+
+def _unwatched_compilers(folder: Path) -> Path:
+    """A folder with compilers that no sanitizer watches: linkers keep much until they end."""
+    scripts = folder / "compilers"
+    scripts.mkdir(exist_ok=True)
+    for name in _COMPILERS:
+        if found := shutil.which(name):
+            script = scripts / name
+            script.write_text(f'#!/bin/sh\nexec env -u LD_PRELOAD {shlex.quote(found)} "$@"\n')
+            script.chmod(0o755)
+    return scripts
 
 
 def _compiler() -> str:

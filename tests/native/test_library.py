@@ -15,7 +15,8 @@ from anynpu.native import compiler, library
 
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty cache, and no build that came with the installation."""
+    """An empty cache, and no build that came with the installation or that a variable names."""
+    monkeypatch.delenv(library.ENVIRONMENT_VARIABLE, raising=False)
     monkeypatch.setenv("ANYNPU_CACHE", str(tmp_path))
     monkeypatch.setattr(library, "package_path", [])
     return tmp_path / "native"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from anynpu.rknn import abi
+from anynpu.rknn.abi import ErrorCode, Query
 from anynpu.rknn.abi import InitFlag as Flag
-from anynpu.rknn.abi import Query
 from anynpu.rknn.abi import TensorFormat as Fmt
 from anynpu.rknn.abi import TensorType as Type
 from anynpu.rknn.library import RknnLibrary
@@ -213,6 +213,17 @@ def shape_index(program: Program) -> int:
     return program.set_shape((8, 8), index=1)
 
 
+def no_physical_address(program: Program) -> int:
+    program.open(models.add_one(SHAPE))
+    mine = np.zeros(64, np.uint8)
+    memory = program.npu.rknn_create_mem_from_phys(
+        program.context, (1 << 64) - 1, mine.ctypes.data, mine.size
+    )
+    if not memory:
+        return ErrorCode.PARAM_INVALID
+    return program.npu.rknn_destroy_mem(program.context, memory)
+
+
 def performance_before_a_run(program: Program) -> int:
     return query(program.npu, program.open(models.add_one()), Query.PERF_RUN, abi.PerfRun())
 
@@ -252,6 +263,7 @@ PASSED: dict[str, Scenario] = {
     "raw type": raw_type,
     "output type": output_type,
     "shape index": shape_index,
+    "no physical address": no_physical_address,
     "performance before a run": performance_before_a_run,
     "information only": information_only,
     "fences": fences,
@@ -273,7 +285,9 @@ def test_what_a_board_lets_pass(
     assert "a board answers" not in log
     monkeypatch.setenv(STRICT_VARIABLE, "1")
     assert PASSED[name](program) == row.code
-    assert f"a board answers {row.board}\n" in capfd.readouterr().err
+    refusal = capfd.readouterr().err
+    assert f"a board answers {row.board}\n" in refusal
+    assert refusal.count(f"{row.call}, ") == 1, "the call is named once"
 
 
 # ------------------------------------------------------------------------ what ends a program there

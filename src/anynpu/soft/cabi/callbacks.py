@@ -55,6 +55,11 @@ def _on_chip(chip: Soc | VipSoc, implementation: Callable[..., Any]) -> Callable
     return call
 
 
+def _told(name: str, message: str) -> str:
+    """A message that names its call, once."""
+    return message if f"{name}, " in message else f"{name}, {message}"
+
+
 def no_result(function: Function) -> int | None:
     """What a function that failed returns, where that is no code: 0, or NULL."""
     result = ctype(function.result)
@@ -86,7 +91,7 @@ def _guard(
             return fail(result) if result else 0
         except Failure as failure:
             write = log.warning if failure.is_warning else log.error
-            write(f"{function.name}, {failure.message}")
+            write(_told(function.name, failure.message))
             return fail(failure.code)
         except MemoryError:
             log.error(f"{function.name}, out of memory")

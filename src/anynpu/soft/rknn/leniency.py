@@ -174,6 +174,13 @@ LENIENCIES: dict[str, Leniency] = {
         "0; the name counts",
         ErrorCode.PARAM_INVALID,
     ),
+    "no physical address": Leniency(
+        "rknn_create_mem_from_phys",
+        "a physical address of -1, as memory has that has none",
+        "memory; the NPU works where no memory is",
+        ErrorCode.PARAM_INVALID,
+        is_logged=False,
+    ),
     "performance before a run": Leniency(
         "rknn_query",
         "RKNN_QUERY_PERF_RUN or RKNN_QUERY_PERF_DETAIL without a run before it",

@@ -17,7 +17,7 @@ from ..device_memory import DeviceMemory, by_physical_address
 from . import log
 from .contexts import CONTEXTS, Context, DeviceContext, on_any_context, on_context
 from .failure import Failure
-from .leniency import crash
+from .leniency import crash, let_pass
 from .readiness import check_memory_may_be_set
 
 _LARGEST = 2**32 - 1
@@ -127,6 +127,8 @@ def rknn_create_mem_from_phys(
     """Memory by its physical address: of another buffer here, else the caller's mapping of it."""
     if size == 0 or not (phys_addr or virt_addr):
         raise Failure(ErrorCode.PARAM_INVALID, "neither an address nor a size may be zero")
+    if phys_addr == _NO_PHYSICAL:
+        let_pass("no physical address", "the physical address is -1: the memory has none")
     base = by_physical_address(phys_addr, size)
     if base is not None:
         address = base.address + phys_addr - base.physical

@@ -82,8 +82,8 @@ def test_a_bit_says_how_the_output_rounds(bit: int, ties: Ties) -> None:
     assert output({DpuOutShift.OUT_CVT_SHIFT: 3, DpuOutShift.CVT_ROUND: bit}).ties is ties
 
 
-@pytest.mark.parametrize("shift", [48, 1100, 4095])
-def test_an_output_of_which_nothing_is_left_is_refused(shift: int) -> None:
+@pytest.mark.parametrize("shift", [64, 1100, 4095])
+def test_an_output_shifted_by_more_than_there_is_is_refused(shift: int) -> None:
     with pytest.raises(ModelError, match="OUT_CVT_SHIFT"):
         output({DpuOutShift.OUT_CVT_SHIFT: shift})
 

@@ -29,8 +29,15 @@ def as_real(values: NDArray[Any], quantization: Quantization | None) -> NDArray[
     return values.astype(np.float32) if values.dtype.kind == "f" else values
 
 
+_MOST_BYTES = 2
+"""Of a quantised element."""
+
+
 class RealValues:
-    """A tensor in memory as real values, with the arrays that it takes to convert them."""
+    """A tensor in memory as real values, with the arrays that it takes to convert them.
+
+    Raises `ModelError` for a quantised tensor of a type that isn't quantised.
+    """
 
     def __init__(self, memory: NDArray[np.uint8], tensor: Tensor) -> None:
         self._buffer = TensorBuffer(memory, tensor)
@@ -39,7 +46,13 @@ class RealValues:
         self._held = self._real
         self._is_nan: NDArray[np.bool_] = np.empty(tensor.shape, bool)
         if self._quantization is not None:
-            self._held = np.empty(tensor.shape, element_dtype(tensor))
+            held = element_dtype(tensor)
+            if held.kind not in "iu" or held.itemsize > _MOST_BYTES:
+                raise ModelError(
+                    f"tensor {tensor.name!r} of {tensor.element.name} has a scale; integers of 8 "
+                    f"or 16 bits have one"
+                )
+            self._held = np.empty(tensor.shape, held)
 
     def load(self) -> NDArray[Any]:
         """The values, in an array that the next `load` overwrites."""

@@ -28,6 +28,7 @@ from .operand import decode_columns, decode_operand
 
 _LARGEST_SHIFT = 47
 """What is more leaves nothing of 32 bits times 16."""
+_LARGEST_OUTPUT_SHIFT = 63
 
 _ADDENDS = 1
 """A block of operands that has addends alone."""
@@ -252,8 +253,8 @@ def _output(task: TaskRegisters, is_float: bool) -> Output:
         return Output(element, scale, 0, 0, factor, offset * 2.0**-exponent)
     if element.is_float:
         raise task.error(Quantity.OUTPUT_ELEMENT, "integers are not known to become it")
-    if shift > _LARGEST_SHIFT:
-        raise task.error(Quantity.OUTPUT_SHIFT, "it leaves nothing of any number")
+    if shift > _LARGEST_OUTPUT_SHIFT:
+        raise task.error(Quantity.OUTPUT_SHIFT, "more than any number has bits")
     return Output(element, scale, shift, offset, 1.0, ties=ties)
 
 
