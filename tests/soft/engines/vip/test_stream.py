@@ -95,6 +95,21 @@ def test_planes_of_another_size_than_the_program_s_are_refused() -> None:
         flow_of(MAXIMA, 15)
 
 
+RUNNING_SUM = program(
+    [(0, 0x00030001), (0, 0x602), (0, 0x400)],
+    [(0x4100, 0)],
+    [(0x1020, 0x00001121), (0x1200, 0), (0, 0)],
+)
+"""R1 = R1 + R2, where R2 is the input of the round before; what comes out is R2."""
+
+
+def test_a_register_runs_on_over_rows_of_one_vector_alone() -> None:
+    flow = flow_of(RUNNING_SUM, 1)
+    assert any(operand.back == 1 for node in flow.nodes for operand in node.operands)
+    with pytest.raises(Unknown, match="1 elements ago, where a row has 2"):
+        flow_of(RUNNING_SUM, 2)
+
+
 def test_sums_of_rows_are_taken_by_the_next_programs() -> None:
     values = np.arange(24, dtype=np.float32).reshape(4, 6)
     queues: Queues = {}

@@ -448,7 +448,10 @@ class _Analysis:
         back = rounds * self._elements + self._lag(source) - self._lag(number)
         if back < 0:
             raise Unknown("a value of an element that is yet to come")
-        return Operand(node=source, back=back)
+        rows, rest = divmod(back, self._vectors)
+        if rest:
+            raise Unknown(f"a value of {back} elements ago, where a row has {self._vectors}")
+        return Operand(node=source, back=rows)
 
 
 def _same(write: _Write, other: _Write) -> bool:
