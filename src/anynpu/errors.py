@@ -24,7 +24,8 @@
 
 Where users of ONNX Runtime expect a built-in exception, ours derives from it.
 `SoftNpuWarning` is what a process gets once when it falls back to the simulated device,
-`InputWarning` what a model gives once for values that are probably not what it takes.
+`InputWarning` what a model gives once for values that are probably not what it takes,
+`ProviderWarning` what says once that the model runs on the NPU's provider and not on others.
 """
 
 from __future__ import annotations
@@ -153,6 +154,10 @@ class InvalidModelError(CallError, ModelError):
 
 class InputWarning(UserWarning):
     """Values were given that are probably not what the model takes."""
+
+
+class ProviderWarning(UserWarning):
+    """Execution providers were named that aren't used: the model runs on the NPU's."""
 
 
 class SoftNpuWarning(UserWarning):

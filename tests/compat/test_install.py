@@ -26,7 +26,8 @@ assert rknn.load_rknn(sys.argv[1]) == rknn.init_runtime() == 0
 assert rknn.rknn_runtime.get_in_out_num() == (1, 1)
 attr = rknn.rknn_runtime.get_tensor_attr(0, is_output=True)
 assert (attr.name, tuple(attr.dims[:attr.n_dims])) == (b"y", (1, 3, 4, 5))
-print(rknn.inference([np.ones((1, 4, 5, 3), np.uint8)])[0].sum(), rknn_runtime.RKNNOutput is RKNNOutput)
+total = rknn.inference([np.ones((1, 4, 5, 3), np.uint8)])[0].sum()
+print(total, rknn_runtime.RKNNOutput is RKNNOutput)
 rknn.release()
 """
 

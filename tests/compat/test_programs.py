@@ -4,8 +4,8 @@ They aren't part of this repository. A folder (``$ANYNPU_PROGRAMS``, or ``progra
 repository) has a copy of each under these names:
 
     leafqycc/rknnpool.py           github.com/leafqycc/rknn-multi-threaded: rknnpool.py
-    immich/rknnpool.py             github.com/immich-app/immich: machine-learning/immich_ml/sessions/
-                                   rknn/rknnpool.py
+    immich/rknnpool.py             github.com/immich-app/immich:
+                                   machine-learning/immich_ml/sessions/rknn/rknnpool.py
     frigate/detection_runners.py   github.com/blakeblackshear/frigate: frigate/detectors/
     ultralytics/rknn.py            github.com/ultralytics/ultralytics: ultralytics/nn/backends/
     rkvoice/bench_rknn.py          github.com/suharvest/rkvoice-stream: models/common/benchmark/

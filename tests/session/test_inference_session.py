@@ -181,7 +181,7 @@ def test_ways_to_ask_for_a_provider(arguments: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"providers": ["CPUExecutionProvider"]}, "known are RKNPU2ExecutionProvider"),
+        ({"providers": ["CUDAExecutionProvider"]}, "known are RKNPU2ExecutionProvider"),
         ({"providers": ["RKNNExecutionProvider"] * 2}, "2 were given"),
         ({"provider_options": {"libary": "x"}}, "perhaps 'library'; known are max_queue_size"),
         ({"provider_options": [{}, {}]}, "2 entries"),

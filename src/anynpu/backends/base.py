@@ -111,6 +111,16 @@ class Network(Closeable):
         """The sets of input shapes that requests may have; the first is that of `inputs`."""
         return (tuple(info.shape for info in self.inputs),)
 
+    @property
+    def native_inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs as the device's memory has them."""
+        return self.inputs
+
+    @property
+    def native_outputs(self) -> tuple[TensorInfo, ...]:
+        """The outputs as the device's memory has them."""
+        return self.outputs
+
     @abstractmethod
     def steps(self, worker: int, variant: int) -> Sequence[Step]:
         """What a worker does with a request of a variant."""

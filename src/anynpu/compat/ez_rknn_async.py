@@ -11,6 +11,7 @@ are RuntimeErrors or ValueErrors.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 from .. import InferenceSession as _InferenceSession
@@ -18,6 +19,8 @@ from .. import ModelMetadata, NodeArg, OrtValue, SessionIOBinding, __version__
 from ..backends import ModelSource
 from ..backends.rknn.options import RknnProviderOptions, make_provider_options
 from ..errors import OptionError
+from ..session.node import type_name
+from ..tensor import TensorInfo
 
 __all__ = [
     "IOBinding",
@@ -44,6 +47,15 @@ def make_rknpu3_provider_options(**options: Any) -> Any:
     raise OptionError("RKNPU3 is another NPU, which anynpu can't run")
 
 
+def _natively_typed(arg: NodeArg) -> NodeArg:
+    """As that package says the type: of the device's own dtype."""
+    return replace(arg, type=type_name(arg.model_dtype))
+
+
+def _native(info: TensorInfo) -> NodeArg:
+    return NodeArg.from_tensor(info, info.dtype, [info.shape])
+
+
 class InferenceSession(_InferenceSession):
     """`anynpu.InferenceSession` with that package's attributes and habits."""
 
@@ -66,6 +78,22 @@ class InferenceSession(_InferenceSession):
         super().__init__(
             path_or_bytes, sess_options, providers, provider_options, use_weight_from=weights
         )
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs in the model's order; `type` is what the device holds."""
+        return [_natively_typed(arg) for arg in super().get_inputs()]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs in the model's order; `type` is the device's, `run` gives float32."""
+        return [_natively_typed(arg) for arg in super().get_outputs()]
+
+    def get_native_inputs(self) -> list[NodeArg]:
+        """The inputs as the device's memory has them: dtype, shape and layout."""
+        return [_native(info) for info in self.network.native_inputs]
+
+    def get_native_outputs(self) -> list[NodeArg]:
+        """The outputs as the device's memory has them: dtype, shape and layout."""
+        return [_native(info) for info in self.network.native_outputs]
 
     @property
     def input_names(self) -> list[str]:

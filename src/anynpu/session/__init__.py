@@ -6,15 +6,44 @@ from .inference_session import InferenceSession
 from .node import ModelMetadata, NodeArg
 from .ort_value import OrtValue
 from .profile import Profile, Span, Stage
+from .providers import available
+from .run_options import RunOptions
+from .session_options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    SessionOptions,
+)
 
 __all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
     "InferenceFuture",
     "InferenceSession",
     "ModelMetadata",
     "NodeArg",
     "OrtValue",
     "Profile",
+    "RunOptions",
     "SessionIOBinding",
+    "SessionOptions",
     "Span",
     "Stage",
+    "get_all_providers",
+    "get_available_providers",
+    "get_device",
 ]
+
+
+def get_available_providers() -> list[str]:
+    """The execution providers that a session can have: by its model's first bytes."""
+    return available()
+
+
+get_all_providers = get_available_providers
+
+
+def get_device() -> str:
+    """What ONNX Runtime calls the kind of device that it was built for."""
+    return "NPU"

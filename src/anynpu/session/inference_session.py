@@ -7,9 +7,10 @@ import functools
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .. import backends, feeds
@@ -20,9 +21,12 @@ from . import batches, mapping, model_store, providers
 from .binding import SessionIOBinding
 from .future import InferenceFuture
 from .node import ModelMetadata, NodeArg, input_arg, output_arg
+from .ort_value import OrtValue
 from .profile import Profile
 from .run_options import dispatches_batch
 from .scheduler import RequestHandle, Results, Scheduler
+from .session_options import SessionOptions, check_foreign
+from .trace import Trace
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,11 +37,13 @@ Callback = Callable[[Results | None, Any, str], Any]
 class InferenceSession(Closeable):
     """A model on an NPU, called as ONNX Runtime's session is, with every core at work.
 
-    `path_or_bytes` is a model's path or bytes. `sess_options` is accepted for compatibility and
-    ignored. `providers` names the execution provider (a name, or a (name, options) pair), or is
-    empty for the choice by the file's first bytes. `provider_options` is a dict, or a list of one
-    dict: `anynpu.make_provider_options` checks and explains them. `use_weight_from` is another
-    session, whose weights this one's model, built without them, shares.
+    `path_or_bytes` is a model's path or bytes. `sess_options` is an `anynpu.SessionOptions`, which
+    says what is honoured, or one of ONNX Runtime's. `providers` names the execution provider (a
+    name, a (name, options) pair, or a list in which providers of ONNX Runtime's may stand, too:
+    it is said once that they aren't used), or is empty for the choice by the file's first bytes.
+    `provider_options` is a dict, or a list with a dict for each provider:
+    `anynpu.make_provider_options` checks and explains them. `use_weight_from` is another session,
+    whose weights this one's model, built without them, shares.
 
     Images are NCHW, as in the model's source, unless the options say otherwise. Values are real
     ones: the runtime normalises and quantises. Threads may share a session and call any method at
@@ -56,6 +62,12 @@ class InferenceSession(Closeable):
         *,
         use_weight_from: InferenceSession | None = None,
     ) -> None:
+        self._session_options = sess_options
+        if isinstance(sess_options, SessionOptions):
+            path_or_bytes = sess_options.applied(path_or_bytes)
+            providers = providers or sess_options.providers
+        else:
+            check_foreign(sess_options)
         self._source = (path_or_bytes, providers, provider_options)
         self._weights = use_weight_from
         self._backend, self._options = _choose(path_or_bytes, providers, provider_options)
@@ -80,6 +92,8 @@ class InferenceSession(Closeable):
         )
         self._close = weakref.finalize(self, self._scheduler.close)
         self._output_names = [info.name for info in self._network.outputs]
+        self._trace = Trace.begin(sess_options, self._network.worker_cores)
+        self._scheduler.profile = self._trace.profile if self._trace else None
         self._pipeline: deque[RequestHandle] = deque()
         self._pipeline_depth: int | None = None
         self._pipeline_lock = threading.Lock()
@@ -223,6 +237,16 @@ class InferenceSession(Closeable):
         run = mapping.in_order if ordered else mapping.as_done
         return (_pick(results, wanted) for results in run(self._scheduler, arrays))
 
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: object = None,
+    ) -> list[OrtValue]:
+        """`run` with values in and out, which are on the host."""
+        feed = {name: np.asarray(value) for name, value in input_dict_ort_values.items()}
+        return [OrtValue(array) for array in self.run(output_names, feed, run_options)]
+
     # ---------------------------------------------------------------------------- device memory
 
     def io_binding(self) -> SessionIOBinding:
@@ -231,6 +255,8 @@ class InferenceSession(Closeable):
 
     def run_with_iobinding(self, iobinding: SessionIOBinding, run_options: object = None) -> None:
         """Compute with a binding's memory, on this thread. Outputs not bound go to the host."""
+        if dispatches_batch(run_options):
+            raise OptionError("ztu_modelrt_dispatch_batch is for run, not for a binding")
         iobinding.run()
 
     @property
@@ -285,6 +311,43 @@ class InferenceSession(Closeable):
     def get_providers(self) -> list[str]:
         """The execution provider in use, as a list of one."""
         return [self._backend.names[0]]
+
+    def set_providers(
+        self, providers: providers.Providers, provider_options: providers.ProviderOptions = None
+    ) -> None:
+        """Confirm the provider in use; `OptionError` for others: open another session instead."""
+        backend, options = _choose(self._source[0], providers, provider_options)
+        if options != self._options and provider_options:
+            raise OptionError(
+                f"the session runs with {self._options.as_dict()}; options can't be changed: open "
+                f"another session"
+            )
+        assert backend is self._backend, "the model's first bytes choose"
+
+    def get_session_options(self) -> Any:
+        """The options that the session was opened with."""
+        return self._session_options or SessionOptions()
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Weights that a feed may replace: none."""
+        return []
+
+    def end_profiling(self) -> str:
+        """Write the trace of `SessionOptions.enable_profiling`, once; returns the file's name.
+
+        It has the stages of the last requests, a track a worker, in the format that Perfetto and
+        Chrome open. Empty where profiling wasn't enabled.
+        """
+        trace, self._trace = self._trace, None
+        if trace is None:
+            return ""
+        if self._scheduler.profile is trace.profile:
+            self._scheduler.profile = None
+        return trace.write()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When profiling began, in nanoseconds of `time.monotonic`; 0 where it doesn't run."""
+        return self._trace.began if self._trace else 0
 
     def get_provider_options(self) -> dict[str, dict[str, Any]]:
         """Every option and the value in force, by provider."""

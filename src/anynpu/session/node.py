@@ -10,6 +10,11 @@ from ..tensor import DType, Layout, TensorInfo
 _ORT_NAMES = {DType.FLOAT32: "float"}
 
 
+def type_name(dtype: DType) -> str:
+    """What ONNX Runtime calls a tensor of a dtype, such as ``tensor(float)``."""
+    return f"tensor({_ORT_NAMES.get(dtype, dtype.name.lower())})"
+
+
 @dataclass(frozen=True)
 class NodeArg:
     """An input or output, with ONNX Runtime's `name`, `shape` and `type`, and what an NPU adds.
@@ -37,7 +42,7 @@ class NodeArg:
         return cls(
             name=info.name,
             shape=list(info.shape),
-            type=f"tensor({_ORT_NAMES.get(dtype, dtype.name.lower())})",
+            type=type_name(dtype),
             dtype=dtype,
             layout=info.layout,
             model_dtype=info.dtype,

@@ -124,6 +124,15 @@ class OrtValue:
         value._check_shape(shape)
         return value
 
+    @staticmethod
+    def from_dlpack(data: Any, is_bool_tensor: bool = False) -> OrtValue:
+        """A value on the host that shares the memory of another library's tensor, by DLPack.
+
+        DLPack has bytes for bools: `is_bool_tensor` says that these are some.
+        """
+        array = np.from_dlpack(data)
+        return OrtValue(array.view(np.bool_) if is_bool_tensor else array)
+
     # ---------------------------------------------------------------------------------- reading
 
     def numpy(self) -> NDArray[Any]:
@@ -172,6 +181,18 @@ class OrtValue:
     def is_tensor(self) -> bool:
         """Always True."""
         return True
+
+    def is_sparse_tensor(self) -> bool:
+        """Always False."""
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        """Always False."""
+        return False
+
+    def tensor_size_in_bytes(self) -> int:
+        """What the elements take."""
+        return int(self._array.nbytes)
 
     def has_value(self) -> bool:
         """Always True."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import backends
-from ..errors import OptionError
+from ..errors import OptionError, ProviderWarning
 from ..options import Options
 
 Provider = str | tuple[str, Mapping[str, Any]]
 Providers = Provider | Sequence[Provider] | None
+_CPU = "CPUExecutionProvider"
+_OTHERS = frozenset(
+    f"{name}ExecutionProvider"
+    for name in (
+        "ACL", "ArmNN", "Azure", "CANN", "CPU", "CUDA", "CoreML", "DNNL", "Dml", "JS", "MIGraphX",
+        "Nnapi", "NvTensorRTRTX", "OpenVINO", "QNN", "ROCM", "SNPE", "Tensorrt", "VSINPU", "Vitis",
+        "VitisAI", "WebGPU", "WebNN", "XNNPACK",
+    )
+)  # fmt: skip
+"""ONNX Runtime's providers: in a list they come after the NPU's, or before the processor's."""
 ProviderOptions = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
@@ -24,26 +35,74 @@ def choose(
     name, inline = _requested(providers)
     backend = backends.choose(model)
     _check(name, backend)
-    return backend, backend.options.parse(_merged(inline, provider_options))
+    separate = _of_ours(providers, provider_options, backend)
+    return backend, backend.options.parse(_merged(inline, separate))
+
+
+def available() -> list[str]:
+    """The providers that a session can have, the official names."""
+    return list(dict.fromkeys(backend.names[0] for backend in backends.providers().values()))
+
+
+def _of_ours(
+    providers: Providers, provider_options: ProviderOptions, backend: backends.Backend
+) -> ProviderOptions:
+    """The options of the NPU's provider where there is a dict for each provider of a list."""
+    if (
+        isinstance(provider_options, Sequence)
+        and isinstance(providers, Sequence)
+        and not isinstance(providers, str)
+        and len(provider_options) == len(providers) > 1
+    ):
+        pairs = zip(providers, provider_options, strict=True)
+        return [options for each, options in pairs if _pair(each)[0] in backend.names]
+    return provider_options
 
 
 def _requested(providers: Providers) -> tuple[str | None, Mapping[str, Any]]:
     """(name or None for the file's own, the options that came with the name)."""
     if not providers:
         return None, {}
-    if isinstance(providers, str):
-        return providers, {}
-    if isinstance(providers, tuple) and len(providers) == 2 and isinstance(providers[1], Mapping):
-        return str(providers[0]), providers[1]
-    if len(providers) > 1:
+    if isinstance(providers, str) or _is_pair(providers):
+        listed = [_pair(providers)]
+    else:
+        listed = [_pair(provider) for provider in providers]
+    ours = [pair for pair in listed if pair[0] not in _OTHERS]
+    if len(ours) > 1:
         raise OptionError(
             f"a session has one provider; {len(providers)} were given, {list(providers)}: pass the "
             f"NPU's alone, or none to choose it by the file"
+            f"a session has one provider of an NPU; {len(ours)} were given, "
+            f"{[name for name, _ in ours]}: pass one, or none for the choice by the file"
         )
-    first = providers[0]
-    if isinstance(first, str):
-        return first, {}
-    return str(first[0]), first[1] if isinstance(first[1], Mapping) else {}
+    if ours or _CPU in (name for name, _ in listed):
+        _say_unused([name for name, _ in listed if name in _OTHERS])
+        return ours[0] if ours else (None, {})
+    return listed[0]
+
+
+def _is_pair(provider: Any) -> bool:
+    return isinstance(provider, tuple) and len(provider) == 2 and isinstance(provider[1], Mapping)
+
+
+def _pair(provider: Any) -> tuple[str, Mapping[str, Any]]:
+    if isinstance(provider, str):
+        return provider, {}
+    return str(provider[0]), provider[1] if isinstance(provider[1], Mapping) else {}
+
+
+def _say_unused(names: Sequence[str]) -> None:
+    new = [name for name in names if name not in _said]
+    if new:
+        _said.update(new)
+        warnings.warn(
+            f"{', '.join(new)}: not used, the model runs on the provider of the NPU that it is for",
+            ProviderWarning,
+            stacklevel=5,
+        )
+
+
+_said: set[str] = set()
 
 
 def _check(name: str | None, backend: backends.Backend) -> None:

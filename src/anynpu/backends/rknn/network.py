@@ -38,6 +38,16 @@ class RknnNetwork(Network):
         self._metadata = self._read_metadata()
         self._lock = threading.Lock()
 
+    @property
+    def native_inputs(self) -> tuple[TensorInfo, ...]:
+        with self._lock:
+            return self._describer.native_inputs()
+
+    @property
+    def native_outputs(self) -> tuple[TensorInfo, ...]:
+        with self._lock:
+            return self._describer.native_outputs()
+
     # ---------------------------------------------------------------------------------- shapes
 
     @property

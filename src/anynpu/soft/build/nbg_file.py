@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
-import onnxruntime
 
 from ...errors import OptionError
 from ...soc import VipSoc
 from ...tensor import DType, Quantization
 from ..engines import ModelSource, Port, load
 from ..engines.nbg import vip
+from ..engines.onnx import runtime as onnxruntime
 from ..engines.onnx.boundary import Terminal, cut
 from ..formats.nbg import Tensor
 from ..formats.nbg.writer import write_soft

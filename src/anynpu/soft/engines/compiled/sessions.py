@@ -54,8 +54,7 @@ def compute_with_onnxruntime(node: Node, one: OneNode, budget: Budget) -> Comput
     its results would have other sizes than the file says, where it is more work than there may be,
     or where a run fails.
     """
-    import onnxruntime
-
+    from ..onnx import runtime as onnxruntime
     from ..onnx.sessions import open_session
 
     place = f"CPU node {node.index} {node.name!r} of type {node.op_type}"

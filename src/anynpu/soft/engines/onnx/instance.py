@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ..program import CustomCall, CustomNode, Instance, MissingOperatorError
+from . import runtime as onnxruntime
 from .boundary import Boundary, Terminal
 from .limits import Limits
 from .plan import Cut, Plan, Resolved, Segment

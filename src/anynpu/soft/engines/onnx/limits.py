@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-import onnxruntime
 from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ....errors import ModelError
 from ..node_work import SAMPLER, node_work
 from ..work import ENVIRONMENT_VARIABLE, PER_SECOND, Budget, most_work
+from . import runtime as onnxruntime
 from .shapes import Shape, infer_once, shape_of, without_weights
 
 _PER_NODE = 1 << 20

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, numpy_helper
 
 from ....errors import ModelError
 from ..program import CustomNode
+from . import runtime as onnxruntime
 from .custom import Edge, Knowledge, NodeKey, custom_node
 from .limits import Limits
 from .segments import Part, part_model, split

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import onnxruntime
 from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ..program import CustomNode, MeasuredLayer
+from . import runtime as onnxruntime
 from .limits import Limits
 
 _KERNEL = "_kernel_time"

@@ -26,7 +26,8 @@ from .file import onnx_bytes, onnx_path
 
 try:
     import onnx
-    import onnxruntime
+
+    from . import runtime as onnxruntime
 except ImportError as error:
     raise ModelError(
         f"the soft NPU needs ONNX Runtime and onnx: pip install 'anynpu[soft]' ({error})"

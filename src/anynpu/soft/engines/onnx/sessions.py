@@ -11,10 +11,9 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable
 
-import onnxruntime
-
 from .... import process
 from ...cabi import doors
+from . import runtime as onnxruntime
 
 _alive: weakref.WeakSet[onnxruntime.InferenceSession] = weakref.WeakSet()
 _new: weakref.WeakKeyDictionary[onnxruntime.InferenceSession, frozenset[str]] = (
