@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,14 @@ Feed = Mapping[str, ArrayLike] | Sequence[ArrayLike] | ArrayLike
 _FLOAT = np.dtype(np.float32)
 
 
-def match(infos: Sequence[TensorInfo], feed: Feed) -> list[ArrayLike]:
+class Named(Protocol):
+    """What has the name of an input."""
+
+    @property
+    def name(self) -> str: ...
+
+
+def match(infos: Sequence[Named], feed: Feed) -> list[ArrayLike]:
     """The feed's values in the model's order.
 
     `feed` is a dict by name, a list or tuple in the model's order, or the one array of a model

@@ -20,7 +20,7 @@ from ..errors import OptionError, StateError
 
 __all__ = ["install"]
 
-_PACKAGES = {
+_PACKAGES: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     "rknnlite": {
         "rknnlite.api": ("rknnlite", ("RKNNLite",)),
         "rknnlite.api.rknn_lite": ("rknnlite", ("RKNNLite",)),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .. import backends, feeds
 from ..errors import ArgumentTypeError, OptionError, QueueFullError, TensorError
+from ..file_kinds import read_head
 from ..input_watch import InputWatch
 from ..lifetime import Closeable
 from . import batches, mapping, model_store, providers
@@ -45,6 +46,9 @@ class InferenceSession(Closeable):
     `anynpu.make_provider_options` checks and explains them. `use_weight_from` is another session,
     whose weights this one's model, built without them, shares.
 
+    An ONNX file that leaves sizes open gets a network for each set of shapes that comes: the
+    session is an `OpenSizesSession`.
+
     Images are NCHW, as in the model's source, unless the options say otherwise. Values are real
     ones: the runtime normalises and quantises. Threads may share a session and call any method at
     any time. `close` finishes what was submitted; so does the interpreter's exit.
@@ -52,6 +56,21 @@ class InferenceSession(Closeable):
     Raises `ModelError` for a file that can't be read, `OptionError` for an unknown option or
     provider, `LibraryError` where no library can be loaded, `CallError` for failed calls.
     """
+
+    def __new__(
+        cls, path_or_bytes: backends.ModelSource = b"", *arguments: Any, **named: Any
+    ) -> InferenceSession:
+        """A session, of the kind for open sizes where the model is an ONNX file that has some."""
+        if cls is InferenceSession and _may_be_onnx(path_or_bytes):
+            from .open_sizes import OpenSizesSession, has_open_sizes
+
+            options = named.get("sess_options", arguments[0] if arguments else None)
+            model = path_or_bytes
+            if isinstance(options, SessionOptions):
+                model = options.applied(path_or_bytes)
+            if has_open_sizes(model):
+                return super().__new__(OpenSizesSession)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -438,6 +457,16 @@ class InferenceSession(Closeable):
 
 
 _choose = providers.choose
+_COMPILED = (b"RKNN", b"VPMN")
+
+
+def _may_be_onnx(model: object) -> bool:
+    """Whether a model is no compiled file; False where there is nothing to read."""
+    try:
+        head = read_head(model)  # type: ignore[arg-type] # what is no model is refused later
+    except (OSError, TypeError):
+        return False
+    return bool(head) and not head.startswith(_COMPILED)
 
 
 def _pick(results: Results, wanted: Sequence[int] | None) -> Results:
