@@ -142,3 +142,18 @@ def test_ignored_arguments(file: str) -> None:
         assert session.get_inputs()[0].name == "x"
     with pytest.raises(ValueError, match="RKNPU3"):
         ours.make_rknpu3_provider_options()
+
+
+@pytest.mark.filterwarnings("ignore:RKNN API version")
+def test_what_it_says_of_tensors(ez: Any, file: str) -> None:
+    session = ez.InferenceSession(file)
+    (given,), (result,) = session.get_inputs(), session.get_outputs()
+    assert (given.name, given.type) == ("x", "tensor(float16)")
+    assert (result.name, result.type) == ("y", "tensor(float16)")
+    (given,), (result,) = session.get_native_inputs(), session.get_native_outputs()
+    assert (given.name, given.type, result.name) == ("x", "tensor(float16)", "y")
+    assert list(given.shape) == [1, 16, 16, 3]
+    assert list(result.shape) == [1, 16, 16, 8]
+    session = ez.InferenceSession(file, provider_options={"zero_copy_layout": "native"})
+    (result,) = session.get_native_outputs()
+    assert list(result.shape) == [1, 2, 16, 16, 8]

@@ -79,7 +79,7 @@ def test_its_end_and_its_mistakes(model: Path) -> None:
             session.run(None, {"x": values(*wrong)})
     for refused in (session.io_binding, session.profile, lambda: session.network):
         with pytest.raises(anynpu.OptionError, match="needs one set of shapes"):
-            refused()  # type: ignore[operator]
+            refused()
     session.close()
     session.close()
     with pytest.raises(anynpu.ClosedError):

@@ -112,13 +112,13 @@ class Network(Closeable):
         return (tuple(info.shape for info in self.inputs),)
 
     @property
-    def native_inputs(self) -> tuple[TensorInfo, ...]:
-        """The inputs as the device's memory has them."""
+    def memory_inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs as they lie in a binding's memory."""
         return self.inputs
 
     @property
-    def native_outputs(self) -> tuple[TensorInfo, ...]:
-        """The outputs as the device's memory has them."""
+    def memory_outputs(self) -> tuple[TensorInfo, ...]:
+        """The outputs as they lie in a binding's memory."""
         return self.outputs
 
     @abstractmethod

@@ -88,12 +88,12 @@ class InferenceSession(_InferenceSession):
         return [_natively_typed(arg) for arg in super().get_outputs()]
 
     def get_native_inputs(self) -> list[NodeArg]:
-        """The inputs as the device's memory has them: dtype, shape and layout."""
-        return [_native(info) for info in self.network.native_inputs]
+        """The inputs as a binding's memory has them: by the option ``zero_copy_layout``."""
+        return [_native(info) for info in self.network.memory_inputs]
 
     def get_native_outputs(self) -> list[NodeArg]:
-        """The outputs as the device's memory has them: dtype, shape and layout."""
-        return [_native(info) for info in self.network.native_outputs]
+        """The outputs as a binding's memory has them: by the option ``zero_copy_layout``."""
+        return [_native(info) for info in self.network.memory_outputs]
 
     @property
     def input_names(self) -> list[str]:

@@ -74,6 +74,20 @@ class SessionOptions:
     __slots__ = (*_HINTS, "_dims", "_entries", "_initializers", "_optimized", "_providers",
                  "enable_profiling", "profile_file_prefix")  # fmt: skip
 
+    enable_cpu_mem_arena: bool
+    enable_mem_pattern: bool
+    enable_mem_reuse: bool
+    execution_mode: ExecutionMode
+    execution_order: ExecutionOrder
+    graph_optimization_level: GraphOptimizationLevel
+    inter_op_num_threads: int
+    intra_op_num_threads: int
+    log_severity_level: int
+    log_verbosity_level: int
+    logid: str
+    use_deterministic_compute: bool
+    use_per_session_threads: bool
+
     def __init__(self) -> None:
         for name, value in _HINTS.items():
             setattr(self, name, value)

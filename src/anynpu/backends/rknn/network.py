@@ -39,14 +39,18 @@ class RknnNetwork(Network):
         self._lock = threading.Lock()
 
     @property
-    def native_inputs(self) -> tuple[TensorInfo, ...]:
+    def memory_inputs(self) -> tuple[TensorInfo, ...]:
         with self._lock:
-            return self._describer.native_inputs()
+            describer = self._describer
+            is_native = self.options.zero_copy_layout == "native"
+            return describer.native_inputs() if is_native else describer.nhwc_inputs()
 
     @property
-    def native_outputs(self) -> tuple[TensorInfo, ...]:
+    def memory_outputs(self) -> tuple[TensorInfo, ...]:
         with self._lock:
-            return self._describer.native_outputs()
+            describer = self._describer
+            is_native = self.options.zero_copy_layout == "native"
+            return describer.native_outputs() if is_native else describer.nhwc_outputs()
 
     # ---------------------------------------------------------------------------------- shapes
 
