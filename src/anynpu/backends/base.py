@@ -112,12 +112,12 @@ class Network(Closeable):
         return (tuple(info.shape for info in self.inputs),)
 
     @property
-    def memory_inputs(self) -> tuple[TensorInfo, ...]:
+    def bound_inputs(self) -> tuple[TensorInfo, ...]:
         """The inputs as they lie in a binding's memory."""
         return self.inputs
 
     @property
-    def memory_outputs(self) -> tuple[TensorInfo, ...]:
+    def bound_outputs(self) -> tuple[TensorInfo, ...]:
         """The outputs as they lie in a binding's memory."""
         return self.outputs
 

@@ -47,7 +47,7 @@ def install(package: str) -> None:
     if package not in _PACKAGES:
         raise OptionError(f"anynpu can stand in for {', '.join(_PACKAGES)}; found {package!r}")
     present = sys.modules.get(package)
-    if present is not None and hasattr(present, "__anynpu__"):
+    if getattr(present, "__anynpu__", False):
         return
     if present is not None and not _is_being_imported(present):
         raise StateError(

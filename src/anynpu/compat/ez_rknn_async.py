@@ -89,11 +89,11 @@ class InferenceSession(_InferenceSession):
 
     def get_native_inputs(self) -> list[NodeArg]:
         """The inputs as a binding's memory has them: by the option ``zero_copy_layout``."""
-        return [_native(info) for info in self.network.memory_inputs]
+        return [_native(info) for info in self.network.bound_inputs]
 
     def get_native_outputs(self) -> list[NodeArg]:
         """The outputs as a binding's memory has them: by the option ``zero_copy_layout``."""
-        return [_native(info) for info in self.network.memory_outputs]
+        return [_native(info) for info in self.network.bound_outputs]
 
     @property
     def input_names(self) -> list[str]:

@@ -39,14 +39,14 @@ class RknnNetwork(Network):
         self._lock = threading.Lock()
 
     @property
-    def memory_inputs(self) -> tuple[TensorInfo, ...]:
+    def bound_inputs(self) -> tuple[TensorInfo, ...]:
         with self._lock:
             describer = self._describer
             is_native = self.options.zero_copy_layout == "native"
             return describer.native_inputs() if is_native else describer.nhwc_inputs()
 
     @property
-    def memory_outputs(self) -> tuple[TensorInfo, ...]:
+    def bound_outputs(self) -> tuple[TensorInfo, ...]:
         with self._lock:
             describer = self._describer
             is_native = self.options.zero_copy_layout == "native"
