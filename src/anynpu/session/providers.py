@@ -70,10 +70,8 @@ def _requested(providers: Providers) -> tuple[str | None, Mapping[str, Any]]:
     ours = [pair for pair in listed if pair[0] not in _OTHERS]
     if len(ours) > 1:
         raise OptionError(
-            f"a session has one provider; {len(providers)} were given, {list(providers)}: pass the "
-            f"NPU's alone, or none to choose it by the file"
             f"a session has one provider of an NPU; {len(ours)} were given, "
-            f"{[name for name, _ in ours]}: pass one, or none for the choice by the file"
+            f"{[name for name, _ in ours]}: pass one, or none to choose it by the file"
         )
     if ours or _CPU in (name for name, _ in listed):
         _say_unused([name for name, _ in listed if name in _OTHERS])
