@@ -26,6 +26,13 @@ enum {
     FLOAT32_TO_FLOAT16 = 12,
 };
 
+/* What lies in memory: elements in the array's order, channel blocks, or pixels of planes. */
+enum transfer_kind {
+    AS_ELEMENTS = 0,
+    AS_BLOCKS = 1,
+    AS_PIXELS = 2,
+};
+
 /* What becomes of an array: planes become pixels, or floats are brought into low..high. */
 enum arrangement_kind {
     AS_IT_IS = 0,
@@ -57,19 +64,24 @@ _Static_assert(offsetof(struct affine, zero_point) == 4, "affine.zero_point");
 _Static_assert(sizeof(struct affine) == 8, "affine");
 #endif
 
-/* One array of a request's: how it is converted, where it is, and how many elements it has. */
+/* One array of a request's: how it is converted, where it is, and how many elements it has.
+ * how is the address of the Blocks or of the Image that a kind other than elements needs. */
 struct transfer {
     uint64_t conversion;
     struct affine affine;
     uint64_t array;
     uint64_t count;
+    uint64_t kind;
+    uint64_t how;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct transfer, conversion) == 0, "transfer.conversion");
 _Static_assert(offsetof(struct transfer, affine) == 8, "transfer.affine");
 _Static_assert(offsetof(struct transfer, array) == 16, "transfer.array");
 _Static_assert(offsetof(struct transfer, count) == 24, "transfer.count");
-_Static_assert(sizeof(struct transfer) == 32, "transfer");
+_Static_assert(offsetof(struct transfer, kind) == 32, "transfer.kind");
+_Static_assert(offsetof(struct transfer, how) == 40, "transfer.how");
+_Static_assert(sizeof(struct transfer) == 48, "transfer");
 #endif
 
 /* How a kernel unpacks or packs channel blocks: N, C, C1, H * W and C2.

@@ -146,44 +146,6 @@ EXPORT int32_t anynpu_convert(uint32_t number, const struct affine *how, const v
     return 0;
 }
 
-/* --------------------------------------------- a request's arrays and a worker's memory, converted
- *
- * Steps of a program: the request brings the arrays' addresses and their conversions, the worker
- * the addresses of its memory, one for each array.
- */
-
-/* From arrays to memory. */
-EXPORT int32_t anynpu_send(const struct transfer *transfers, void *const *memories, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const void *array = (const void *)(uintptr_t)transfers[i].array;
-        if (anynpu_convert((uint32_t)transfers[i].conversion, &transfers[i].affine, array,
-                           memories[i], transfers[i].count))
-            return -1;
-    }
-    return 0;
-}
-
-/* From memory to arrays. */
-EXPORT int32_t anynpu_receive(const struct transfer *transfers, const void *const *memories,
-                              size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        void *array = (void *)(uintptr_t)transfers[i].array;
-        if (anynpu_convert((uint32_t)transfers[i].conversion, &transfers[i].affine, memories[i],
-                           array, transfers[i].count))
-            return -1;
-    }
-    return 0;
-}
-
-/* Call a function for each of some handles, up to the first result that isn't 0. */
-EXPORT int32_t anynpu_each(int32_t (*function)(void *, int32_t), void *const *handles, size_t count,
-                           int32_t argument) {
-    int32_t result = 0;
-    for (size_t i = 0; i < count && !result; i++)
-        result = function(handles[i], argument);
-    return result;
-}
-
 /* -------------------------------------------------------- channel blocks: NC1HWC2 to and from NCHW
  *
  * A strip of pixels goes through a buffer of rows, one for each channel of a block. A tile of it is
@@ -419,6 +381,56 @@ EXPORT int32_t anynpu_to_channels_last(const struct image *how, const uint8_t *s
             }
         }
     return 0;
+}
+
+/* --------------------------------------------- a request's arrays and a worker's memory, converted
+ *
+ * Steps of a program: the request brings the arrays' addresses and their conversions, the worker
+ * the addresses of its memory, one for each array.
+ */
+
+static int32_t move(const struct transfer *transfer, const void *source, void *target,
+                    int is_to_memory) {
+    const void *how = (const void *)(uintptr_t)transfer->how;
+    switch (transfer->kind) {
+    case AS_ELEMENTS:
+        return anynpu_convert((uint32_t)transfer->conversion, &transfer->affine, source, target,
+                              transfer->count);
+    case AS_BLOCKS:
+        return is_to_memory ? anynpu_pack(how, source, target) : anynpu_unpack(how, source, target);
+    case AS_PIXELS: return is_to_memory ? anynpu_to_channels_last(how, source, target) : -1;
+    default: return -1;
+    }
+}
+
+/* From arrays to memory. */
+EXPORT int32_t anynpu_send(const struct transfer *transfers, void *const *memories, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const void *array = (const void *)(uintptr_t)transfers[i].array;
+        if (move(&transfers[i], array, memories[i], 1))
+            return -1;
+    }
+    return 0;
+}
+
+/* From memory to arrays. */
+EXPORT int32_t anynpu_receive(const struct transfer *transfers, const void *const *memories,
+                              size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        void *array = (void *)(uintptr_t)transfers[i].array;
+        if (move(&transfers[i], memories[i], array, 0))
+            return -1;
+    }
+    return 0;
+}
+
+/* Call a function for each of some handles, up to the first result that isn't 0. */
+EXPORT int32_t anynpu_each(int32_t (*function)(void *, int32_t), void *const *handles, size_t count,
+                           int32_t argument) {
+    int32_t result = 0;
+    for (size_t i = 0; i < count && !result; i++)
+        result = function(handles[i], argument);
+    return result;
 }
 
 /* --------------------------------------------- a request's inputs, made what its runtime takes

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from anynpu.native import kernels, numpy_kernels, transfers
 from anynpu.native.memory import address_of
-from anynpu.native.transfers import Functions, Transfer
+from anynpu.native.transfers import Conversion, Functions, Transfer
 
 pytestmark = pytest.mark.usefixtures("kernel_form")
 
@@ -45,6 +45,12 @@ def both() -> tuple[Functions, Functions]:
 
 def numbered(number: int, array: np.ndarray, scale: float, zero_point: int) -> Transfer:
     return Transfer(number, kernels.Affine(scale, zero_point), address_of(array), array.size)
+
+
+def described(conversion: Conversion, array: np.ndarray) -> Transfer:
+    transfer = Transfer(array=address_of(array))
+    conversion.describe(transfer)
+    return transfer
 
 
 def move(address: int, entries: list[Transfer], memories: list[np.ndarray]) -> int:
@@ -89,6 +95,60 @@ def test_arrays_are_converted_as_numpy_does(
                 numpy_kernels.convert(array, expected)
             np.testing.assert_array_equal(there, expected)
             np.testing.assert_array_equal(back, expected)
+
+
+@given(
+    st.integers(1, 2), st.integers(1, 40), st.integers(1, 5), st.integers(1, 40),
+    st.sampled_from([4, 8, 16]), st.integers(0, 3),
+)  # fmt: skip
+def test_channel_blocks_go_and_come(
+    n: int, channels: int, h: int, w: int, block: int, padding: int
+) -> None:
+    """Quantised into memory whose pixels are padded, and back."""
+    shape = (n, channels, h, w)
+    memory_shape = (n, -(-channels // block), 1, h * w + padding, block)
+    values = np.random.default_rng(channels).integers(-50, 50, shape).astype(np.float32) / 2
+    affine = kernels.Affine(0.5, 3)
+    quantise, restore = (
+        kernels.conversion(np.dtype(a), np.dtype(b), is_quantized=True)
+        for a, b in (("f4", "i1"), ("i1", "f4"))
+    )
+    assert quantise is not None
+    assert restore is not None
+    # Kept: a transfer has the address of what they say.
+    packing = Conversion.blocks(quantise, shape, memory_shape, affine)
+    unpacking = Conversion.blocks(restore, shape, memory_shape, affine)
+    for functions in both():
+        memory = np.full(memory_shape, 99, np.int8)
+        sent = described(packing, values)
+        assert move(functions.send, [sent], [memory]) == 0
+        expected = np.zeros((n, memory_shape[1] * block, h * w), np.int8)
+        expected[:, :channels] = (values * 2 + 3).reshape(n, channels, -1)
+        found = memory.transpose(0, 1, 4, 2, 3).reshape(n, -1, h * w + padding)
+        np.testing.assert_array_equal(found[:, :, : h * w], expected)
+        assert (found[:, :, h * w :] == 99).all()
+        result = np.zeros(shape, np.float32)
+        received = described(unpacking, result)
+        assert move(functions.receive, [received], [memory]) == 0
+        np.testing.assert_array_equal(result, values)
+
+
+@given(
+    st.integers(1, 2), st.integers(1, 5), st.integers(1, 5), st.integers(1, 40),
+    st.integers(0, 3), st.sampled_from(["u1", "f4"]),
+)  # fmt: skip
+def test_planes_become_pixels_of_padded_rows(
+    n: int, channels: int, h: int, w: int, padding: int, dtype: str
+) -> None:
+    values = np.random.default_rng(w).integers(0, 200, (n, channels, h, w)).astype(dtype)
+    for functions in both():
+        memory = np.full((n, h, w + padding, channels), 77, dtype)
+        how = Conversion.pixels(values.shape, w + padding, values.itemsize)
+        entry = described(how, values)
+        assert move(functions.send, [entry], [memory]) == 0
+        np.testing.assert_array_equal(memory[:, :, :w], values.transpose(0, 2, 3, 1))
+        assert (memory[:, :, w:] == 77).all()
+        assert move(functions.receive, [entry], [memory]) != 0
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -22,7 +22,7 @@ from .kernels import (
     PixelTarget,
 )
 from .matmul import Product
-from .transfers import Transfer
+from .transfers import Transfer, TransferKind
 
 FILE = SOURCES / "arrays.h"
 STRUCTURES = (Affine, Transfer, Blocks, Image, Arrangement, Pixels, Product)
@@ -43,6 +43,7 @@ def text() -> str:
         (
             writer.constants({"LARGEST_BLOCK": LARGEST_BLOCK}),
             writer.constants({name: number for number, name in enumerate(CONVERSION_NAMES)}),
+            writer.numbers("transfer_kind", TransferKind),
             writer.numbers("arrangement_kind", Kind),
             writer.numbers("pixel_source", PixelSource),
             writer.numbers("pixel_target", PixelTarget),

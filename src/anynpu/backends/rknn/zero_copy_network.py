@@ -33,10 +33,11 @@ from .zero_copy_request import INPUTS, OUTPUTS, ZeroCopyRequest
 
 
 class ZeroCopyNetwork(RknnNetwork):
-    """Layouts and element types are converted here, on the threads that submit and deliver.
+    """Layouts and element types are converted here, by the workers where a kernel does it.
 
-    Each worker has memory of its own, bound once. A request copies its inputs there, runs, and
-    copies the raw outputs out. A variant is a choice of the inputs' forms in memory.
+    Each worker has memory of its own, bound once. A request's inputs are converted into it, it
+    runs, and the outputs are converted into new arrays. A variant is a choice of the inputs' forms
+    in memory.
     """
 
     def __init__(self, contexts: WorkerContexts, options: RknnOptions) -> None:
@@ -138,7 +139,10 @@ class _WorkerTensors:
     def input(self, index: int, form: InputForm) -> DeviceTensor:
         """An input as a form has it."""
         if (index, form) not in self._inputs:
-            self._inputs[index, form] = input_tensor_of(self._context, self._infos[index], form)
+            tensor = input_tensor_of(self._context, self._infos[index], form)
+            # What pads rows and blocks is the device's to see too, and isn't written by requests.
+            tensor.memory.array((tensor.memory.size,), np.uint8)[...] = 0
+            self._inputs[index, form] = tensor
         return self._inputs[index, form]
 
     def copy_in(self, forms: InputForms) -> Step:

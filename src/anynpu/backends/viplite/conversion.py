@@ -9,35 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...native import kernels
-from ...native.transfers import Transfer
+from ...native import kernels, transfers
 from ...tensor import DType, TensorInfo
 from ...viplite import formats
 
 _FLOAT = np.dtype(np.float32)
-_LARGEST_COPY = 4
 _OTHER_WAY = (DType.BFLOAT16, DType.INT4, DType.UINT4)
 """What NumPy has no dtype for, so that an array of the stored dtype isn't one of values."""
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """The number of a kernel, its scale and zero point, and how many elements it converts."""
-
-    number: int
-    count: int
-    scale: float = 1.0
-    zero_point: int = 0
-
-    @classmethod
-    def copy(cls, dtype: np.dtype[Any], count: int) -> Conversion:
-        """Elements as they are; those of 8 bytes are two of 4."""
-        size = dtype.itemsize
-        pieces = max(size // _LARGEST_COPY, 1)
-        unit = np.dtype(f"u{size // pieces}")
-        number = kernels.conversion(unit, unit)
-        assert number is not None, "there is a copy for 1, 2 and 4 bytes"
-        return cls(number, count * pieces)
+class Conversion(transfers.Conversion):
+    """Between an array and a buffer's memory, in the same order."""
 
     @classmethod
     def stored(cls, info: TensorInfo) -> Conversion:
@@ -70,11 +52,6 @@ class Conversion:
         is_quantized = info.quantization is not None
         number = kernels.conversion(source, target, is_quantized=is_quantized)
         return None if number is None else cls(number, count, info.scale, info.zero_point)
-
-    def describe(self, transfer: Transfer) -> None:
-        """Write it to a step's C structure."""
-        transfer.conversion, transfer.count = self.number, self.count
-        transfer.affine.scale, transfer.affine.zero_point = self.scale, self.zero_point
 
 
 @dataclass(frozen=True)
