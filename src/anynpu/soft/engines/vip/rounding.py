@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
 
+TABLE_BITS = 16
+"""Significant bits of what comes out of the tensor processor's tables."""
+
 _LEAST = 2.0**-60
 _SMALLEST_SUM = 2.0**-6
 """Of a convolution that is less than this, the adder of 10 bits takes nothing."""
@@ -36,6 +39,13 @@ def cut(values: Reals, bits: int) -> Reals:
     """Values of so many significant bits, toward zero."""
     unit = 2.0 ** (_power(values) - bits + 1)
     result: Reals = np.trunc(values / unit) * unit
+    return result
+
+
+def nearest(values: Reals, bits: int) -> Reals:
+    """Values of so many significant bits, the nearest, ties to even."""
+    unit = 2.0 ** (_power(values) - bits + 1)
+    result: Reals = np.rint(values / unit) * unit
     return result
 
 
