@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..memory import Memory
 from ..planes import Planes
-from ..rounding import Reals, add_of_10_bits, add_of_16_bits, half_away
+from ..rounding import Reals, add_of_10_bits, add_of_16_bits, half_away, to_halves
 from ..tasks import (
     BlockTranspose,
     Convolution,
@@ -23,7 +23,6 @@ _SIGN = 128
 """Bytes less 128 are the whole numbers of both types: uint8 by subtraction, int8 by its top bit."""
 
 _SIGN_BIT = np.uint8(_SIGN)
-_HALF_EXPONENT, _HALF_SIGN = np.uint16(0x7C00), np.uint16(0x8000)
 
 
 def sums_of(task: Sums, memory: Memory) -> Reals:
@@ -150,12 +149,8 @@ def half_values(planes: Planes, memory: Memory) -> Reals:
 
 
 def half_bytes(values: Reals) -> NDArray[np.uint8]:
-    """Values as float16, (channels, rows, pixels, 2) bytes; what is too small is zero."""
-    with np.errstate(over="ignore"):
-        halves = np.ascontiguousarray(values.astype(np.float16)[..., None])
-    bits = halves.view(np.uint16)
-    bits[(bits & _HALF_EXPONENT) == 0] &= _HALF_SIGN
-    return halves.view(np.uint8)
+    """Values as float16, (channels, rows, pixels, 2) bytes."""
+    return to_halves(values[..., None]).view(np.uint8)
 
 
 @compute.register

@@ -37,7 +37,7 @@ def look_up(table: Table, values: Reals) -> Reals:
         return np.where(values == 0, middle, found * sign)
     is_last = (exponent == highest) & (step == steps - 1)
     start = 2.0**highest * (2 - 1 / steps)
-    rise = table.slopes[0]
+    rise: float | Reals = table.slopes[0]
     if table.is_signed:
         rise = np.where(values < 0, -table.slopes[1], rise)
     beyond = table.values[begin + index] + (magnitude - start) * rise
