@@ -58,6 +58,7 @@ style: $(VENV)/installed-dev
 
 conformance: $(VENV)/installed-conformance vendor-runtime
 	$(BIN)/python -m tests.conformance.rknn_files $(ARGS)
+	$(BIN)/python -m tests.conformance.nbg_files
 
 vendor-runtime: $(VENV)/installed-conformance
 	-$(BIN)/python -m tests.conformance.vendor_runtime.sysroot

@@ -18,6 +18,7 @@
 enum {
     VECTORS = 3, /* of pixels that are computed together */
     BIAS = 128,
+    BLOCK = 64, /* values that get a second operand together */
 };
 
 /* A row's pixels: `count` of them from `first` on, what is left from `rest` on. */
@@ -272,10 +273,8 @@ INLINE struct small_sum small_sum(double a, double b, int bits, int guard) {
 }
 
 INLINE double nearer(struct small_sum sum, int where) {
-    if (!where || sum.total == 0)
-        return sum.total;
-    const double left = fabs(sum.total) - sum.unit;
-    return copysign(left > 0 ? left : 0, sum.total);
+    const double left = fabs(sum.total) - sum.unit, kept = copysign(left > 0 ? left : 0, sum.total);
+    return where ? kept : sum.total;
 }
 
 /* soft/engines/vip/rounding.py says what is known of these two. */
@@ -312,21 +311,38 @@ INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, 
         bytes[i] = (uint8_t)(half_away(clamped(sums[i] * scale, low, high)) + add);
 }
 
+/* What `count` values, at most BLOCK, become with as many of the second operand. */
+INLINE void add_second(const struct convolution *c, double *values, const double *others,
+                       int64_t count) {
+    const double constant = c->constant, scale = c->second_scale;
+    if (c->addition == PRODUCT)
+        for (int64_t i = 0; i < count; i++)
+            values[i] *= others[i] + constant;
+    else if (c->addition == SHORT_SUM)
+        for (int64_t i = 0; i < count; i++)
+            values[i] = add_of_10_bits(values[i], others[i] * scale, constant);
+    else
+        for (int64_t i = 0; i < count; i++)
+            values[i] = add_of_16_bits(values[i], others[i] * scale, constant);
+}
+
 INLINE void finish_with_second(const struct convolution *c, int64_t k, const int32_t *sums,
                                int64_t count, const uint8_t *second, uint8_t *bytes) {
-    const double scale = c->scale[k], zero_point = (double)c->zero_point;
+    const double scale = c->scale[k], zero_point = (double)c->zero_point, low = c->low,
+                 high = c->high;
+    const int32_t add = (int32_t)c->zero_point;
     const int64_t step = c->second.group;
-    for (int64_t i = 0; i < count; i++) {
-        double value = clamped(sums[i] * scale, c->low, c->high);
-        const double other = second[i * step];
-        if (c->addition == PRODUCT)
-            value *= other + c->constant;
-        else if (c->addition == SHORT_SUM)
-            value = add_of_10_bits(value, other * c->second_scale, c->constant);
-        else
-            value = add_of_16_bits(value, other * c->second_scale, c->constant);
-        bytes[i] =
-            (uint8_t)(half_away(clamped(value, -zero_point, 255 - zero_point)) + c->zero_point);
+    double values[BLOCK], others[BLOCK];
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int64_t part = least(count - first, BLOCK);
+        for (int64_t i = 0; i < part; i++) {
+            values[i] = clamped(sums[first + i] * scale, low, high);
+            others[i] = second[(first + i) * step];
+        }
+        add_second(c, values, others, part);
+        for (int64_t i = 0; i < part; i++)
+            bytes[first + i] =
+                (uint8_t)(half_away(clamped(values[i], -zero_point, 255 - zero_point)) + add);
     }
 }
 

@@ -72,6 +72,17 @@ def test_a_compiled_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert described["kind"] == "compiled"
     assert described["chips"][0] == "t527"
     assert sum(len(layer["operations"]) for layer in described["layers"]) == 9
+    operations = described["operations"]
+    assert [operation["number"] for operation in operations] == list(range(1, 10))
+    assert operations[0]["inputs"][0] == {
+        "memory": "network input 0",
+        "shape": [28, 28],
+        "bytes": 784,
+    }
+    assert operations[0]["macs"] > 0
+    assert operations[0]["coefficient_bytes"] > 0
+    assert main(["inspect", str(sample), "--layers"]) == 0
+    assert "network input 0 28x28" in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_is_no_nb_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

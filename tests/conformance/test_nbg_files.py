@@ -13,10 +13,10 @@ import pytest
 from .nbg_files import Sample, examine, samples
 
 _MAY_DIFFER = {
-    # Tables of float16 at arguments below their first step.
-    "nbg/sigmoid.t527": (0.99, 1),
-    "nbg/tanh.t527": (0.98, 2),
-    "*/elu.t527_v2": (0.99, 1),
+    # One of 512 elements of a table of float16, just behind a tie.
+    "nbg/sigmoid.t527": (0.998, 1),
+    # Its tables of SiLU are not yet known for certain.
+    "nbg/v853/yolo.v853": (0.82, 1),
 }
 """The least share of equal elements, and the largest difference in steps."""
 

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ..soft.formats.nbg import Nbg
+
 
 def inspect_nbg(path: str, data: bytes, *, layers: bool, as_json: bool) -> None:
     """Print a file's description, as tables or as JSON; raises `ModelError` for a damaged one."""
     from ..soft.formats.nbg import read
     from ..soft.formats.nbg.description import describe
 
-    described = describe(read(data), layers=layers)
+    model = read(data)
+    described = describe(model, layers=layers)
+    if layers and model.onnx is None:
+        described["operations"] = _executed(model)
     if as_json:
         print(json.dumps(described, indent=2))
         return
@@ -28,6 +33,19 @@ def inspect_nbg(path: str, data: bytes, *, layers: bool, as_json: bool) -> None:
     console.print(_tensors("Outputs", described["outputs"]))
     if layers:
         console.print(_layers(described["layers"]))
+        if "operations" in described:
+            console.print(_operations(described["operations"]))
+
+
+def _executed(model: Nbg) -> list[dict[str, Any]]:
+    from ..soft.engines.vip.description import describe_operations
+    from ..soft.engines.vip.refusal import Refusal
+
+    try:
+        return describe_operations(model)
+    except Refusal:
+        # Of a chip whose commands nobody knows the layers are all there is to show.
+        return []
 
 
 def _facts(path: str, described: Mapping[str, Any]) -> Table:
@@ -93,3 +111,30 @@ def _layers(layers: Sequence[Mapping[str, Any]]) -> Table:
         counted = ", ".join(f"{count} {kind}" for kind, count in kinds)
         table.add_row(str(number), escape(layer["name"]), counted)
     return table
+
+
+def _operations(operations: Sequence[Mapping[str, Any]]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        "", "unit", "layer", "reads", "writes", "MACs", "coefficients",
+        title="Operations", title_justify="left",
+    )  # fmt: skip
+    for operation in operations:
+        sides = [", ".join(map(_array, operation[side])) for side in ("inputs", "outputs")]
+        if operation["refused"] is not None:
+            sides = [f"refused: {operation['refused']}", ""]
+        table.add_row(
+            str(operation["number"]),
+            operation["unit"],
+            escape(operation["layer"]),
+            *map(escape, sides),
+            str(operation["macs"] or ""),
+            str(operation["coefficient_bytes"] or ""),
+        )
+    return table
+
+
+def _array(array: Mapping[str, Any]) -> str:
+    return f"{array['memory']} {'x'.join(map(str, array['shape']))}"

@@ -115,6 +115,8 @@ def convolutions(draw: st.DrawFn) -> Convolution:
         sums=sums,
         target=draw(planes("target", *shape)),
         is_signed=draw(st.booleans()),
+        is_half=False,
+        table=None,
         scale=draw(st.sampled_from([0.001, 0.0123, 0.25])),
         negative_scale=0.0004 if way == "leaky" else None,
         low=low,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ....errors import ModelError
 from ...formats.nbg import Nbg
-from ...formats.nbg.model import NN_KINDS, OperationKind
+from ...formats.nbg.model import OperationKind
 from .memory import MemoryMap
 from .operation import CORES, OperationContext
 from .refusal import Refusal, Unknown
@@ -39,13 +39,13 @@ def prepare(model: Nbg) -> Prepared:
     return Prepared(layout, tuple(tasks), tuple(numbers))
 
 
-def refusals(model: Nbg) -> Iterator[Refusal]:
-    """All operations that are refused, each with its reason."""
+def examined(model: Nbg) -> Iterator[tuple[OperationContext, Task | Refusal]]:
+    """Each operation with what it does, or why it is refused; for who looks at a file."""
     for context in _contexts(model)[0]:
         try:
-            _decoded(context)
+            yield context, _decoded(context)
         except Refusal as refusal:
-            yield refusal
+            yield context, refusal
 
 
 def _contexts(model: Nbg) -> tuple[list[OperationContext], MemoryMap]:
@@ -75,4 +75,4 @@ def _decoded(context: OperationContext) -> Task:
         raise Refusal(f"{context.title}: {reason}") from None
 
 
-__all__ = ["NN_KINDS", "Prepared", "prepare", "refusals"]
+__all__ = ["Prepared", "examined", "prepare"]

@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
 
+TABLE_BITS = 16
+"""Significant bits of what comes out of the tensor processor's tables."""
+
 _LEAST = 2.0**-60
+_HALF_EXPONENT, _HALF_SIGN = np.uint16(0x7C00), np.uint16(0x8000)
 _SMALLEST_SUM = 2.0**-6
 """Of a convolution that is less than this, the adder of 10 bits takes nothing."""
 
@@ -36,6 +40,22 @@ def cut(values: Reals, bits: int) -> Reals:
     """Values of so many significant bits, toward zero."""
     unit = 2.0 ** (_power(values) - bits + 1)
     result: Reals = np.trunc(values / unit) * unit
+    return result
+
+
+def to_halves(values: Reals | NDArray[np.float32]) -> NDArray[np.float16]:
+    """The nearest float16, ties to even; what is less than the least normal one is zero."""
+    with np.errstate(over="ignore"):
+        halves: NDArray[np.float16] = np.ascontiguousarray(values).astype(np.float16)
+    bits = halves.view(np.uint16)
+    bits[(bits & _HALF_EXPONENT) == 0] &= _HALF_SIGN
+    return halves
+
+
+def nearest(values: Reals, bits: int) -> Reals:
+    """Values of so many significant bits, the nearest, ties to even."""
+    unit = 2.0 ** (_power(values) - bits + 1)
+    result: Reals = np.rint(values / unit) * unit
     return result
 
 

@@ -46,6 +46,25 @@ class MaxPooling:
     bottom: int
 
 
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A function as 1,024 entries, over the exponent and the top bits of the mantissa.
+
+    `is_signed` says that negative arguments have a half of their own; otherwise the function is
+    odd. There are entries for `exponents` powers of two, the middle one being that of 1;
+    `is_flipped` says that the upper half of them comes first. Beyond the last entry the function
+    goes on by the slope for positive or for negative arguments, below the first one by that at
+    zero; without `slopes` it is as between the last entries, and linear from zero to the second
+    power of two.
+    """
+
+    values: NDArray[np.float64]
+    is_signed: bool
+    is_flipped: bool
+    exponents: int = 32
+    slopes: tuple[float, float, float] | None = None
+
+
 @dataclass(frozen=True)
 class Second:
     """A second operand, whose bytes less nothing are multiplied by `scale`.
@@ -96,15 +115,18 @@ class Sums:
 class Convolution(Task):
     """Sums, multiplied by `scale` or by each channel's own, and what follows until they are bytes.
 
-    In this order: negative values by `negative_scale` instead (or each channel's own), within
-    `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling`, then `addition`
-    or `product`. Values are steps of the result, which has the zero point `zero_point`.
+    In this order: `table`; negative values by `negative_scale` instead (or each channel's own),
+    within `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling`, then
+    `addition` or `product`. Values are steps of the result, which has the zero point `zero_point`;
+    with `is_half` they are float16.
     `shuffles_depth` says that four channels are the pixels of one twice as high and wide.
     """
 
     sums: Sums
     target: Planes
     is_signed: bool
+    is_half: bool
+    table: Table | None
     scale: float
     negative_scale: float | None
     low: float
@@ -135,13 +157,18 @@ class Convolution(Task):
 
 
 @dataclass(frozen=True)
-class HalfPooling(Task):
-    """A maximum over float16 values, which the NN core copies otherwise; multiplied by `scale`."""
+class HalfValues(Task):
+    """Float16 values through the NN core: multiplied by `scale`, through `table`, a maximum.
+
+    The result is float16, or bytes with `zero_point`.
+    """
 
     source: Planes
     target: Planes
     scale: float
+    table: Table | None
     pooling: MaxPooling | None
+    zero_point: int | None
 
     def reads(self) -> Iterator[Window]:
         for _, window in self.source.windows():
@@ -164,19 +191,6 @@ class BlockTranspose(Task):
 
     def writes(self) -> Iterator[Window]:
         yield self.target
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A function as a table of 1,026 entries, over the exponent and the top bits of the mantissa.
-
-    `is_signed` says that negative arguments have a half of their own; otherwise the function is
-    odd. `exponents_are_flipped` says in which order exponents lie.
-    """
-
-    values: NDArray[np.float64]
-    is_signed: bool
-    exponents_are_flipped: bool
 
 
 @dataclass(frozen=True, eq=False)

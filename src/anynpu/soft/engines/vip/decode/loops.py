@@ -88,20 +88,33 @@ def _advance(loops: Loops, counters: list[int], steps: int, first: int = 0) -> N
 
 def _by_rows(loops: Loops, tiles: Sequence[Tile], planes: int) -> NDArray[np.int64]:
     counters = [0] * len(loops.counts)
+    first = _plane(loops, tiles, counters)
+    if planes == 1:
+        return first
+    moved = next((number for number, value in enumerate(counters) if value), None)
+    if moved is not None and counters[moved] == 1 and not any(counters[moved + 1 :]):
+        # Each plane begins where the one before did, but for a counter and those above it.
+        above = Loops(loops.counts[moved:], loops.increments[moved:], loops.resets)
+        begins = _offsets(above, [0] * len(above.counts), planes)
+        return (begins[:, None] + first).ravel()
+    return np.concatenate([first, *(_plane(loops, tiles, counters) for _ in range(planes - 1))])
+
+
+def _plane(loops: Loops, tiles: Sequence[Tile], counters: list[int]) -> NDArray[np.int64]:
+    """A plane's offsets; the counters go on."""
     starts: list[int] = []
     widths: list[int] = []
     odd: list[tuple[int, list[int]]] = []
     # A row that begins with the first two counters at zero and doesn't leave them is a pattern.
     room = math.prod(loops.counts[:2]) if all(loops.counts[:2]) else math.inf
-    for _ in range(planes):
-        for tile in tiles:
-            for row in range(tile.height):
-                if counters[0] or counters[1] or tile.width > room:
-                    odd.append((len(starts), counters.copy()))
-                starts.append(sum(map(_product, counters, loops.increments)))
-                widths.append(tile.width)
-                _advance(loops, counters, tile.width)
-                _end_row(loops, counters, is_last=row == tile.height - 1)
+    for tile in tiles:
+        for row in range(tile.height):
+            if counters[0] or counters[1] or tile.width > room:
+                odd.append((len(starts), counters.copy()))
+            starts.append(sum(map(_product, counters, loops.increments)))
+            widths.append(tile.width)
+            _advance(loops, counters, tile.width)
+            _end_row(loops, counters, is_last=row == tile.height - 1)
     pattern = _offsets(loops, [0] * len(counters), max(widths))
     return _rows(loops, starts, widths, odd, pattern)
 

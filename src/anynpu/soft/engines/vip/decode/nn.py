@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ....formats.nbg.model import OperationKind, Source
 from ..coefficients import Kernels, KernelShape
 from ..commands.nn import CIRCLE_ENDS, POINTERS, NnCommand, TransposeCommand
 from ..memory import Window
-from ..numbers import scale_of
+from ..numbers import scale_of, table_values
 from ..operation import A733, CORES, OperationContext
 from ..planes import Planes
 from ..refusal import Unknown
 from ..tasks import (
     BlockTranspose,
     Convolution,
-    HalfPooling,
+    HalfValues,
     MaxPooling,
     Second,
     Sums,
+    Table,
     Task,
 )
 
@@ -27,6 +31,10 @@ UINT8, FLOAT16, INT8 = 0, 1, 2
 _TYPES = {0: "uint8", 1: "float16", 2: "int8", 3: "bfloat16", 4: "int16"}
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
+_WITH_TABLE = 2
+_TABLE_WORDS = 1027
+_TABLE_FORMS = {0x35: (True, 32), 0x34: (True, 16), 0x25: (False, 32)}
+"""Whether a table has a half for negative arguments, and for how many powers of two entries."""
 
 
 def decode_nn(context: OperationContext) -> Task:
@@ -35,10 +43,8 @@ def decode_nn(context: OperationContext) -> Task:
     if kind == OperationKind.NN_TRANSPOSE or context.words[31] & _TRANSPOSE_BIT:
         return _transpose(context, TransposeCommand(context.words))
     command = NnCommand(context.words)
-    if kind == OperationKind.NN_TABLE or command.TABLE_FORM:
-        raise Unknown("a table behind the coefficients")
     if command.INPUT_TYPE == FLOAT16:
-        return _half_pooling(context, command)
+        return _half_values(context, command)
     return _convolution(context, command)
 
 
@@ -206,6 +212,10 @@ def pooled_shape(height: int, width: int, pooling: MaxPooling | None) -> tuple[i
 
 
 def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
+    if command.OUTPUT_TYPE not in (UINT8, INT8, FLOAT16):
+        kind = _TYPES.get(command.OUTPUT_TYPE, str(command.OUTPUT_TYPE))
+        raise Unknown(f"an output of {kind}")
+    table, is_table = _table(context, command)
     sums = decode_sums(context, command)
     stride = 2 if command.STRIDE_OF_2 or command.POOLING == _FIRST_PIXEL else 1
     pooling = decode_max_pooling(command)
@@ -214,7 +224,9 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
     )
     shape = (command.OUTPUT_CHANNELS, height, width)
     product = addition = None
-    if command.MULTIPLICATION:
+    if is_table:
+        pass
+    elif command.MULTIPLICATION:
         if command.ADDITION or command.LEAKY or context.target != A733:
             raise Unknown("a product with a second operand in this form")
         product = _product(context, command, shape)
@@ -226,18 +238,22 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         raise Unknown("a second operand, and nothing says what for")
     if command.FLOAT_OUTPUT:
         raise Unknown("an output of float32")
-    if command.OUTPUT_TYPE not in (UINT8, INT8):
-        kind = _TYPES.get(command.OUTPUT_TYPE, str(command.OUTPUT_TYPE))
-        raise Unknown(f"an output of {kind}")
+    is_half = command.OUTPUT_TYPE == FLOAT16
+    if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
+        raise Unknown("float16 values in this form")
     low, high = command.real(30), command.real(29)
     if math.isnan(low) or math.isnan(high) or low > high:
         raise Unknown(f"a clamp from {low} to {high}")
     return Convolution(
         sums=sums,
-        target=output_planes(context, command, _shuffled(context, command, shape)),
+        target=output_planes(
+            context, command, _shuffled(context, command, shape), 2 if is_half else 1
+        ),
         is_signed=command.OUTPUT_TYPE == INT8,
+        is_half=is_half,
+        table=table,
         scale=first_scale(command),
-        negative_scale=second_scale(command) if command.LEAKY else None,
+        negative_scale=second_scale(command) if command.LEAKY and not is_table else None,
         low=low,
         high=high,
         has_relu=bool(command.RELU),
@@ -248,6 +264,53 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         product=product,
         zero_point=command.OUTPUT_ZERO_POINT,
         shuffles_depth=bool(command.DEPTH_TO_SPACE),
+    )
+
+
+def _table(context: OperationContext, command: NnCommand) -> tuple[Table | None, bool]:
+    """The table behind the coefficients, and whether the command has the form for one.
+
+    T527 has the form without a table: then values stay as they are.
+    """
+    is_table = command.ADDITION and command.LEAKY and not command.MULTIPLICATION
+    if not (is_table and command.TABLE_FORM == _WITH_TABLE):
+        if command.TABLE_FORM or context.operation.kind == OperationKind.NN_TABLE:
+            raise Unknown("a table behind the coefficients in this form")
+        return None, False
+    others = command.STRIDE_OF_2 or command.POOLING or command.FLOAT_OUTPUT
+    if others or command.SECOND_MANTISSA or command.SECOND_EXPONENT or command.PER_CHANNEL:
+        raise Unknown("a table behind the coefficients in this form")
+    address = context.address(POINTERS["coefficients"])
+    blob = context.layout.blob(address.space)
+    start = 0 if command.NO_COEFFICIENTS else _kernels(context, command).end
+    content = blob[start:]
+    if context.target != A733 and not content.size:
+        return None, True
+    if context.target != A733 or content.size < 4 * _TABLE_WORDS or address.offset:
+        raise Unknown(f"a table of {content.size} bytes, not {4 * _TABLE_WORDS}")
+    return _read_table(np.frombuffer(content[: 4 * _TABLE_WORDS].tobytes(), "<u4")), True
+
+
+def _read_table(words: NDArray[np.uint32]) -> Table:
+    """1,024 entries, then the slopes at both ends and at zero, as the upper bits of float32.
+
+    The first of them has the form above it. Of an odd function the second is that at zero, too.
+    """
+    form = int(words[-3]) >> 24
+    if form not in _TABLE_FORMS:
+        raise Unknown(f"a table of form {form:#x}")
+    is_signed, exponents = _TABLE_FORMS[form]
+    bits = words[-3:] << np.uint32(8)
+    if not is_signed:
+        # A bit of another meaning is where the sign would be.
+        bits[1:] &= np.uint32(0x7FFFFFFF)
+    positive, negative, zero = bits.view(np.float32).astype(np.float64).tolist()
+    return Table(
+        table_values(words[:-3]),
+        is_signed=is_signed,
+        is_flipped=True,
+        exponents=exponents,
+        slopes=(positive, negative if is_signed else positive, zero),
     )
 
 
@@ -338,26 +401,33 @@ def _slice(context: OperationContext, row: int, stride: int, high: int, group: i
     return row * stride * group
 
 
-def _half_pooling(context: OperationContext, command: NnCommand) -> HalfPooling:
-    types = command.KERNEL_TYPE, command.OUTPUT_TYPE
-    if types != (FLOAT16, FLOAT16) or not command.NO_COEFFICIENTS:
+def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
+    has_kind = command.KERNEL_TYPE == FLOAT16 and command.OUTPUT_TYPE in (FLOAT16, UINT8)
+    if not has_kind or not command.NO_COEFFICIENTS:
         raise Unknown("a convolution of float16")
-    uses = command.ADDITION, command.LEAKY, command.MULTIPLICATION, command.STRIDE_OF_2
-    if any(uses) or command.RELU or context.target != A733 or command.POOLING == _FIRST_PIXEL:
+    table, is_table = _table(context, command)
+    uses = command.ADDITION or command.LEAKY
+    others = command.MULTIPLICATION, command.STRIDE_OF_2, command.RELU, command.FLOAT_OUTPUT
+    if (uses and not is_table) or any(others) or context.target != A733:
         raise Unknown("float16 values in this form")
     if command.INPUT_GROUP > 1 or command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE:
         raise Unknown("channels of float16 side by side")
-    if command.OFFSET_X or command.OFFSET_Y:
-        raise Unknown("float16 values with a border")
+    if command.OFFSET_X or command.OFFSET_Y or command.POOLING == _FIRST_PIXEL:
+        raise Unknown("float16 values with a border, or every second of them")
+    if (command.real(30), command.real(29)) != (-math.inf, math.inf):
+        raise Unknown("float16 values within limits")
     pooling = decode_max_pooling(command)
     source = replace(input_planes(context, command, 2), channels=command.OUTPUT_CHANNELS)
     source.check(context.layout)
-    height, width = pooled_shape(source.height, source.width, pooling)
-    return HalfPooling(
+    shape = command.OUTPUT_CHANNELS, *pooled_shape(source.height, source.width, pooling)
+    is_half = command.OUTPUT_TYPE == FLOAT16
+    return HalfValues(
         source=source,
-        target=output_planes(context, command, (command.OUTPUT_CHANNELS, height, width), 2),
+        target=output_planes(context, command, shape, 2 if is_half else 1),
         scale=first_scale(command),
+        table=table,
         pooling=pooling,
+        zero_point=None if is_half else command.OUTPUT_ZERO_POINT,
     )
 
 

@@ -191,7 +191,11 @@ def _table(context: OperationContext, command: TpCommand) -> Table:
     if content.size < _TABLE_BYTES:
         raise Unknown(f"a table of {content.size} bytes, not {_TABLE_BYTES}")
     words = np.frombuffer(content.tobytes(), "<u4")
-    return Table(table_values(words), bool(command.SIGNED_TABLE), context.target != V853)
+    return Table(
+        table_values(words),
+        is_signed=bool(command.SIGNED_TABLE),
+        is_flipped=context.target != V853,
+    )
 
 
 def _fully_connected(context: OperationContext, command: TpCommand) -> FullyConnected:

@@ -13,7 +13,7 @@ from .....native.memory import address_of
 from .. import structures
 from ..memory import Memory, MemoryMap, Space, Window
 from ..reference.table import look_up
-from ..rounding import half_away
+from ..rounding import TABLE_BITS, half_away, nearest
 from ..tasks import BlockTranspose, Move
 from . import native
 from .plan import Plan, is_apart, units_of
@@ -73,7 +73,7 @@ def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
         return None
     values = np.arange(256, dtype=np.float64) - task.input_zero_point
     if task.table is not None:
-        values = look_up(task.table, values)
+        values = nearest(look_up(task.table, values), TABLE_BITS)
     if task.scale is not None:
         values = values * task.scale
     table = np.clip(half_away(values) + task.output_zero_point, 0, 255).astype(np.uint8)

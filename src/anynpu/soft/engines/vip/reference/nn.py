@@ -7,9 +7,17 @@ from numpy.typing import NDArray
 
 from ..memory import Memory
 from ..planes import Planes
-from ..rounding import Reals, add_of_10_bits, add_of_16_bits, half_away
-from ..tasks import BlockTranspose, Convolution, HalfPooling, MaxPooling, Second, Sums
+from ..rounding import Reals, add_of_10_bits, add_of_16_bits, half_away, to_halves
+from ..tasks import (
+    BlockTranspose,
+    Convolution,
+    HalfValues,
+    MaxPooling,
+    Second,
+    Sums,
+)
 from .compute import compute
+from .table import look_up
 
 _SIGN = 128
 """Bytes less 128 are the whole numbers of both types: uint8 by subtraction, int8 by its top bit."""
@@ -79,6 +87,8 @@ def pooled(values: Reals, pooling: MaxPooling) -> Reals:
 @compute.register
 def _(task: Convolution, memory: Memory) -> None:
     values = scaled(task, sums_of(task.sums, memory))
+    if task.table is not None:
+        values = look_up(task.table, values)
     values = np.clip(values, task.low, task.high)
     if task.has_relu:
         values = np.maximum(values, 0)
@@ -105,6 +115,9 @@ def _added(task: Convolution, second: Second, values: Reals, memory: Memory) -> 
 
 def store(task: Convolution, values: Reals, memory: Memory) -> None:
     """Round (channels, rows, pixels) to bytes and write them."""
+    if task.is_half:
+        task.target.write(memory, half_bytes(values))
+        return
     whole = np.clip(half_away(values) + task.zero_point, 0, 255).astype(np.uint8)
     if task.is_signed:
         whole ^= _SIGN_BIT
@@ -116,11 +129,17 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
 
 
 @compute.register
-def _(task: HalfPooling, memory: Memory) -> None:
+def _(task: HalfValues, memory: Memory) -> None:
     values = half_values(task.source, memory) * task.scale
+    if task.table is not None:
+        values = look_up(task.table, values)
     if task.pooling is not None:
         values = pooled(values, task.pooling)
-    task.target.write(memory, half_bytes(values))
+    if task.zero_point is None:
+        task.target.write(memory, half_bytes(values))
+    else:
+        whole = np.clip(half_away(values) + task.zero_point, 0, 255)
+        task.target.write(memory, whole.astype(np.uint8)[..., None])
 
 
 def half_values(planes: Planes, memory: Memory) -> Reals:
@@ -131,9 +150,7 @@ def half_values(planes: Planes, memory: Memory) -> Reals:
 
 def half_bytes(values: Reals) -> NDArray[np.uint8]:
     """Values as float16, (channels, rows, pixels, 2) bytes."""
-    with np.errstate(over="ignore"):
-        halves = np.ascontiguousarray(values.astype(np.float16)[..., None])
-    return halves.view(np.uint8)
+    return to_halves(values[..., None]).view(np.uint8)
 
 
 @compute.register

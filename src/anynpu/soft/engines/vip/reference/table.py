@@ -8,39 +8,46 @@ from numpy.typing import NDArray
 from ..rounding import Reals
 from ..tasks import Table
 
-_LOWEST, _HIGHEST = -15, 15
-_FLIP = 16
-_HALF = 512
 _ENTRIES = 1024
 
 
 def look_up(table: Table, values: Reals) -> Reals:
     """The table's function of finite values."""
-    steps = 16 if table.is_signed else 32
+    half = _ENTRIES // 2 if table.is_signed else _ENTRIES
+    steps = half // table.exponents
+    lowest = 1 - table.exponents // 2
+    highest = lowest + table.exponents - 1
     magnitude = np.abs(values)
     _, raised = np.frexp(magnitude)
-    exponent = np.clip(np.where(magnitude > 0, raised - 1, _LOWEST), _LOWEST, _HIGHEST)
-    normal = magnitude / np.exp2(exponent) - 1
-    # Below the least exponent arguments go on linearly from zero.
-    least = magnitude / 2.0 ** (_LOWEST + 1)
-    position = np.clip(np.where(exponent > _LOWEST, normal, least) * steps, 0, steps - 1e-6)
-    step = np.floor(position).astype(np.int64)
-    rest = position - step
-    index = _exponent_index(table, exponent) * steps + step
-    if not table.is_signed:
-        found = _between(table, index, (index + 1) & (_ENTRIES - 1), rest)
-        return np.where(values < 0, -found, found)
-    half = np.where(values < 0, _HALF, 0)
-    found = _between(table, half + index, half + ((index + 1) & (_HALF - 1)), rest)
-    # At zero it is between what both halves begin with, as measured.
-    zero = int(_exponent_index(table, np.array(_LOWEST)) * steps)
-    middle = (table.values[zero] + table.values[_HALF + zero]) / 2
-    return np.where(values == 0, middle, found)
+    exponent = np.clip(np.where(magnitude > 0, raised - 1, lowest), lowest, highest)
+    position = (magnitude / np.exp2(exponent) - 1) * steps
+    if table.slopes is None:
+        # Below the least exponent arguments go on linearly from zero.
+        least = magnitude / 2.0 ** (lowest + 1) * steps
+        position = np.where(exponent > lowest, position, least)
+    step = np.clip(np.floor(position), 0, steps - 1).astype(np.int64)
+    index = _places(table, exponent - lowest) * steps + step
+    begin = np.where((values < 0) & table.is_signed, half, 0)
+    found = _between(table, begin + index, begin + (index + 1) % half, position - step)
+    sign = 1.0 if table.is_signed else np.where(values < 0, -1.0, 1.0)
+    # At zero it is between what both halves begin with, an odd function's half of that: measured.
+    zero = int(_places(table, np.array(0)) * steps)
+    middle = (table.values[zero] + (table.values[half + zero] if table.is_signed else 0.0)) / 2
+    if table.slopes is None:
+        return np.where(values == 0, middle, found * sign)
+    is_last = (exponent == highest) & (step == steps - 1)
+    start = 2.0**highest * (2 - 1 / steps)
+    rise: float | Reals = table.slopes[0]
+    if table.is_signed:
+        rise = np.where(values < 0, -table.slopes[1], rise)
+    beyond = table.values[begin + index] + (magnitude - start) * rise
+    found = np.where(is_last, beyond, found) * sign
+    return np.where(magnitude < 2.0**lowest, middle + values * table.slopes[2], found)
 
 
-def _exponent_index(table: Table, exponent: NDArray[np.int64]) -> NDArray[np.int64]:
-    index = exponent - _LOWEST
-    return index ^ _FLIP if table.exponents_are_flipped else index
+def _places(table: Table, exponent: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the entries of an exponent are, counted from the least one."""
+    return exponent ^ (table.exponents // 2) if table.is_flipped else exponent
 
 
 def _between(table: Table, first: NDArray[np.int64], next: NDArray[np.int64], rest: Reals) -> Reals:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import Memory
-from ..rounding import Reals, half_away
+from ..rounding import TABLE_BITS, Reals, half_away, nearest
 from ..tasks import FullyConnected, Move
 from .compute import compute
 from .nn import half_bytes, half_values
@@ -23,7 +23,7 @@ def _(task: Move, memory: Memory) -> None:
     if not task.input_is_float:
         values = values - task.input_zero_point
     if task.table is not None:
-        values = look_up(task.table, values)
+        values = nearest(look_up(task.table, values), TABLE_BITS)
     if task.scale is not None:
         values = values * task.scale
     ordered = values.reshape(values.shape[0], -1)[:, task.order].ravel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
+from ..rounding import to_halves
 from .quantized import F16, U8, check_same, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
@@ -34,7 +35,7 @@ def softmax(shader: Shader) -> ShaderTask:
         shares = powers / powers.sum(axis, keepdims=True)
         if kinds[1] == U8:
             return to_bytes(shares * factor + zero)
-        halves: Array = shares.astype(np.float16)
+        halves: Array = to_halves(shares)
         return halves
 
     return ShaderTask((source,), output, function)
