@@ -210,7 +210,7 @@ def test_a_compiled_file_is_refused_with_the_reason(
 ) -> None:
     data = standard_file(target="rk3576", generation="RKNPU f2")
     for model, reason in (
-        (data, "task 0: register 0x4038 = 0x0 is not known"),
+        (data, "task 0: register DPU_FEATURE_MODE_CFG (0x400c) = 0x0 is not known"),
         (data[:68] + bytes(4) + data[72:], "at offset 68"),
     ):
         with pytest.raises(anynpu.ModelError):

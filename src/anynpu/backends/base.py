@@ -107,6 +107,11 @@ class Network(Closeable):
     worker_cores: tuple[int | None, ...]
 
     @property
+    def logical_outputs(self) -> tuple[TensorInfo, ...]:
+        """The outputs as the model's source has them, where `outputs` may be in a native layout."""
+        return self.outputs
+
+    @property
     def shape_sets(self) -> tuple[Shapes, ...]:
         """The sets of input shapes that requests may have; the first is that of `inputs`."""
         return (tuple(info.shape for info in self.inputs),)

@@ -90,11 +90,13 @@ class _SessionRunner:
         _check_one([argument.name for argument in arguments])
         self._name = arguments[0].name
         self.input_shape, self.input_layout = arguments[0].shape, _layout(arguments[0])
-        logical = getattr(session.network, "logical_outputs", None) or session.network.outputs
         self.outputs = [
             _output(shown, plain, is_quantized=argument.dtype is argument.model_dtype)
             for shown, plain, argument in zip(
-                session.network.outputs, logical, session.get_outputs(), strict=True
+                session.network.outputs,
+                session.network.logical_outputs,
+                session.get_outputs(),
+                strict=True,
             )
         ]
 

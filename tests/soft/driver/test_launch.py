@@ -200,7 +200,7 @@ def test_a_signal_is_told_as_a_shell_does() -> None:
         (("--", "no-such-program-at-all"), "no such program"),
         (("--soc", "rk9999", "--", "sh"), "unknown chip"),
         (("--driver-version", "9", "--", "sh"), "three numbers"),
-        (("--faults", "fly=EIO", "--", "sh"), "is no fault"),
+        (("--faults", "fly=EIO", "--", "sh"), "isn't a fault"),
         (("--library", "/nonexistent/librknnrt.so", "--", "sh"), "/nonexistent/librknnrt.so"),
     ],
 )

@@ -53,13 +53,17 @@ class ZeroCopyNetwork(RknnNetwork):
         self._tensors: dict[tuple[int, bool], _WorkerTensors] = {}
         self.native_outputs = first.native_outputs()
         self._native_inputs = first.native_inputs()
-        logical = first.logical_outputs()
+        self._logical_outputs = first.logical_outputs()
         self.results = tuple(
             NativeResult.of(native, info, options.output_dtype, options.output_layout)
-            for native, info in zip(self.native_outputs, logical, strict=True)
+            for native, info in zip(self.native_outputs, self._logical_outputs, strict=True)
         )
         if options.output_layout == "native":
-            self.outputs = tuple(map(_shown_native, self.native_outputs, logical))
+            self.outputs = tuple(map(_shown_native, self.native_outputs, self._logical_outputs))
+
+    @property
+    def logical_outputs(self) -> tuple[TensorInfo, ...]:
+        return self._logical_outputs
 
     @cached_property
     def normalizations(self) -> tuple[Normalization | None, ...]:

@@ -147,13 +147,14 @@ class Context(DeviceContext):
         self.shares_sram_of = self.weight_memory = self.internal_memory = None
 
 
-def _invalid(handle: int) -> Failure:
+def not_alive(handle: int) -> Failure:
+    """What a call with a handle that has no context fails with, or whose context was destroyed."""
     text = f"context {handle:#x} is not alive"
     # A board checks for 0 alone; its handles are pointers.
     return crash("destroyed context", text) if handle else Failure(ErrorCode.CTX_INVALID, text)
 
 
-CONTEXTS: RunnableTable[DeviceContext] = RunnableTable(itertools.count(1), _invalid)
+CONTEXTS: RunnableTable[DeviceContext] = RunnableTable(itertools.count(1), not_alive)
 
 
 def borrow_as(kind: type[_C], handle: int) -> AbstractContextManager[_C]:
@@ -161,7 +162,7 @@ def borrow_as(kind: type[_C], handle: int) -> AbstractContextManager[_C]:
 
     CTX_INVALID if it isn't alive, or of another kind.
     """
-    return borrow_thing(_find(kind, handle), lambda: _invalid(handle))
+    return borrow_thing(_find(kind, handle), lambda: not_alive(handle))
 
 
 def refuse_in_callback(context: DeviceContext) -> None:

@@ -37,7 +37,7 @@ def test_two_convolutions_and_a_sum() -> None:
     ("name", "problem"),
     [
         ("mi_RK3588", r"CNA_DCOMP_CTRL \(0x1100\) = 0x1"),
-        ("mi_RK3562", r"register 0x102c = 0x800040"),
+        ("mi_RK3562", r"CNA_CONV_CON1 \(0x100c\) = 0x3001e002: the bits 0x10000"),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(name: str, problem: str) -> None:
