@@ -41,6 +41,7 @@ nightly: $(VENV)/installed-conformance
 	$(BIN)/python -m tests.fuzz tasks --inputs $(INPUTS)
 	$(BIN)/python -m tests.fuzz compiled --inputs $$(($(INPUTS) / 10))
 	$(BIN)/python -m tests.fuzz nbg --inputs $$(($(INPUTS) / 10))
+	$(BIN)/python -m tests.fuzz vip --inputs $$(($(INPUTS) / 10))
 	$(BIN)/python -m tests.fuzz onnx --inputs $$(($(INPUTS) / 10))
 
 lint: $(VENV)/installed-dev
@@ -75,6 +76,7 @@ sanitize: $(VENV)/installed-sanitize
 	$(WATCH) thread $(PYTEST) $(THREADED) $(ARGS)
 	$(WATCH) plain $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz nbg --gigabytes 0 --seconds $$(($(FUZZ) / 5))
+	$(WATCH) address $(BIN)/python -m tests.fuzz vip --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz tasks --gigabytes 0 --seconds $$(($(FUZZ) * 2 / 5))
 

@@ -33,8 +33,8 @@ INLINE struct row row_of(const struct planes *p, int64_t channel, int64_t y, int
         p->offset + channel / p->group * p->plane + y * p->row * p->group + channel % p->group;
     if (!p->size)
         return (struct row){p->base + address, p->base, width};
-    while (address >= p->end)
-        address -= p->size;
+    if (address >= p->end)
+        address -= ((address - p->end) / p->size + 1) * p->size;
     const int64_t before = (p->end - address + p->group - 1) / p->group;
     if (before >= width)
         return (struct row){p->base + address, p->base, width};
@@ -296,7 +296,8 @@ INLINE double add_of_16_bits(double value, double second, double constant) {
 INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, int64_t count,
                    uint8_t *bytes) {
     const double scale = c->scale[k], zero_point = (double)c->zero_point;
-    const double low = fmax(c->low, -zero_point), high = fmin(c->high, 255 - zero_point);
+    const double low = clamped(c->low, -zero_point, 255 - zero_point),
+                 high = clamped(c->high, -zero_point, 255 - zero_point);
     const int32_t add = (int32_t)c->zero_point;
     if (c->negative) {
         const double negative = c->negative[k];

@@ -19,6 +19,10 @@ from anynpu.soft.engines.nbg import vip
 from anynpu.soft.engines.rknpu import PreparedGraph
 from anynpu.soft.engines.rknpu.tasks import Task
 from anynpu.soft.engines.rknpu.work import check_room
+from anynpu.soft.engines.vip.kernels.compile import Calls, plans_of
+from anynpu.soft.engines.vip.memory import Memory
+from anynpu.soft.engines.vip.prepare import Prepared
+from anynpu.soft.engines.vip.program import VipProgram
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.rknn.model import CompiledModel
 from anynpu.soft.formats.rknn.reader import read_model
@@ -91,6 +95,59 @@ def nbg_file(data: bytes, seed: int = 0) -> str:
     except ModelError:
         return REFUSED
     return _run_program(program, seed)
+
+
+def vip_file(data: bytes, seed: int = 0) -> str:
+    """Read a compiled `.nb` file and run it, its operations with kernels and with the reference.
+
+    Raises as `compiled_file` does.
+    """
+    try:
+        program = vip.load(_blobs_apart(nbg.read(data)))
+        program.lowered(0)
+        instance = program.instance(0)
+    except ModelError:
+        return REFUSED
+    assert isinstance(program, VipProgram)
+    rng = np.random.default_rng(seed)
+    try:
+        if program.prepared.layout.size <= _MOST_COMPARED:
+            with suppress(ModelError):
+                run(instance, rng)
+            compare_operations(program.prepared, rng)
+    finally:
+        instance.close()
+    return RAN
+
+
+def compare_operations(prepared: Prepared, rng: np.random.Generator) -> None:
+    """All of a `.nb` file's operations on noise, as `compare` does."""
+    layout, tasks = prepared.layout, prepared.tasks
+    noise = rng.integers(0, 256, layout.size, np.uint8)
+    finals = []
+    for plans in (plans_of(layout, tasks), (None,) * len(tasks)):
+        memory = Memory(layout, noise.copy())
+        computing = Calls(tasks, plans, memory)
+        try:
+            for call in computing.calls:
+                call()
+        except ModelError:
+            finals.append(None)
+        else:
+            finals.append(memory.array)
+    found, expected = finals
+    if found is None or expected is None:
+        assert found is expected, "what one way refuses, the other one does too"
+        return
+    np.testing.assert_array_equal(found, expected)
+
+
+def _blobs_apart(model: nbg.Nbg) -> nbg.Nbg:
+    """Coefficients in allocations of their own, so that a sanitizer sees where each one ends."""
+    if model.executable is None:
+        return model
+    blobs = tuple(blob.copy() for blob in model.executable.coefficients)
+    return replace(model, executable=replace(model.executable, coefficients=blobs))
 
 
 def _run_program(program: Program, seed: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import checks, compiled_files, nbg_files, onnx_files, single_tasks
+from . import checks, compiled_files, nbg_files, onnx_files, single_tasks, vip_files
 
 
 @dataclass(frozen=True)
@@ -39,5 +39,6 @@ KINDS: dict[str, Inputs] = {
     ),
     "tasks": Inputs(single_tasks.damaged, checks.single_task, single_tasks.targets),
     "nbg": Inputs(nbg_files.damaged, checks.nbg_file, nbg_files.sound),
+    "vip": Inputs(vip_files.damaged, checks.vip_file, vip_files.targets),
     "onnx": Inputs(onnx_files.damaged, checks.onnx_file, onnx_files.sound),
 }

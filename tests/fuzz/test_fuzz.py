@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from . import checks, compiled_files, nbg_files, onnx_files, single_tasks
+from . import checks, compiled_files, nbg_files, onnx_files, single_tasks, vip_files
 from .inputs import KINDS
 
 CORPUS = Path(__file__).parents[1] / "data" / "hostile"
 """Files that did harm once: <kind>_<what>.xz."""
 
-NUMBERS = {"tasks": 3000, "compiled": 600, "onnx": 200, "nbg": 150}
+NUMBERS = {"tasks": 3000, "compiled": 600, "onnx": 200, "nbg": 150, "vip": 400}
 """Inputs of each kind."""
 
 
@@ -46,3 +46,5 @@ def test_sound_files_run() -> None:
         assert checks.onnx_file(data) == checks.RAN, name
     for name, data, _ in nbg_files.sound():
         assert checks.nbg_file(data) == checks.RAN, name
+    for target in vip_files.targets():
+        assert checks.vip_file(target.data) == checks.RAN, target.name

@@ -226,6 +226,8 @@ def _with_records(
     )
     for array in (kernels.weights, kernels.bias, kernels.scales, kernels.negative_scales):
         if array is not None:
+            if not np.isfinite(array).all():
+                raise Unknown("a channel's scale that is no finite number")
             array.flags.writeable = False
     return kernels
 

@@ -58,6 +58,8 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
     width = command.KERNEL_WIDTH if has_coefficients else 1
     kernels = _kernels(context, command) if has_coefficients else None
     top, left = -_offset(command.OFFSET_Y), -_offset(command.OFFSET_X)
+    if top < 0 or left < 0:
+        raise Unknown(f"sums that begin {-top} rows and {-left} pixels inside the image")
     is_depthwise = bool(command.DEPTHWISE) or not has_coefficients
     source = input_planes(context, command)
     if is_depthwise:
@@ -242,7 +244,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
     if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
         raise Unknown("float16 values in this form")
     low, high = command.real(30), command.real(29)
-    if math.isnan(low) or math.isnan(high) or low > high:
+    if not (low <= high and low < math.inf and high > -math.inf):
         raise Unknown(f"a clamp from {low} to {high}")
     return Convolution(
         sums=sums,

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ..memory import Memory
 from ..planes import Planes
+from ..refusal import Refusal
 from ..rounding import Reals, add_of_10_bits, add_of_16_bits, half_away, to_halves
 from ..tasks import (
     BlockTranspose,
@@ -118,7 +119,7 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
     if task.is_half:
         task.target.write(memory, half_bytes(values))
         return
-    whole = np.clip(half_away(values) + task.zero_point, 0, 255).astype(np.uint8)
+    whole = whole_bytes(values, task.zero_point)
     if task.is_signed:
         whole ^= _SIGN_BIT
     if task.shuffles_depth:
@@ -129,6 +130,7 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
 
 
 @compute.register
+@np.errstate(invalid="ignore")  # What is no number stays none, whichever of them it is.
 def _(task: HalfValues, memory: Memory) -> None:
     values = half_values(task.source, memory) * task.scale
     if task.table is not None:
@@ -138,8 +140,14 @@ def _(task: HalfValues, memory: Memory) -> None:
     if task.zero_point is None:
         task.target.write(memory, half_bytes(values))
     else:
-        whole = np.clip(half_away(values) + task.zero_point, 0, 255)
-        task.target.write(memory, whole.astype(np.uint8)[..., None])
+        task.target.write(memory, whole_bytes(values, task.zero_point)[..., None])
+
+
+def whole_bytes(values: Reals, zero_point: int) -> NDArray[np.uint8]:
+    """Values rounded to uint8; raises `Refusal` for what is no number."""
+    if np.isnan(values).any():
+        raise Refusal("which byte stands for a float16 value that is no number isn't known")
+    return np.clip(half_away(values) + zero_point, 0, 255).astype(np.uint8)
 
 
 def half_values(planes: Planes, memory: Memory) -> Reals:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..refusal import Refusal
 from ..rounding import Reals
 from ..tasks import Table
 
@@ -12,7 +13,9 @@ _ENTRIES = 1024
 
 
 def look_up(table: Table, values: Reals) -> Reals:
-    """The table's function of finite values."""
+    """The table's function; raises `Refusal` for values that aren't finite."""
+    if not np.isfinite(values).all():
+        raise Refusal("what a table makes of float16 values that aren't finite isn't known")
     half = _ENTRIES // 2 if table.is_signed else _ENTRIES
     steps = half // table.exponents
     lowest = 1 - table.exponents // 2

@@ -9,13 +9,14 @@ from ..memory import Memory
 from ..rounding import TABLE_BITS, Reals, half_away, nearest
 from ..tasks import FullyConnected, Move
 from .compute import compute
-from .nn import half_bytes, half_values
+from .nn import half_bytes, half_values, whole_bytes
 from .table import look_up
 
 _SIGN_BIT = np.uint8(128)
 
 
 @compute.register
+@np.errstate(invalid="ignore")  # What is no number stays none, whichever of them it is.
 def _(task: Move, memory: Memory) -> None:
     values = _seen(task, _loaded(task, memory))
     if task.pooling is not None:
@@ -60,7 +61,7 @@ def _maximum(task: Move, size: tuple[int, int], values: Reals) -> Reals:
 def _stored(task: Move, values: Reals) -> NDArray[np.uint8]:
     if task.output_is_float:
         return half_bytes(values)
-    whole = np.clip(half_away(values) + task.output_zero_point, 0, 255).astype(np.uint8)
+    whole = whole_bytes(values, task.output_zero_point)
     return (whole ^ _SIGN_BIT if task.output_flips else whole)[:, None]
 
 

@@ -1,0 +1,72 @@
+"""Commands and values that did harm once are refused by name, or computed as the reference does."""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anynpu.soft.engines.nbg import vip
+from anynpu.soft.engines.vip.commands.fields import Field, bits
+from anynpu.soft.engines.vip.commands.nn import NnCommand
+from anynpu.soft.engines.vip.reference.nn import whole_bytes
+from anynpu.soft.engines.vip.reference.table import look_up
+from anynpu.soft.engines.vip.refusal import Refusal
+from anynpu.soft.engines.vip.tasks import Table
+from anynpu.soft.formats import nbg
+from tests.fuzz.checks import RAN, vip_file
+
+FILE = Path(__file__).resolve().parents[3] / "data" / "compiled" / "nbg" / "residual.t527.nb"
+LOW, HIGH = bits(30, 0, 31), bits(29, 0, 31)
+"""The limits of a clamp."""
+
+
+def changed(field: Field, value: int) -> bytes:
+    """The file with another value of a field in its first NN command."""
+    data = bytearray(FILE.read_bytes())
+    section = next(s for s in nbg.read(bytes(data)).sections if s.name == "NN operations")
+    for word, low, high in reversed(field.parts):
+        place, mask = section.offset + 4 * word, (1 << high - low + 1) - 1
+        (old,) = struct.unpack_from("<I", data, place)
+        struct.pack_into("<I", data, place, old & ~(mask << low) | (value & mask) << low)
+        value >>= high - low + 1
+    return bytes(data)
+
+
+def bits_of(value: float) -> int:
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    return int(bits)
+
+
+@pytest.mark.parametrize("field", [NnCommand.OFFSET_X, NnCommand.OFFSET_Y])
+@pytest.mark.parametrize("offset", [1, 7])
+def test_sums_that_begin_inside_the_image(field: Field, offset: int) -> None:
+    """A kernel would have written in front of its own memory."""
+    with pytest.raises(Refusal, match="inside the image"):
+        vip.load(nbg.read(changed(field, offset)))
+
+
+@pytest.mark.parametrize(("limit", "value"), [(LOW, math.inf), (HIGH, -math.inf), (HIGH, math.nan)])
+def test_limits_that_leave_no_number(limit: Field, value: float) -> None:
+    with pytest.raises(Refusal, match="a clamp"):
+        vip.load(nbg.read(changed(limit, bits_of(value))))
+
+
+@pytest.mark.parametrize(("limit", "value"), [(LOW, 1e36), (HIGH, -1e36)])
+def test_limits_beyond_a_byte(limit: Field, value: float) -> None:
+    assert vip_file(changed(limit, bits_of(value))) == RAN
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_table_of_values_that_are_not_finite(value: float) -> None:
+    table = Table(np.zeros(1026), is_signed=True, is_flipped=True)
+    with pytest.raises(Refusal, match="aren't finite"):
+        look_up(table, np.array([0.5, value]))
+
+
+def test_a_byte_of_no_number() -> None:
+    with pytest.raises(Refusal, match="no number"):
+        whole_bytes(np.array([1.0, math.nan]), 0)
