@@ -124,7 +124,7 @@ def compare_operations(prepared: Prepared, rng: np.random.Generator) -> None:
     """All of a `.nb` file's operations on noise, as `compare` does."""
     layout, tasks = prepared.layout, prepared.tasks
     noise = rng.integers(0, 256, layout.size, np.uint8)
-    finals = []
+    finals: list[NDArray[np.uint8] | None] = []
     for plans in (plans_of(layout, tasks), (None,) * len(tasks)):
         memory = Memory(layout, noise.copy())
         computing = Calls(tasks, plans, memory)

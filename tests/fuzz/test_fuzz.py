@@ -46,5 +46,5 @@ def test_sound_files_run() -> None:
         assert checks.onnx_file(data) == checks.RAN, name
     for name, data, _ in nbg_files.sound():
         assert checks.nbg_file(data) == checks.RAN, name
-    for target in vip_files.targets():
-        assert checks.vip_file(target.data) == checks.RAN, target.name
+    for file in vip_files.targets():
+        assert checks.vip_file(file.data) == checks.RAN, file.name

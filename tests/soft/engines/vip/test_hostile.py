@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,14 @@ import pytest
 from anynpu.soft.engines.nbg import vip
 from anynpu.soft.engines.vip.commands.fields import Field, bits
 from anynpu.soft.engines.vip.commands.nn import NnCommand
+from anynpu.soft.engines.vip.memory import MemoryMap, Space
+from anynpu.soft.engines.vip.planes import Planes
 from anynpu.soft.engines.vip.reference.nn import whole_bytes
 from anynpu.soft.engines.vip.reference.table import look_up
-from anynpu.soft.engines.vip.refusal import Refusal
+from anynpu.soft.engines.vip.refusal import Refusal, Unknown
 from anynpu.soft.engines.vip.tasks import Table
 from anynpu.soft.formats import nbg
+from anynpu.soft.formats.nbg.model import Source
 from tests.fuzz.checks import RAN, vip_file
 
 FILE = Path(__file__).resolve().parents[3] / "data" / "compiled" / "nbg" / "residual.t527.nb"
@@ -70,3 +74,21 @@ def test_a_table_of_values_that_are_not_finite(value: float) -> None:
 def test_a_byte_of_no_number() -> None:
     with pytest.raises(Refusal, match="no number"):
         whole_bytes(np.array([1.0, math.nan]), 0)
+
+
+def test_bytes_that_are_used_many_times() -> None:
+    """Rows and channels without a distance take no room, and would take years."""
+    model = nbg.read(FILE.read_bytes())
+    assert model.executable is not None
+    space = Space(Source.INPUT)
+    image = Planes(space, 0, None, 16383, 8191, 15, row=0, plane=0)
+    with pytest.raises(Unknown, match="are used"):
+        image.check(MemoryMap(model, model.executable))
+
+
+@pytest.mark.parametrize("part", ["memory_pool_size", "vip_sram_size"])
+def test_memory_of_more_places_than_kernels_have(part: str) -> None:
+    model = nbg.read(FILE.read_bytes())
+    assert model.executable is not None
+    with pytest.raises(Refusal, match="is larger than"):
+        MemoryMap(replace(model, **{part: 1 << 31}), model.executable)  # type: ignore[arg-type]

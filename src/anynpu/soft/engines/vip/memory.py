@@ -7,6 +7,7 @@ gives it to `MemoryMap.check`, whoever reads or writes gives it to `Memory`, whi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,13 +17,17 @@ from numpy.typing import NDArray
 
 from ....native.memory import address_of
 from ...formats.nbg.model import Executable, Nbg, Source
-from .refusal import Unknown
+from .refusal import Refusal, Unknown
 
 _ALIGNMENT = 256
 """Bytes at whose multiples spaces begin; a driver allocates no smaller pieces."""
 
 VIP_SRAM_SIZE = 512 << 10
 """Bytes of on-chip memory that all chips have; files say how much of it they use otherwise."""
+
+_LARGEST = (1 << 31) - 1
+_MOST = 1 << 26
+"""Bytes of a window that has some of them several times, which takes no room in its space."""
 
 _TITLES = {
     Source.INPUT: "network input",
@@ -131,6 +136,7 @@ class MemoryMap:
     """Which spaces a file has, and where each of them begins in a context's array.
 
     `blobs` are the coefficients, which nobody writes. `size` is what a context's array takes.
+    Raises `Refusal` for a space of 2 GiB and more: kernels have places in 32 bits.
     """
 
     def __init__(self, model: Nbg, executable: Executable) -> None:
@@ -146,6 +152,8 @@ class MemoryMap:
             (Space(Source.POOL), model.memory_pool_size),
         ]
         for space, size in sizes:
+            if size > _LARGEST:
+                raise Refusal(f"{space} of {size} bytes is larger than {_LARGEST}")
             self._places[space] = self.size, size
             self.size += -(-size // _ALIGNMENT) * _ALIGNMENT
 
@@ -168,9 +176,11 @@ class MemoryMap:
         return self.blobs[space.number]
 
     def check(self, window: Window | Scattered) -> None:
-        """Raise `Unknown` if a window leaves the space that it lies in."""
+        """Raise `Unknown` if a window leaves the space that it lies in, or has it many times."""
         _, size = self.place(window.space)
         check_extent(window, size)
+        if isinstance(window, Window) and (count := math.prod(window.shape)) > max(size, _MOST):
+            raise Unknown(f"{count} bytes of {window.space} are used, which has {size}")
 
     def new(self) -> NDArray[np.uint8]:
         """A context's array, with the file's constants in it."""
