@@ -26,7 +26,7 @@ VIP_SRAM_SIZE = 512 << 10
 """Bytes of on-chip memory that all chips have; files say how much of it they use otherwise."""
 
 _LARGEST = (1 << 31) - 1
-_MOST = 1 << 26
+_MOST = 1 << 22
 """Bytes of a window that has some of them several times, which takes no room in its space."""
 
 _TITLES = {
