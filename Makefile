@@ -18,7 +18,7 @@ PROCESSES ?= -n 2 --dist worksteal
 
 WATCH := $(BIN)/python -m tests.sanitize
 PYTEST := $(BIN)/python -m pytest --capture=sys -q
-WATCHED := tests/native tests/soft/engines tests/soft/formats tests/soft/test_nbg.py \
+WATCHED := tests/native tests/soft/engines tests/soft/formats tests/soft/viplite tests/soft/test_nbg.py \
 	tests/soft/test_onnx_external.py tests/soft/test_onnx_limits.py tests/fuzz
 THREADED := tests/native/test_steps.py tests/native/test_pump.py \
 	tests/soft/engines/compiled/test_networks.py
