@@ -18,6 +18,7 @@ from anynpu.soft.engines.vip.planes import Planes
 from anynpu.soft.engines.vip.reference.nn import whole_bytes
 from anynpu.soft.engines.vip.reference.table import look_up
 from anynpu.soft.engines.vip.refusal import Refusal, Unknown
+from anynpu.soft.engines.vip.stream.tables import read_table
 from anynpu.soft.engines.vip.tasks import Table
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.nbg.model import Source
@@ -92,3 +93,10 @@ def test_memory_of_more_places_than_kernels_have(part: str) -> None:
     assert model.executable is not None
     with pytest.raises(Refusal, match="is larger than"):
         MemoryMap(replace(model, **{part: 1 << 31}), model.executable)  # type: ignore[arg-type]
+
+
+def test_a_program_s_table_with_an_entry_beyond_all_numbers() -> None:
+    words = np.zeros(1027, "<u4")
+    words[3], words[1024] = 255 << 12, 4 << 24
+    with pytest.raises(Unknown, match="no finite number"):
+        read_table(words.view(np.uint8))

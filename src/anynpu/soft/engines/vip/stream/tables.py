@@ -91,6 +91,8 @@ def read_table(blob: NDArray[np.uint8]) -> PiecewiseTable:
         magnitude = np.where(exponent > 0, (1 + mantissa) * 2.0 ** (exponent - 15.0), 0.0)
     else:
         exponent, mantissa = body >> 12 & 255, (body & 0xFFF) / 4096.0
+        if (exponent == 255).any():
+            raise Unknown("an entry of a table whose exponent stands for no finite number")
         magnitude = np.where(exponent > 0, (1 + mantissa) * 2.0 ** (exponent - 127.0), 0.0)
     values = magnitude * np.where(body >> 20 & 1, -1, 1)
     limits = _real24(negative), _real24(form)
