@@ -182,6 +182,11 @@ VIP_SOCS = {soc.name: soc for soc in _VIP_SOCS}
 VIP_DEFAULT = VIP_SOCS["a733"]
 
 
+def chips_of_target(target: int) -> tuple[VipSoc, ...]:
+    """Allwinner's chips that take files for a target; none for another maker's."""
+    return tuple(soc for soc in _VIP_SOCS if soc.target == target)
+
+
 def find(name: str) -> Soc:
     """The Rockchip of that name, in any case, with or without a package suffix (``RK3588S``).
 

@@ -95,8 +95,15 @@ def device_of(session: InferenceSession) -> Device:
     board = None if library.is_soft else socs.detect()
     chip = (board or asked or default).name
     if not (board or asked):
-        chip = metadata.get("target_platform") or chip
+        chip = _chip_of_file(metadata.get("target_platform", ""), is_rknn=is_rknn) or chip
     return Device(chip, library.path, library.is_soft, _clock(library.is_soft, is_rknn=is_rknn))
+
+
+def _chip_of_file(target: str, *, is_rknn: bool) -> str:
+    """The name of the chip that a file is for; a .nb file has a number that several share."""
+    if is_rknn or not target:
+        return target
+    return next((soc.name for soc in socs.chips_of_target(int(target, 0))), target)
 
 
 def _clock(is_soft: bool, *, is_rknn: bool) -> str:

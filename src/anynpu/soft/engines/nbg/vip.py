@@ -58,7 +58,7 @@ def _executed(model: Nbg) -> Program:
 
 def contract(model: Nbg) -> Contract:
     """A file's tensors as a program has them."""
-    chip = next((soc for soc in socs.VIP_SOCS.values() if soc.target == model.target), None)
+    chip = next(iter(socs.chips_of_target(model.target)), None)
     return Contract(
         name=model.name,
         soc=chip.name if chip else None,

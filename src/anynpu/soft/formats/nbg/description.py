@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....soc import VIP_SOCS
+from ....soc import chips_of_target
 from ....viplite.abi import BufferFormat, QuantizeFormat
 from .model import Nbg, Tensor
 
@@ -16,7 +16,7 @@ def describe(nbg: Nbg, *, layers: bool) -> dict[str, Any]:
         "name": nbg.name,
         "version": f"{nbg.version:#x}",
         "target": f"{nbg.target:#x}",
-        "chips": [soc.name for soc in VIP_SOCS.values() if soc.target == nbg.target],
+        "chips": [soc.name for soc in chips_of_target(nbg.target)],
         "size": nbg.size,
         "cores": nbg.cores,
         "memory_pool_size": nbg.memory_pool_size,
