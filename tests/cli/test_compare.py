@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from anynpu.cli import main
@@ -113,3 +114,19 @@ def test_differences_of_zeros_and_of_what_is_no_number() -> None:
     assert (cosine(zero, zero), cosine(zero, one)) == (1, 0)
     bad = difference("x", np.array([np.nan, 1]), np.array([1.0, 1.0]), None)
     assert bad.distance == float("inf")
+
+
+def test_a_source_of_other_tensors_is_told(
+    compiled_sample: Sample, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Layers are matched by names: without one in common there is nothing to compare."""
+    model = onnx.load(source)
+    computed = {name for node in model.graph.node for name in node.output}
+    for names in (names for node in model.graph.node for names in (node.input, node.output)):
+        names[:] = [f"other {name}" if name in computed else name for name in names]
+    for info in model.graph.output:
+        info.name = f"other {info.name}"
+    onnx.save(model, tmp_path / "other.onnx")
+    compiled = compiled_sample("rk3588/smallcnn_i8")
+    assert main(["compare", str(compiled), str(tmp_path / "other.onnx"), "--per-layer"]) == 1
+    assert "have no tensor's name in common" in capsys.readouterr().err

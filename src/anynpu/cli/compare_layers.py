@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import ModelError, OptionError
 from .differences import Difference, difference
 from .feeds import Feed
-from .sides import as_fed, as_typed, is_source, normalized
+from .sides import is_source, normalized, run_source
 
 if TYPE_CHECKING:
     from ..soft.engines import Port
@@ -73,7 +74,7 @@ def _store(array: NDArray[Any], port: Port, target: NDArray[Any]) -> None:
     store_real(array, port, target)
 
 
-def _named(name: str, known: dict[str, NDArray[Any]]) -> str:
+def _named(name: str, known: Container[str]) -> str:
     """A tensor's name in the source; empty where it isn't there."""
     while name not in known:
         suffix = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), "")
@@ -89,24 +90,14 @@ def _source_values(source: str, names: list[str], feed: Feed) -> dict[str, NDArr
     import onnxruntime
 
     model = onnx.load(source)
-    there = {name: np.empty(0) for node in model.graph.node for name in node.output if name}
+    there = {name for node in model.graph.node for name in node.output if name}
     wanted = sorted({base for name in names if (base := _named(name, there))})
+    if not wanted:
+        return {}
     outputs = {info.name for info in model.graph.output}
     model.graph.output.extend(
         onnx.helper.make_empty_tensor_value_info(name) for name in wanted if name not in outputs
     )
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        inputs = {arg.name: arg.type for arg in session.get_inputs()}
-        fitted = as_fed(feed, list(inputs), source)
-        typed = {name: as_typed(array, inputs[name]) for name, array in fitted.items()}
-        results = session.run(wanted, typed)
-    except ModelError:
-        raise
-    except Exception as error:  # ONNX Runtime's exceptions have no base of their own
-        raise ModelError(f"ONNX Runtime can't run {source}: {error}") from None
-    return dict(zip(wanted, results, strict=True))
+    return run_source(source, model.SerializeToString(), feed, wanted, options)

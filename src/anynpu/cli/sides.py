@@ -76,7 +76,7 @@ def _by_session(model: str, library: str | None, feed: Feed) -> Side:
 
     with InferenceSession(model, provider_options={"library": library} if library else {}) as it:
         args = it.get_outputs()
-        results = it.run(None, as_fed(feed, [arg.name for arg in it.get_inputs()], model))
+        results = it.run(None, _as_fed(feed, [arg.name for arg in it.get_inputs()], model))
         outputs = {arg.name: array for arg, array in zip(args, results, strict=True)}
         quantization = {
             arg.name: (arg.scale, arg.zero_point)
@@ -87,29 +87,42 @@ def _by_session(model: str, library: str | None, feed: Feed) -> Side:
 
 
 def _by_onnx_runtime(model: str, feed: Feed) -> Side:
+    return Side("ONNX Runtime, in float32", run_source(model, model, feed), {})
+
+
+def run_source(
+    source: str,
+    model: str | bytes,
+    feed: Feed,
+    wanted: list[str] | None = None,
+    options: Any = None,
+) -> Feed:
+    """What ONNX Runtime computes of a feed, by name: the `wanted` outputs, or all of them.
+
+    `model` is the file `source`, or what was made of it. Raises `ModelError`.
+    """
     import onnxruntime
 
     try:
-        session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         inputs = {arg.name: arg.type for arg in session.get_inputs()}
-        fitted = as_fed(feed, list(inputs), model)
-        typed = {name: as_typed(array, inputs[name]) for name, array in fitted.items()}
-        results = session.run(None, typed)
+        fitted = _as_fed(feed, list(inputs), source)
+        typed = {name: _as_typed(array, inputs[name]) for name, array in fitted.items()}
+        names = [arg.name for arg in session.get_outputs()] if wanted is None else wanted
+        return dict(zip(names, session.run(names, typed), strict=True))
     except ModelError:
         raise
     except Exception as error:  # ONNX Runtime's exceptions have no base of their own
-        raise ModelError(f"ONNX Runtime can't run {model}: {error}") from None
-    names = [arg.name for arg in session.get_outputs()]
-    return Side("ONNX Runtime, in float32", dict(zip(names, results, strict=True)), {})
+        raise ModelError(f"ONNX Runtime can't run {source}: {error}") from None
 
 
-def as_typed(array: NDArray[Any], kind: str) -> NDArray[Any]:
+def _as_typed(array: NDArray[Any], kind: str) -> NDArray[Any]:
     """An array as ONNX Runtime calls an input's type, such as tensor(float)."""
     word = kind[len("tensor(") : -1]
     return array.astype({"float": "float32", "double": "float64"}.get(word, word), copy=False)
 
 
-def as_fed(feed: Feed, names: list[str], model: str) -> Feed:
+def _as_fed(feed: Feed, names: list[str], model: str) -> Feed:
     """The feed under another model's names: the same ones, or in the same order."""
     if set(names) == set(feed):
         return feed
