@@ -8,7 +8,8 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -168,15 +169,49 @@ def _comment(text: str) -> str:
     return "/* " + "\n * ".join(lines) + " */"
 
 
-def keep(file: Path, text: str, command: str) -> int:
-    """Write a header anew, or with ``--check`` among the arguments look whether it is up to date.
+@dataclass(frozen=True)
+class SharedHeader:
+    """A header that is written from what Python shares with C files.
 
-    Returns what the process ends with: 1 where the file isn't what `command` would write.
+    `module` is the one that writes it when it is run, `subject` who shares. Constants are an
+    enumeration for each mapping; `pointers` says what addresses in a structure point to.
     """
-    if "--check" not in sys.argv:
-        file.write_text(text)
-        return 0
-    if file.read_text() == text:
-        return 0
-    print(f"{file} is out of date: run {command}", file=sys.stderr)
-    return 1
+
+    file: Path
+    module: str
+    subject: str
+    constants: Sequence[Mapping[str, int]]
+    enumerations: Mapping[str, type[enum.Enum]]
+    structures: Sequence[type[ctypes.Structure]]
+    pointers: Mapping[str, str]
+
+    @property
+    def command(self) -> str:
+        """What a person runs to write it."""
+        return f"python -m {self.module}"
+
+    def text(self) -> str:
+        """The whole header."""
+        writer = SharedWriter(self.structures, self.pointers)
+        return writer.header(
+            f"ANYNPU_{self.file.stem.upper()}_H",
+            f"What {self.subject} with Python; written by {self.command}.",
+            (
+                *(writer.constants(values) for values in self.constants),
+                *(writer.numbers(name, members) for name, members in self.enumerations.items()),
+                *(writer.shared(structure) for structure in self.structures),
+            ),
+        )
+
+    def keep(self) -> int:
+        """Write the file, or with ``--check`` among the arguments look whether it is up to date.
+
+        Returns what the process ends with: 1 where the file isn't what would be written.
+        """
+        if "--check" not in sys.argv:
+            self.file.write_text(self.text())
+            return 0
+        if self.file.read_text() == self.text():
+            return 0
+        print(f"{self.file} is out of date: run {self.command}", file=sys.stderr)
+        return 1

@@ -8,21 +8,20 @@ import pkgutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import anynpu.native
 import anynpu.soft.driver
 import anynpu.soft.engines
-from anynpu.c_header import tag_of
-from anynpu.native import header as arrays_header
+from anynpu.c_header import SharedHeader, tag_of
 from anynpu.native.compiler import SOURCES
+from anynpu.native.header import HEADER as ARRAYS_HEADER
 from anynpu.native.matmul import Weights
 from anynpu.native.pump import RequestRecord
 from anynpu.rknn import abi as rknn
-from anynpu.soft.engines.rknpu.kernels import header as npu_header
-from anynpu.soft.engines.vip import header as vip_header
+from anynpu.soft.engines.rknpu.kernels.header import HEADER as NPU_HEADER
+from anynpu.soft.engines.vip.header import HEADER as VIP_HEADER
 from anynpu.structures import Structure, Union
 from anynpu.viplite import abi as viplite
 
@@ -99,15 +98,15 @@ def test_sizes_and_offsets_are_those_of_c(source: str, c_compiler: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    "header", [arrays_header, npu_header, vip_header], ids=lambda header: header.FILE.name
+    "header", [ARRAYS_HEADER, NPU_HEADER, VIP_HEADER], ids=lambda header: header.file.name
 )
-def test_headers_are_those_of_the_declarations(header: Any) -> None:
-    assert header.FILE.read_text() == header.text()
+def test_headers_are_those_of_the_declarations(header: SharedHeader) -> None:
+    assert header.file.read_text() == header.text()
 
 
 def test_a_header_with_another_layout_does_not_compile(c_compiler: str, tmp_path: Path) -> None:
     """The sizes and offsets that were compiled in are asserted."""
-    text = npu_header.text()
+    text = NPU_HEADER.text()
     header = tmp_path / "npu.h"
     command = [c_compiler, "-std=gnu11", "-fsyntax-only", "-x", "c", str(header)]
     for damage, found in (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from ..c_header import SharedWriter, keep
+from ..c_header import SharedHeader
 from .arrangements import Arrangement, Kind
 from .compiler import SOURCES
 from .kernels import (
@@ -24,33 +24,27 @@ from .kernels import (
 from .matmul import Product
 from .transfers import Transfer, TransferKind
 
-FILE = SOURCES / "arrays.h"
-STRUCTURES = (Affine, Transfer, Blocks, Image, Arrangement, Pixels, Product)
-_COMMAND = "python -m anynpu.native.header"
-_POINTERS = {
-    "pixels.first": "const float *",
-    "pixels.second": "const float *",
-    "pixels.table": "const void *",
-}
-
-
-def text() -> str:
-    """The whole header."""
-    writer = SharedWriter(STRUCTURES, _POINTERS)
-    return writer.header(
-        "ANYNPU_ARRAYS_H",
-        f"What kernels.c and matmul.c share with Python; written by {_COMMAND}.",
-        (
-            writer.constants({"LARGEST_BLOCK": LARGEST_BLOCK}),
-            writer.constants({name: number for number, name in enumerate(CONVERSION_NAMES)}),
-            writer.numbers("transfer_kind", TransferKind),
-            writer.numbers("arrangement_kind", Kind),
-            writer.numbers("pixel_source", PixelSource),
-            writer.numbers("pixel_target", PixelTarget),
-            *(writer.shared(structure) for structure in STRUCTURES),
-        ),
-    )
-
+HEADER = SharedHeader(
+    SOURCES / "arrays.h",
+    "anynpu.native.header",
+    "kernels.c and matmul.c share",
+    (
+        {"LARGEST_BLOCK": LARGEST_BLOCK},
+        {name: number for number, name in enumerate(CONVERSION_NAMES)},
+    ),
+    {
+        "transfer_kind": TransferKind,
+        "arrangement_kind": Kind,
+        "pixel_source": PixelSource,
+        "pixel_target": PixelTarget,
+    },
+    (Affine, Transfer, Blocks, Image, Arrangement, Pixels, Product),
+    {
+        "pixels.first": "const float *",
+        "pixels.second": "const float *",
+        "pixels.table": "const void *",
+    },
+)
 
 if __name__ == "__main__":
-    sys.exit(keep(FILE, text(), _COMMAND))
+    sys.exit(HEADER.keep())

@@ -8,27 +8,19 @@ from __future__ import annotations
 
 import sys
 
-from ....c_header import SharedWriter, keep
+from ....c_header import SharedHeader
 from ....native.compiler import SOURCES
 from .structures import CONSTANTS, ENUMERATIONS, POINTERS, STRUCTURES
 
-FILE = SOURCES / "vip.h"
-_COMMAND = "python -m anynpu.soft.engines.vip.header"
-
-
-def text() -> str:
-    """The whole header."""
-    writer = SharedWriter(STRUCTURES, POINTERS)
-    return writer.header(
-        "ANYNPU_VIP_H",
-        f"What the engine of .nb files shares with Python; written by {_COMMAND}.",
-        (
-            writer.constants(CONSTANTS),
-            *(writer.numbers(name, members) for name, members in ENUMERATIONS.items()),
-            *(writer.shared(structure) for structure in STRUCTURES),
-        ),
-    )
-
+HEADER = SharedHeader(
+    SOURCES / "vip.h",
+    "anynpu.soft.engines.vip.header",
+    "the engine of .nb files shares",
+    (CONSTANTS,),
+    ENUMERATIONS,
+    STRUCTURES,
+    POINTERS,
+)
 
 if __name__ == "__main__":
-    sys.exit(keep(FILE, text(), _COMMAND))
+    sys.exit(HEADER.keep())
