@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -54,25 +55,30 @@ class Calls:
 
     def __init__(self, tasks: Sequence[Task], plans: Sequence[Plan | None], memory: Memory) -> None:
         self._cancelled = ctypes.c_int32(0)
-        self._alive: list[object] = [memory]
+        self._alive: list[object] = []
         size = max((plan.scratch for plan in plans if plan is not None), default=0)
         spaces = [np.empty(size + _ALIGNMENT, np.uint8) for _ in range(threads())]
         self._alive.append(spaces)
         self._scratch = [-(-address_of(s) // _ALIGNMENT) * _ALIGNMENT for s in spaces]
-        pairs = list(zip(tasks, plans, strict=True))
+        self._memory = memory
+        self._pairs = list(zip(tasks, plans, strict=True))
         self.calls: list[Call] = []
-        for is_planned, run in groupby(pairs, key=lambda pair: pair[1] is not None):
+        for is_planned, run in groupby(self._pairs, key=lambda pair: pair[1] is not None):
             if is_planned:
-                self.calls.append(self._steps([plan for _, plan in run if plan], memory))
+                self.calls.append(self._steps([plan for _, plan in run if plan]))
             else:
                 self.calls.extend(_reference(task, memory) for task, _ in run)
-        self.single = [
-            self._steps([plan], memory) if plan else _reference(task, memory)
-            for task, plan in pairs
+
+    @cached_property
+    def single(self) -> list[Call]:
+        """A call for each task, which only a profile needs."""
+        return [
+            self._steps([plan]) if plan else _reference(task, self._memory)
+            for task, plan in self._pairs
         ]
 
-    def _steps(self, plans: Sequence[Plan], memory: Memory) -> Call:
-        bound = [plan.bind(memory) for plan in plans]
+    def _steps(self, plans: Sequence[Plan]) -> Call:
+        bound = [plan.bind(self._memory) for plan in plans]
         self._alive.append(bound)
         return steps.Steps([entry for entry, _ in bound], self._scratch, self._cancelled).run
 

@@ -9,8 +9,8 @@ from ...task_registers import Derived, TaskRegisters
 from ..limits import NO_LIMITS
 from ..rk3576.dpu import BS_KNOWN, DpuEw
 from ..rk3576.operands import WEIGHT_OFFSETS, Operands
-from ..rk3576.stages import BN_LIMITS, BS_LIMITS, dense_or_depthwise_offset, is_told, stage_limits
-from ..settings import FromMemory, StageNames, StageSettings, Sum
+from ..rk3576.stages import BN_LIMITS, BS_LIMITS, dense_or_depthwise_offset, is_told, stage_of
+from ..settings import FromMemory, StageNames, StageSettings
 from .registers import (
     DIVIDES,
     DpuBn,
@@ -52,18 +52,9 @@ def _bs(task: TaskRegisters) -> StageSettings | None:
     )
     if not is_told(task, operands.factor, DpuBsOw.MUL_BYPASS, DpuBsOw.MUL_SRC):
         raise task.error(DpuBsOw)
-    return StageSettings(
-        Sum.ADD,
-        operands.addend,
-        operands.factor,
-        True,
-        bool(task[DpuBsMul.MUL_PRELU]),
-        operands.shifts,
-        stage_limits(task, BS_LIMITS, multiplies=operands.factor is not None),
-        block,
-        StageNames(DpuBsAlu, DpuBsMul, (shift, DpuBsOwOperand.MUL_SHIFT_VALUE_NEG)),
-        _weight_offset(task, operands),
-    )
+    names = StageNames(DpuBsAlu, DpuBsMul, (shift, DpuBsOwOperand.MUL_SHIFT_VALUE_NEG))
+    offset = _weight_offset(task, operands)
+    return stage_of(task, operands, DpuBsMul.MUL_PRELU, BS_LIMITS, names, offset)
 
 
 def _weight_offset(task: TaskRegisters, operands: Operands) -> int | FromMemory | None:
@@ -98,19 +89,10 @@ def _bn(task: TaskRegisters) -> StageSettings | None:
         and is_told(task, operands.factor, DpuBn.MUL_BYPASS, DpuBnMul.MUL_SRC)
     ):
         raise task.error(DpuBn)
-    return StageSettings(
-        Sum.ADD,
-        operands.addend,
-        operands.factor,
-        True,
-        bool(task[DpuBn.MUL_PRELU]),
-        operands.shifts,
-        stage_limits(task, BN_LIMITS, multiplies=operands.factor is not None),
-        block,
-        StageNames(
-            DpuBnAlu, DpuBnMul, (DpuBnMul.MUL_SHIFT_VALUE, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG)
-        ),
+    names = StageNames(
+        DpuBnAlu, DpuBnMul, (DpuBnMul.MUL_SHIFT_VALUE, DpuDataFormat.BN_MUL_SHIFT_VALUE_NEG)
     )
+    return stage_of(task, operands, DpuBn.MUL_PRELU, BN_LIMITS, names)
 
 
 def _element(task: TaskRegisters) -> int:

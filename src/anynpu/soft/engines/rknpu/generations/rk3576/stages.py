@@ -121,17 +121,31 @@ def _bs(task: TaskRegisters) -> StageSettings | None:
     operands = read_operands(task, RdmaBs, Quantity.BS_USE, Quantity.BS_NUMBERS)
     if not is_told(task, operands.factor, DpuBsOw.MUL_BYPASS, DpuBsOw.MUL_SRC):
         raise task.error(DpuBsOw)
+    names = StageNames(RdmaBs, RdmaBs, (RdmaBs, RdmaBs))
+    offset = _weight_offset(task, operands)
+    return stage_of(task, operands, DpuBsMode.MUL_PRELU, BS_LIMITS, names, offset)
+
+
+def stage_of(
+    task: TaskRegisters,
+    operands: Operands,
+    multiplies_negatives: Field,
+    limits: StageLimits,
+    names: StageNames,
+    weight_offset: int | FromMemory | None = None,
+) -> StageSettings:
+    """A stage that adds, then multiplies, by its operands and limits."""
     return StageSettings(
         Sum.ADD,
         operands.addend,
         operands.factor,
         True,
-        bool(task[DpuBsMode.MUL_PRELU]),
+        bool(task[multiplies_negatives]),
         operands.shifts,
-        stage_limits(task, BS_LIMITS, multiplies=operands.factor is not None),
+        stage_limits(task, limits, multiplies=operands.factor is not None),
         operands.block,
-        StageNames(RdmaBs, RdmaBs, (RdmaBs, RdmaBs)),
-        _weight_offset(task, operands),
+        names,
+        weight_offset,
     )
 
 
@@ -168,17 +182,8 @@ def _bn(task: TaskRegisters) -> StageSettings | None:
         and is_told(task, operands.factor, DpuBn.MUL_BYPASS, DpuBn.MUL_SRC)
     ):
         raise task.error(DpuBn)
-    return StageSettings(
-        Sum.ADD,
-        operands.addend,
-        operands.factor,
-        True,
-        bool(task[DpuBn.MUL_PRELU]),
-        operands.shifts,
-        stage_limits(task, BN_LIMITS, multiplies=operands.factor is not None),
-        operands.block,
-        StageNames(RdmaBn, RdmaBn, (RdmaBn, RdmaBn)),
-    )
+    names = StageNames(RdmaBn, RdmaBn, (RdmaBn, RdmaBn))
+    return stage_of(task, operands, DpuBn.MUL_PRELU, BN_LIMITS, names)
 
 
 def stage_limits(task: TaskRegisters, registers: StageLimits, *, multiplies: bool) -> Limits:
