@@ -282,12 +282,16 @@ static void end_calls(void) {
         return;
     void *state = holds_python() ? python.save() : NULL;
     atomic_store(&is_closed, 1);
-    if (!drain(SECOND)) {
+    /* A call that prepares a run has nothing yet that could be made to end: it is told again. */
+    const int64_t end = now() + 11 * SECOND;
+    while (!drain(SECOND)) {
         struct call call = {hurried, nothing, (word)pthread_self(), 0, 0, PTHREAD_COND_INITIALIZER};
+        if (now() >= end) {
+            fprintf(stderr, "anynpu: the program ends while the soft NPU still runs a call\n");
+            break;
+        }
         if (!has_small_stack() || !make_elsewhere(&call))
             hurry();
-        if (!drain(10 * SECOND))
-            fprintf(stderr, "anynpu: the program ends while the soft NPU still runs a call\n");
     }
     if (state)
         python.restore(state);

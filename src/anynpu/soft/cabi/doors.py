@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -77,9 +78,10 @@ _hurry_callback = ctypes.CFUNCTYPE(None)(_hurry)
 def _end(library: Any) -> None:
     """The interpreter ends: no call begins any more, and those inside end or are cancelled."""
     library.anynpu_door_close()
-    if not library.anynpu_door_drain(_GRACE):
+    end = time.monotonic_ns() + _GRACE + _PATIENCE
+    while not library.anynpu_door_drain(_GRACE) and time.monotonic_ns() < end:
+        # A call that prepares a run has nothing yet that could be cancelled: it is told again.
         _hurry()
-        library.anynpu_door_drain(_PATIENCE)
     library.anynpu_door_end()
 
 
