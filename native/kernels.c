@@ -246,7 +246,7 @@ TRANSPOSE(2)
 TRANSPOSE(4)
 TRANSPOSE(8)
 
-/* target[r][c] = source[c][r], rows lying so many elements apart. */
+/* target[r][c] = source[c][r], rows lying a stride apart. */
 INLINE void transpose(const uint8_t *source, uint8_t *target, size_t size, size_t rows,
                       size_t source_step, size_t columns, size_t target_step) {
     if (size == 1)

@@ -32,7 +32,7 @@ struct share {
 #define ROWS_AT_ONCE 8
 #define COLUMNS_AT_ONCE 2048
 
-/* With more rows of A it pays to widen a panel of B beforehand, of so many columns side by side. */
+/* With more rows of A it pays to widen a panel of B first: this many columns side by side. */
 #define FEW_ROWS 4
 #define PANEL_ROWS 512
 #define PANEL_COLUMNS 64

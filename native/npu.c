@@ -111,7 +111,7 @@ INLINE void operate(const struct dpu *d, double *v, const int8_t *atoms, int64_t
     }
 }
 
-/* Store `count` atoms of surface `s`; lanes behind the last channel hold the padding. */
+/* Store `count` atoms of surface `s`; lanes past the last channel hold the padding. */
 INLINE void store(const struct writer *w, int64_t s, int64_t first, int64_t count, const int8_t *q,
                   const int lanes) {
     uint8_t *surface = w->base + s / w->group * w->group_stride + s % w->group * w->surface;
@@ -487,7 +487,7 @@ INLINE int64_t readable_pixels(const struct features *f, int64_t y, int64_t belo
     return room < 0 ? 0 : room / f->pixel + 1;
 }
 
-/* The first pixel of a row whose places all lie inside, and the one behind the last. With `is_packed`
+/* The first pixel of a row whose places all lie inside, and the one past the last. With `is_packed`
  * whole vectors can be read there. */
 INLINE void find_inside(const struct int8_dense *a, int64_t y, int64_t lanes, int64_t *begin,
                         int64_t *end) {
@@ -705,7 +705,7 @@ INLINE float *fill(float *target, float value, int64_t count) {
     return target + count;
 }
 
-/* `count` atoms as floats; lanes behind the valid channels become zero. */
+/* `count` atoms as floats; lanes past the valid channels become zero. */
 INLINE void convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid,
                           float *target, const int lanes) {
     for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {

@@ -74,7 +74,7 @@ enum method {
 
 /* Features in channel blocks.
  * Where odd is set, every second block lies there. Channels from valid on count as zero. Nothing
- * behind readable bytes from base on is touched. conversion, (4, 256), says what bytes become, by
+ * past readable bytes from base on is touched. conversion, (4, 256), says what bytes become, by
  * channel % 4; or it is NULL. */
 struct features {
     const uint8_t *base;
@@ -218,7 +218,7 @@ _Static_assert(offsetof(struct stage, only_negatives) == 144, "stage.only_negati
 _Static_assert(sizeof(struct stage) == 152, "stage");
 #endif
 
-/* Both look-up tables, one behind the other: of negative values, and of the others.
+/* Both look-up tables, one after the other: of negative values, and of the others.
  * Pairs are in that order too; step is 1 / the distance of entries. */
 struct table {
     const double *entries;
@@ -324,7 +324,7 @@ _Static_assert(sizeof(struct dpu) == 696, "dpu");
 #endif
 
 /* Where atoms go: group surfaces lie surface apart, groups of them group_stride.
- * Lanes behind the last channel hold the padding. */
+ * Lanes past the last channel hold the padding. */
 struct writer {
     uint8_t *base;
     int64_t line;
@@ -354,10 +354,10 @@ _Static_assert(sizeof(struct writer) == 80, "writer");
 /* A dense int8 convolution: rows of what each output pixel sees, times weights.
  * weights are (groups of COLUMNS kernels, depth / 2, COLUMNS, 2), with offsets, (groups,
  * COLUMNS), to be added to each weight of a kernel. rows are those of all output pixels, or NULL
- * where each thread gathers its own, tile at a time and stride apart; lanes behind channels have
- * no weights. is_packed: neighbours in a row of the input lie side by side, with all their
- * channels. depth is the places of a kernel, even. Sums lose truncate bits before the stages, and
- * halves go up with truncate_up, else to the even number. */
+ * where each thread gathers its own, tile at a time and stride apart; lanes past channels have no
+ * weights. is_packed: neighbours in a row of the input lie side by side, with all their channels.
+ * depth is the places of a kernel, even. Sums lose truncate bits before the stages, and halves go
+ * up with truncate_up, else to the even number. */
 struct int8_dense {
     struct dpu dpu;
     struct writer writer;

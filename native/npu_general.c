@@ -8,7 +8,7 @@
  *
  * Whatever lanes an atom has, values between memory and memory are (pixels, GROUP) floats. Nothing is
  * allocated, and weights stay as the file has them. Kernels are those of steps.c: arguments, the first
- * unit of work, the one behind the last, the thread's own space.
+ * unit of work, the one past the last, the thread's own space.
  *
  * Memory is only touched where the arguments say: whole atoms of features and rows of pictures, weights,
  * operands and what is written, each as the view of these strides and counts that callers have found to
@@ -164,7 +164,7 @@ static void load_row(const struct features *f, int64_t g, int64_t y, int64_t x, 
     if (last < first + GROUP)
         memset(v, 0, count * GROUP * sizeof *v);
     for (int64_t c = first; c < last; c += f->lanes) {
-        /* Lanes behind the last channel do no harm, and whole atoms are faster. */
+        /* Lanes past the last channel do no harm, and whole atoms are faster. */
         const int64_t lanes = f->valid < f->channels ? least(f->lanes, last - c) : f->lanes;
         widen(surface_of(f, c / f->lanes) + y * f->line + x * f->pixel, step * f->pixel, count,
               v + (c - first), GROUP, lanes, f->element);
@@ -295,7 +295,7 @@ WITH_AVX2 INLINE __m128 look_up_four(const struct table *t, __m128 v) {
     index = _mm256_min_pd(index, _mm256_set1_pd(TABLE_ENTRIES - 2));
     __m256d fraction = _mm256_max_pd(zero, _mm256_sub_pd(place, index));
     fraction = _mm256_min_pd(one, fraction);
-    /* Positive values find their entries behind the others. */
+    /* Positive values find their entries after the others. */
     index = _mm256_add_pd(index, _mm256_andnot_pd(sign, _mm256_set1_pd(TABLE_ENTRIES)));
     int32_t at[4];
     _mm_storeu_si128((__m128i *)at, _mm256_cvttpd_epi32(index));

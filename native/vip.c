@@ -255,7 +255,7 @@ INLINE double power_of(double value) {
     return u.real;
 }
 
-/* So many significant bits, toward zero. */
+/* This many significant bits, toward zero. */
 INLINE double cut(double value, int bits) {
     const double unit = power_of(value) * ldexp(1, 1 - bits);
     return trunc(value / unit) * unit;

@@ -99,7 +99,7 @@ static int16_t *put(const struct coded_stream *s, int16_t *to, const Code *code,
     if (s->run_count) {
         if (length == RUN || length == LONG_RUN) {
             unsigned index = length == RUN ? v : v + 2;
-            /* Numbers behind the table's end aren't used. */
+            /* Numbers past the table's end aren't used. */
             return put_run(to, s->runs[index < RUN_LENGTHS ? index : RUN_LENGTHS - 1] + 1,
                            (int16_t)average);
         }

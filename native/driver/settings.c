@@ -19,7 +19,7 @@ const char *setting(const char *name) {
     return value && *value ? value : NULL;
 }
 
-/* A number, decimal or after 0x; text moves behind it. */
+/* A number, decimal or after 0x; text moves past it. */
 static uint32_t read_number(const char **text) {
     const char *at = *text;
     uint32_t base = 10, value = 0;

@@ -13,7 +13,7 @@ import pytest
 from .nbg_files import Sample, examine, samples
 
 _MAY_DIFFER = {
-    # One of 512 elements of a table of float16, just behind a tie.
+    # One of 512 elements of a table of float16, just past a tie.
     "nbg/sigmoid.t527": (0.998, 1),
     # Its tables of SiLU are not yet known for certain.
     "nbg/v853/yolo.v853": (0.82, 1),

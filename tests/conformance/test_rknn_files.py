@@ -50,7 +50,7 @@ _GOALS = {
     "rk3588/m_yolov8tail_fp16": Goal(relative=0.01),
     # The commands add the scaled zero point, rounded; the simulator does not round it.
     "rv1106/matmul_dyn_i8": Goal(equal=0.87),
-    # The CPU computes these as `librknnrt` 1.5.2 does, byte for byte, which cuts off behind the
+    # The CPU computes these as `librknnrt` 1.5.2 does, byte for byte, which cuts off after the
     # point where the simulator rounds, and decides ties in whole numbers.
     "rk3588/op_bilinear_ac_i8": Goal(equal=0.5),
     "rk3588/op_avgpool3p_i8": Goal(equal=0.99),

@@ -56,7 +56,7 @@ def device(null_device: Path) -> NullDevice:
 
 @pytest.fixture
 def on_cores(null_device: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """A function that opens a session on cores whose runs take so many milliseconds."""
+    """A function that opens a session on cores whose runs take a given number of milliseconds."""
     sessions = []
 
     def open_session(*milliseconds: float, **options: Any) -> InferenceSession:

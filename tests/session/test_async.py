@@ -34,7 +34,7 @@ def value(results: list[np.ndarray] | None) -> float:
 
 
 class Calls:
-    """A callback that notes what it is called with, and lets a test wait for so many calls."""
+    """A callback that notes what it is called with, and lets a test wait for a number of calls."""
 
     def __init__(self) -> None:
         self.all: list[tuple[Any, Any, str]] = []

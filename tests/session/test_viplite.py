@@ -44,7 +44,7 @@ def session() -> Iterator[InferenceSession]:
 
 @pytest.fixture
 def on_devices(null_vip: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """A function that opens a session on devices whose runs take so many milliseconds."""
+    """A function that opens a session on devices whose runs take a given number of milliseconds."""
     sessions = []
 
     def open_session(*milliseconds: float, **options: Any) -> InferenceSession:

@@ -100,7 +100,7 @@ def little_memory() -> Iterator[None]:
 def archive(
     folder: Path, members: dict[str, bytes], zeros: int = 0, compression: int = zipfile.ZIP_STORED
 ) -> None:
-    """A .npz file; behind the last member's bytes there are so many zeros."""
+    """A .npz file; past the last member's bytes there is a given number of zeros."""
     with zipfile.ZipFile(folder / "data.npz", "w", compression) as file:
         for name, data in members.items():
             with file.open(name, "w") as member:

@@ -326,7 +326,7 @@ def test_what_is_computed_of_constants_is_no_layer() -> None:
 
 
 def test_shapes_that_the_model_computes() -> None:
-    """ONNX's own inference doesn't follow a division; the Conv behind it still has its shape."""
+    """ONNX's own inference doesn't follow a division; the Conv after it still has its shape."""
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Div", ["shape", "divisors"], ["halved"]),

@@ -134,7 +134,7 @@ def grid_rows(things: Things) -> list[Array]:
 
 
 def yolox(*, is_raw: bool) -> Encoder:
-    """YOLOX split, scores before the sigmoid or behind it."""
+    """YOLOX split, scores before or after the sigmoid."""
 
     def encode(things: Things) -> list[Array]:
         outputs = []

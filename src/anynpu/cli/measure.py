@@ -1,4 +1,4 @@
-"""Runs of a session, timed: each way of running, for so many seconds."""
+"""Runs of a session, timed: each way of running, for a number of seconds."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Measured:
 def measure(
     session: InferenceSession, feed: Feed, way: str, seconds: float, cores: str | None, depth: int
 ) -> Measured:
-    """Run one way for so many seconds, at least once; what is under way then is finished."""
+    """Run one way for a number of seconds, at least once; what is under way then is finished."""
     with session.profile() as profile:
         start = time.perf_counter()
         latencies = _WAYS[way](session, feed, start + seconds, depth)

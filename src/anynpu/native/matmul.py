@@ -20,7 +20,7 @@ from .forms import load_kernels
 from .memory import address_of
 
 _EXACT_COLUMNS = 2**24 // 128**2
-"""Sums of so many products of two int8 don't exceed what float32 holds exactly."""
+"""This many products of two int8 add up to no more than float32 holds exactly."""
 
 
 _PRODUCTS_FOR_A_THREAD = 2**25
@@ -84,7 +84,7 @@ def multiply_int8(a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> No
 
 
 def multiply_with_numpy(a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> None:
-    """The same by float32 products of so many columns that every sum is exact."""
+    """The same by float32 products of so few columns that every sum is exact."""
     matrix = b.matrix()
     out.fill(0)
     for start in range(0, b.k, _EXACT_COLUMNS):

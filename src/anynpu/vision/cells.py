@@ -61,7 +61,7 @@ class Output:
     quantization: Quantization | None
 
     def planes(self) -> Cells:
-        """Channels are the second axis, all axes behind it cells."""
+        """Channels are the second axis, all axes after it cells."""
         if self.layout is Layout.NC1HWC2:
             return BlockedCells(self.values, self.shape[1], self.quantization)
         values = self.values

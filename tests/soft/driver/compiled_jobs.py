@@ -28,7 +28,7 @@ TASK = np.dtype(
     + [("commands", "<u4"), ("offset", "<u4"), ("address", "<u8")]
 )
 _SPACE = 1 << 20
-"""Bytes behind a graph's memory that tasks may touch."""
+"""Bytes past a graph's memory that tasks may touch."""
 
 _OUTPUT = "OutputOperator"
 

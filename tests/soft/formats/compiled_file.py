@@ -96,7 +96,7 @@ ADDRESS = struct.Struct("<2I2Q")
 def early_file(container: int = 2, **changes: Any) -> bytes:
     """A file of a container before 6 with the same graph; its convolution uses a table.
 
-    The tensors behind those of the graph have commands: of the table, of the task, of one for two
+    The tensors after those of the graph have commands: of the table, of the task, of one for two
     cores.
     """
     graph = a_graph(EARLY)

@@ -343,7 +343,7 @@ def test_native_bytes_of_features_are_channel_blocks(
     with opened(npu, models.passes(TensorProto.FLOAT, shape)) as context:
         result = infer(npu, context, native, like, fmt=Fmt.NC1HWC2, pass_through=1)
         np.testing.assert_array_equal(result, values.astype(np.float32))
-        # Fewer bytes are the first ones of the device's; those behind them stay.
+        # Fewer bytes are the first ones of the device's; those after them stay.
         first = np.full(120, 9, np.float16)
         result = infer(npu, context, first, like, fmt=Fmt.NHWC, pass_through=1)
         expected = values.astype(np.float32)

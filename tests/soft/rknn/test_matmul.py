@@ -185,7 +185,7 @@ def test_the_native_layout_of_b(npu: RknnLibrary, number: int, k: int) -> None:
 
 @pytest.mark.parametrize("b_layout", [NORM, NATIVE])
 def test_the_structure_of_1_6_0(npu: RknnLibrary, b_layout: abi.MatmulLayout) -> None:
-    """24 bytes and nothing behind them: a page that may not be read."""
+    """24 bytes and nothing after them: a page that may not be read."""
     page = mmap.PAGESIZE
     area = mmap.mmap(-1, 2 * page)
     start = ctypes.addressof(ctypes.c_char.from_buffer(area))

@@ -376,7 +376,7 @@ def test_the_two_ways_agree_on_rows_with_padding(npu: RknnLibrary) -> None:
 
 
 def test_rows_between_the_pictures_of_a_batch(npu: RknnLibrary) -> None:
-    """h_stride: each picture begins so many rows after the one before."""
+    """h_stride: each picture begins a given number of rows after the one before."""
     shape = (2, 3, 4, 16)
     pixels = np.random.default_rng(0).integers(0, 255, (2, 4, 16, 3)).astype(np.uint8)
     with opened(npu, models.quantized(shape)) as context:

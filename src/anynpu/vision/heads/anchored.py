@@ -47,7 +47,7 @@ class Anchored(Head):
     """A grid (1, boxes x (5 + classes), height, width) for each of the anchors' scales.
 
     With `is_darknet` values are as YOLOv3 has them, before the sigmoid; else as YOLOv5 and v7,
-    before or behind it. With `masks` each grid is followed by one of boxes x 32 coefficients,
+    before or after it. With `masks` each grid is followed by one of boxes x 32 coefficients,
     and the last output has the prototypes.
     """
 

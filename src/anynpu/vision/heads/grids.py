@@ -29,7 +29,7 @@ class Grids(Head):
     """Three grids (1, 5 + classes, height, width).
 
     A centre is relative to its cell, a size the logarithm of one, both in strides; scores are
-    before the sigmoid or behind it.
+    before or after the sigmoid.
     """
 
     @property

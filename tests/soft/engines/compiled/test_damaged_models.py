@@ -16,7 +16,7 @@ _LARGEST = 60_000
 
 
 def mutations(count: int, seed: int) -> Iterator[bytes]:
-    """Samples of every chip with a few words overwritten, the JSON behind the body left alone."""
+    """Samples of every chip with a few words overwritten, the JSON after the body left alone."""
     generator = random.Random(seed)
     files = sorted(SAMPLES.glob("*/*.rknn"))
     samples = [file.read_bytes() for file in files if file.stat().st_size < _LARGEST]

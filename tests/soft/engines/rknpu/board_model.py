@@ -2,7 +2,7 @@
 
 RV1103 boards gave these bytes in open-rknpu's suites (dense convolutions, halves, sums, products,
 leaky ReLUs, clips, 2x2 pooling), RK3576 boards in rocket-userspace's gates (the converter, pooling
-of 2x2 to 7x7, the limit behind the product). Values are int64 arrays; features are (H, W, C).
+of 2x2 to 7x7, the limit after the product). Values are int64 arrays; features are (H, W, C).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def sums(
 
 
 def scaled(accumulators: Integers, factors: Integers) -> Integers:
-    """The first stage behind a convolution: a factor a channel, shifted."""
+    """The first stage after a convolution: a factor a channel, shifted."""
     return np.clip(shifted(accumulators * factors, FACTOR_BITS), *_INT32)
 
 
@@ -95,7 +95,7 @@ def looked_up(values: Integers, negative: Integers, positive: Integers, step_bit
 
 
 def averages(x: NDArray[np.int8], kernel: tuple[int, int], stride: int) -> NDArray[np.int8]:
-    """Sums times reciprocals of both sides, each cut to 16 bits behind the point."""
+    """Sums times reciprocals of both sides, each cut to 16 bits after the point."""
     total = _windows(x, kernel, stride).sum((-2, -1), dtype=np.int64)
     height, width = ((1 << _RECIPROCAL_BITS) // size for size in kernel)
     return _int8(shifted(total * height * width, 2 * _RECIPROCAL_BITS))

@@ -38,7 +38,7 @@ Words = Sequence[tuple[int, int]]
 
 @dataclass
 class Program:
-    """Constants, and behind them memory that is filled and read by address."""
+    """Constants, and after them memory that is filled and read by address."""
 
     constants: bytearray = field(default_factory=bytearray)
     tasks: list[tuple[int, Words]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Program:
         return len(self.constants)
 
     def run(self, address: int, size: int) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-        """What lies at an address behind the last task: by the reference, and by the kernels."""
+        """What lies at an address after the last task: by the reference, and by the kernels."""
         base = len(self.constants)
         sections = {_CONSTANTS: np.frombuffer(bytes(self.constants), np.uint8)}
         used = MemoryMap(address - base + size, sections)
@@ -92,7 +92,7 @@ class Program:
 
 
 def packed(x: NDArray[np.int8]) -> bytes:
-    """(H, W, C) as channel blocks; lanes behind the last channel are zero."""
+    """(H, W, C) as channel blocks; lanes past the last channel are zero."""
     height, width, channels = x.shape
     blocks = -(-channels // LANES)
     padded = np.zeros((height, width, blocks * LANES), np.int8)
@@ -157,7 +157,7 @@ TABLE: Registers = {
     0x4070: 0x1004140, 0x4108: 0x68, 0x410C: 0x50500, 0x4110: signed(-(512 << 5)), 0x4118: 0,
     0x411C: 512 << 5,
 }  # fmt: skip
-"""The tables behind BN, entries 2^5 apart."""
+"""The tables after BN, entries 2^5 apart."""
 
 
 def load_tables(negative: NDArray[np.int64], positive: NDArray[np.int64]) -> Words:

@@ -46,7 +46,7 @@ def values(seed: int, shape: tuple[int, int, int] = SHAPE) -> NDArray[np.int8]:
 
 
 def run(x: NDArray[Any], stages: Dpu, operand: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Features through the stages, as they lie in memory behind them."""
+    """Features through the stages, as they lie in memory after them."""
     element = {"int8": Element.INT8, "float16": Element.FLOAT16}[x.dtype.name]
     is_int8 = element is stages.output.element is Element.INT8
     scene = Scene()
@@ -188,7 +188,7 @@ def test_tables_interpolate_between_entries() -> None:
 
 def test_tables_go_on_in_straight_lines() -> None:
     y = look_up(table(), np.array([-16384 - 10, 16384 + 10]), is_float=False)
-    # 22.5 loses what is behind the point.
+    # 22.5 loses what is after the point.
     np.testing.assert_array_equal(y, [32768 + 35, 32768 + 22])
 
 

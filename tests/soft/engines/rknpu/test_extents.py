@@ -1,6 +1,6 @@
 """No byte beside those that a description names: what is refused, and memories without room.
 
-Under `make sanitize` every read or write behind such a memory ends the run.
+Under `make sanitize` every read or write past such a memory ends the run.
 """
 
 from __future__ import annotations

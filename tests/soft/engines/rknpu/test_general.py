@@ -180,7 +180,7 @@ def test_an_operand_for_all_channels_in_the_place_of_the_first_results(channels:
     stages = dpu(is_float=True, elementwise=added)
     task = ElementwiseTask(0, 0, source, stages, block_writer(4, 6))
     compare(task, Element.FLOAT16, "normal", 1)
-    # The same behind a convolution.
+    # The same after a convolution.
     weights = dense_weights(np.ones((channels, channels, 1, 1), np.float16), Element.FLOAT16)
     compare(
         ConvolutionTask(0, 0, convolution(source, weights, 4, 6), stages, block_writer(4, 6)),

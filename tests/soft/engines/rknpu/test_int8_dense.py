@@ -109,7 +109,7 @@ cases = st.builds(
 
 
 def with_atoms(what: Features, atom: int) -> Features:
-    """Features of int8 in atoms of so many bytes."""
+    """Features of int8 in atoms of a given number of bytes."""
     _, height, width = what.shape
     return replace(what, atom=atom, line=width * atom, surface=height * width * atom)
 
@@ -119,7 +119,7 @@ def operand(case: Case) -> Features:
 
 
 def following(case: Case) -> Dpu:
-    """The stages behind the sums."""
+    """The stages after the sums."""
     rng = np.random.default_rng(case.seed)
     count = case.kernels
     bs = stage(

@@ -29,7 +29,7 @@ PLACE = Address(INTERNAL, TARGET)
 
 @st.composite
 def rearranging(draw: st.DrawFn, shape: tuple[int, int, int], size: int) -> Writer:
-    """Each kind of writer for features (C, H, W) of so many bytes."""
+    """Each kind of writer for features (C, H, W) of a given number of bytes."""
     channels, height, width = shape
     surfaces = -(-channels * size // 16)
     gap = draw(st.sampled_from([0, 16, 48]))

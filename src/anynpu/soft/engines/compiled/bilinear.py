@@ -1,7 +1,7 @@
 """Resize in mode linear as the vendor's runtime computes it on the CPU.
 
 It interpolates the numbers in memory, along the rows first, in float32: whole numbers are cut off
-behind the point, not rounded. The order of the operations was found by comparing with `librknnrt`
+after the point, not rounded. The order of the operations was found by comparing with `librknnrt`
 1.5.2, which gives these bytes.
 """
 

@@ -157,7 +157,7 @@ class Stage(Limited):
 class LookupTable:
     """Two tables of 513 entries, one for negative values and one for the others.
 
-    Between entries, 2^`steps` apart, values are interpolated; of integers the bits behind the point
+    Between entries, 2^`steps` apart, values are interpolated; of integers the bits after the point
     are dropped. Below `negative_start` and from `positive_end` on straight lines go on from the
     outermost entries, with slopes `slope` / 2^`shift`.
     """

@@ -84,7 +84,7 @@ class Window:
 
     @property
     def extent(self) -> tuple[int, int]:
-        """The first byte and the one behind the last, as if there were no circle."""
+        """The first byte and the one past the last, as if there were no circle."""
         low = high = self.offset
         if 0 in self.shape:
             return low, high
@@ -95,7 +95,7 @@ class Window:
 
     @property
     def wraps(self) -> bool:
-        """Whether some byte lies behind the end of the circular buffer."""
+        """Whether some byte lies past the end of the circular buffer."""
         return self.circle is not None and self.extent[1] > self.circle.end
 
     def offsets(self) -> NDArray[np.int64]:
@@ -117,7 +117,7 @@ class Scattered:
 
     @property
     def extent(self) -> tuple[int, int]:
-        """The first byte and the one behind the last."""
+        """The first byte and the one past the last."""
         if not self.places.size:
             return 0, 0
         return int(self.places.min()), int(self.places.max()) + self.item
@@ -192,7 +192,7 @@ class MemoryMap:
 
 
 def check_extent(window: Window | Scattered, size: int) -> None:
-    """Raise `Unknown` if a window leaves its space of so many bytes."""
+    """Raise `Unknown` if a window leaves its space of a given number of bytes."""
     low, high = window.extent
     if isinstance(window, Window) and window.circle is not None and high > window.circle.end:
         circle = window.circle

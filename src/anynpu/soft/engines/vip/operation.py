@@ -128,7 +128,7 @@ class OperationContext:
         return self.decoded[key]
 
     def circle(self, byte: int, blocks: int, space: Space) -> Circle | None:
-        """The circular buffer of so many blocks of 64 bytes, in `space`, that ends as told there.
+        """The circular buffer of `blocks` blocks of 64 bytes in `space`, which ends as told there.
 
         None where the operand isn't in one.
         """

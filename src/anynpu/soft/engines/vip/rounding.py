@@ -37,7 +37,7 @@ def _power(values: Reals) -> Reals:
 
 
 def cut(values: Reals, bits: int) -> Reals:
-    """Values of so many significant bits, toward zero."""
+    """Values of a given number of significant bits, toward zero."""
     unit = 2.0 ** (_power(values) - bits + 1)
     result: Reals = np.trunc(values / unit) * unit
     return result
@@ -53,7 +53,7 @@ def to_halves(values: Reals | NDArray[np.float32]) -> NDArray[np.float16]:
 
 
 def nearest(values: Reals, bits: int) -> Reals:
-    """Values of so many significant bits, the nearest, ties to even."""
+    """Values of a given number of significant bits, the nearest, ties to even."""
     unit = 2.0 ** (_power(values) - bits + 1)
     result: Reals = np.rint(values / unit) * unit
     return result

@@ -30,7 +30,7 @@ class OperationKind(enum.IntEnum):
     SOFTWARE = 4
     SP = 6
     NN_TABLE = 7
-    """The NN core with a table or a negative slope behind the coefficients (2.x)."""
+    """The NN core with a table or a negative slope after the coefficients (2.x)."""
     NN_TRANSPOSE = 8
     """The NN core as a copier of blocks (2.x)."""
     SOFT = 0x414E

@@ -84,7 +84,7 @@ def read_layers(view: View, section: Section | None, count: int) -> tuple[Layer,
 def read_operations(
     view: View, section: Section | None, count: int, layers: int
 ) -> tuple[Operation, ...]:
-    """The operation table; each operation belongs to one of so many layers, or begins them all."""
+    """The operation table; each operation belongs to one of the layers, or begins them all."""
     operations = []
     for offset in entries(section, count, _OPERATION_SIZES):
         entry = view.unpack("<6I", offset, "an operation's entry")

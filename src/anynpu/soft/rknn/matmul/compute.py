@@ -21,7 +21,7 @@ _LARGEST_PRODUCT = 128 * 128
 _FEW_ROWS = 8
 """With more it pays to convert a float16 B and to keep it."""
 _SAFE_ROWS = (2**31 - 1) // _LARGEST_PRODUCT // 32 * 32
-"""So many products sum to an int32."""
+"""This many products sum to an int32."""
 
 
 def multiply(

@@ -60,7 +60,7 @@ def _truncate(task: TaskRegisters, element: Element) -> int:
 
 
 def _check_reach(task: TaskRegisters, output: tuple[int, int], stride: tuple[int, int]) -> None:
-    """Refuse an output of which most lies behind the input's end."""
+    """Refuse an output of which most lies past the input's end."""
     reach = output[0] * stride[0], output[1] * stride[1]
     if reach[0] * reach[1] > _MOST_PIXELS:
         raise task.error(

@@ -126,7 +126,7 @@ def _transposes(task: TaskRegisters) -> bool:
 
 
 def _written_channels(task: TaskRegisters, source: Features) -> int:
-    """The channels that are written; the lanes behind them are padded.
+    """The channels that are written; the lanes past them are padded.
 
     Transposers and packers take whole atoms.
     """

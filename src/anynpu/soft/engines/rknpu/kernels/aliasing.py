@@ -10,7 +10,7 @@ from ..tasks import BlockWriter, Features, Task, Writer
 
 
 def extents(views: Sequence[Strided]) -> list[tuple[int, int, int]]:
-    """(section, first byte, byte behind the last) of each view."""
+    """(section, first byte, byte past the last) of each view."""
     return [(view.address.section, *view.extent) for view in views]
 
 

@@ -69,7 +69,7 @@ def pooled_window(task: PoolingTask) -> structures.Window:
 
 
 def shared_entries(table: LookupTable) -> NDArray[np.float64]:
-    """Both tables one behind the other; tasks with the same have the same array."""
+    """Both tables one after the other; tasks with the same have the same array."""
     return shared(np.concatenate([table.negative, table.positive]))
 
 

@@ -106,7 +106,7 @@ class Features(Structure):
     """Features in channel blocks.
 
     Where `odd` is set, every second block lies there. Channels from `valid` on count as zero.
-    Nothing behind `readable` bytes from `base` on is touched. `conversion`, (4, 256), says what
+    Nothing past `readable` bytes from `base` on is touched. `conversion`, (4, 256), says what
     bytes become, by channel % 4; or it is NULL.
     """
 
@@ -209,7 +209,7 @@ class Stage(Structure):
 
 
 class Table(Structure):
-    """Both look-up tables, one behind the other: of negative values, and of the others.
+    """Both look-up tables, one after the other: of negative values, and of the others.
 
     Pairs are in that order too; `step` is 1 / the distance of entries.
     """
@@ -285,7 +285,7 @@ class Dpu(Structure):
 class Writer(Structure):
     """Where atoms go: `group` surfaces lie `surface` apart, groups of them `group_stride`.
 
-    Lanes behind the last channel hold the padding.
+    Lanes past the last channel hold the padding.
     """
 
     _fields_ = [
@@ -307,7 +307,7 @@ class Int8Dense(Structure):
 
     `weights` are (groups of COLUMNS kernels, depth / 2, COLUMNS, 2), with `offsets`, (groups,
     COLUMNS), to be added to each weight of a kernel. `rows` are those of all output pixels, or NULL
-    where each thread gathers its own, `tile` at a time and `stride` apart; lanes behind `channels`
+    where each thread gathers its own, `tile` at a time and `stride` apart; lanes past `channels`
     have no weights. `is_packed`: neighbours in a row of the input lie side by side, with all their
     channels. `depth` is the places of a kernel, even. Sums lose `truncate` bits before the stages,
     and halves go up with `truncate_up`, else to the even number.

@@ -63,7 +63,7 @@ class Kernels:
 
     `weights` are (channels, depth, height, width) less their zero points; `bias` one a channel.
     `scales` and `negative_scales` are those of channels with their own. `end` is the byte of the
-    blob behind the records.
+    blob after the records.
     """
 
     weights: NDArray[np.int16]

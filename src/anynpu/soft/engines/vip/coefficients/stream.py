@@ -22,7 +22,7 @@ from ..structures import CodedStream
 
 HEADER_SIZE = 28
 SPARE = 1024
-"""Values that a decoder may write behind those that were wanted: it doesn't cut runs."""
+"""Values that a decoder may write past those that were wanted: it doesn't cut runs."""
 
 _RUNS = 18
 _VERSION = 1
@@ -60,7 +60,7 @@ class Header:
 def decode(
     header: Header, stream: NDArray[np.uint8], bits: int, wanted: int
 ) -> tuple[NDArray[np.int16], int]:
-    """The first `wanted` values of a stream of so many bits, and how many bits they took.
+    """The first `wanted` values of a stream of a given number of bits, and how many bits they took.
 
     Raises `Unknown` where the stream has fewer.
     """
@@ -118,7 +118,7 @@ def decode_slowly(
 
 
 class _Bits:
-    """A stream's bits, the lowest of each byte first; zeros behind the end."""
+    """A stream's bits, the lowest of each byte first; zeros past the end."""
 
     def __init__(self, stream: NDArray[np.uint8]) -> None:
         self._bits = np.unpackbits(stream, bitorder="little").tolist()

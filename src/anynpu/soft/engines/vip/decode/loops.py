@@ -48,7 +48,7 @@ def _free(loops: Loops) -> int:
 
 
 def _offsets(loops: Loops, start: Sequence[int], total: int) -> NDArray[np.int64]:
-    """Offsets of so many values, the counters being at `start` for the first."""
+    """Offsets of a given number of values, the counters being at `start` for the first."""
     free = _free(loops)
     index = np.arange(total, dtype=np.int64)
     index += _joined(loops, start, free)

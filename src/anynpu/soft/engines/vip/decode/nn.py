@@ -203,7 +203,7 @@ def decode_max_pooling(command: NnCommand) -> MaxPooling | None:
 
 
 def pooled_shape(height: int, width: int, pooling: MaxPooling | None) -> tuple[int, int]:
-    """Rows and pixels behind a maximum; raises `Unknown` where nothing is left."""
+    """Rows and pixels after a maximum; raises `Unknown` where nothing is left."""
     if pooling is None:
         return height, width
     height += pooling.top + pooling.bottom - pooling.size
@@ -270,18 +270,18 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
 
 
 def _table(context: OperationContext, command: NnCommand) -> tuple[Table | None, bool]:
-    """The table behind the coefficients, and whether the command has the form for one.
+    """The table after the coefficients, and whether the command has the form for one.
 
     T527 has the form without a table: then values stay as they are.
     """
     is_table = command.ADDITION and command.LEAKY and not command.MULTIPLICATION
     if not (is_table and command.TABLE_FORM == _WITH_TABLE):
         if command.TABLE_FORM or context.operation.kind == OperationKind.NN_TABLE:
-            raise Unknown("a table behind the coefficients in this form")
+            raise Unknown("a table after the coefficients in this form")
         return None, False
     others = command.STRIDE_OF_2 or command.POOLING or command.FLOAT_OUTPUT
     if others or command.SECOND_MANTISSA or command.SECOND_EXPONENT or command.PER_CHANNEL:
-        raise Unknown("a table behind the coefficients in this form")
+        raise Unknown("a table after the coefficients in this form")
     address = context.address(POINTERS["coefficients"])
     blob = context.layout.blob(address.space)
     start = 0 if command.NO_COEFFICIENTS else _kernels(context, command).end

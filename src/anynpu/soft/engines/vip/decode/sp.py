@@ -159,7 +159,7 @@ def _tables(
     if address.space.source is not Source.COEFFICIENTS or address.offset:
         raise Unknown(f"a table from {address.space} + {address.offset}")
     blob = context.layout.blob(address.space)
-    # A table lies behind the coefficients, if there are any.
+    # A table lies after the coefficients, if there are any.
     kernels = next((p.kernels for p in inputs if isinstance(p, Sums)), None)
     start = 0 if command.NO_COEFFICIENTS or kernels is None else kernels.end
     if blob.size < start + TABLE_BYTES:

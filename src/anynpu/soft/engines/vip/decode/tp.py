@@ -145,7 +145,7 @@ def _tiles(command: TpCommand, height: int, width: int) -> list[Tile]:
 
 
 def _order(tiles: list[Tile], width: int) -> NDArray[np.int32]:
-    """Which values of a plane of so many pixels a row come, one after another."""
+    """Which values of a plane of a given number of pixels a row come, one after another."""
     parts = [
         (
             (tile.y + np.arange(tile.height, dtype=np.int32))[:, None] * width

@@ -62,7 +62,7 @@ _SUMS = 4
 
 
 def _channels(source: Image, sums: Image, height: int) -> int:
-    """Channels of so many rows each, one behind the other."""
+    """Channels of a given number of rows each, one after the other."""
     planes, rows, _ = source.shape
     channels = sums.shape[1]
     if planes != 1 or rows != channels * height or sums.shape != (1, channels, _SUMS):

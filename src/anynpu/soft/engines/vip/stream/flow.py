@@ -192,7 +192,7 @@ _OF_TABLE = ("fraction", "difference")
 
 
 def flow_of(program: SpProgram, vectors: int) -> Flow:
-    """What a program computes on rows of so many vectors of the unit's lanes.
+    """What a program computes on rows of a given number of vectors of the unit's lanes.
 
     Raises `Unknown` for a program that isn't understood.
     """

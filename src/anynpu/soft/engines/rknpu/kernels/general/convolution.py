@@ -43,7 +43,7 @@ _ROWS_OF_A_PART = 4
 """How often as many rows as both of two neighbours read are computed by one of them."""
 
 _SKEW = 16
-"""Floats between rows: a kernel may write so many behind a row, and rows of 4096 bytes would share
+"""Floats between rows: a kernel may write this many past a row, and rows of 4096 bytes would share
 sets of the cache."""
 
 _LARGEST_WEIGHT = 128.0

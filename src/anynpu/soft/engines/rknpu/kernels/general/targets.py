@@ -24,7 +24,7 @@ from ..steps import KernelStep
 
 
 class Target:
-    """What a task writes: features of a shape (C, H, W), of elements of so many bytes.
+    """What a task writes: features of a shape (C, H, W), of elements of a given number of bytes.
 
     `reads` is what it reads before or after it writes in the same place, `in_step` what it reads
     atom by atom just before that.

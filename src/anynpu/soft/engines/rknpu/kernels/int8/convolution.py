@@ -180,7 +180,7 @@ class _Depthwise(Plan):
 
 
 def _reach(convolution: Convolution, axis: int, count: int) -> int:
-    """Rows, or columns, that so many outputs see together."""
+    """Rows, or columns, that a number of outputs see together."""
     layout = convolution.weights.layout
     size = (layout.height, layout.width)[axis]
     return (count - 1) * convolution.stride[axis] + (size - 1) * convolution.dilation[axis] + 1
@@ -280,7 +280,7 @@ def _is_packed(convolution: Convolution) -> bool:
 def _row_stride(convolution: Convolution, depth: int) -> int:
     """Values from one gathered row to the next."""
     if _is_packed(convolution):
-        # The kernel may write a whole vector behind the last value.
+        # The kernel may write a whole vector past the last value.
         depth += _VECTOR
     stride = -(-depth // _VECTOR) * _VECTOR
     # Rows a multiple of the page apart would share few places of the cache.
