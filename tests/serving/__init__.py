@@ -1,0 +1,1 @@
+"""`anynpu serve`, its protocol and its clients."""
