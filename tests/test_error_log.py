@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import pickle
 import threading
 from collections import deque
 from pathlib import Path
@@ -34,6 +35,15 @@ def test_the_lines_of_a_call_that_failed(capfd: pytest.CaptureFixture[str]) -> N
     assert caught.value.log[0].startswith("E RKNN: [")
     assert caught.value.log[0] + "\n" == capfd.readouterr().err
     assert caught.value.log[0] in str(caught.value)
+
+
+def test_an_error_goes_to_another_process() -> None:
+    with pytest.raises(anynpu.CallError) as caught:
+        anynpu.InferenceSession(b"nonsense", provider_options={"library": "soft"})
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is type(caught.value)
+    assert str(again) == str(caught.value)
+    assert again.__dict__ == caught.value.__dict__
 
 
 def test_through_the_shared_library(soft_folder: Path) -> None:

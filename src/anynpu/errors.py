@@ -13,14 +13,22 @@
     │   └── QueueFullError (TimeoutError) no place in a session's queue in time
     ├── ArgumentTypeError (TypeError)     an argument is of a type that means nothing there
     ├── InUseError (BufferError)          an array still shares the memory to be destroyed
-    └── CallError (RuntimeError)          a C call returned an error code
-        ├── CallTimeoutError (TimeoutError)
-        ├── CallCancelledError            the device's work was cancelled
-        ├── OutOfMemoryError (MemoryError)
-        ├── DeviceError                   no device, a driver that doesn't match, or the wrong chip
-        ├── InvalidArgumentError (ValueError)
-        ├── InvalidContextError           a destroyed or foreign handle
-        └── InvalidModelError (ModelError)
+    ├── CallError (RuntimeError)          a C call returned an error code
+    │   ├── CallTimeoutError (TimeoutError)
+    │   ├── CallCancelledError            the device's work was cancelled
+    │   ├── OutOfMemoryError (MemoryError)
+    │   ├── DeviceError                   no device, a driver that doesn't match, or the wrong chip
+    │   ├── InvalidArgumentError (ValueError)
+    │   ├── InvalidContextError           a destroyed or foreign handle
+    │   └── InvalidModelError (ModelError)
+    └── ServerError (RuntimeError)        a model's server answered with an error, or not at all
+        ├── ServerUnavailableError (ConnectionError)
+        ├── ServerTimeoutError (TimeoutError)
+        ├── ServerBusyError (QueueFullError)
+        ├── ServerAccessError (PermissionError)   it wants another token or certificate
+        ├── ServerAnswerError             an answer that is none to the request
+        ├── RejectedRequestError (TensorError)    it refused what the request holds
+        └── UnknownModelError (ModelError)        it has no such model
 
 Where users of ONNX Runtime expect a built-in exception, ours derives from it.
 `SoftNpuWarning` is what a process gets once when it falls back to the simulated device,
@@ -31,6 +39,7 @@ Where users of ONNX Runtime expect a built-in exception, ours derives from it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 _LINES_IN_A_MESSAGE = 12
 _ON_A_BOARD = "; the library's lines on the standard error stream say more"
@@ -123,6 +132,19 @@ class CallError(AnynpuError, RuntimeError):
         parts = (f"{call} returned {symbol} ({code}): {meaning}{where}", detail, said)
         super().__init__("\n".join(part for part in parts if part))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What another process raises again: its message is made already."""
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(
+    kind: type[CallError], arguments: tuple[Any, ...], state: dict[str, Any]
+) -> CallError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    error.__dict__.update(state)
+    return error
+
 
 class CallTimeoutError(CallError, TimeoutError):
     """The device did not finish in time."""
@@ -150,6 +172,46 @@ class InvalidContextError(CallError):
 
 class InvalidModelError(CallError, ModelError):
     """The library rejected the model file."""
+
+
+class ServerError(AnynpuError, RuntimeError):
+    """A model's server answered with an error, or not at all.
+
+    `address` is the server's, `code` the status code's name in gRPC (such as ``UNAVAILABLE``),
+    `text` what the server said, empty where nothing came from it.
+    """
+
+    def __init__(self, message: str, address: str = "", code: str = "", text: str = "") -> None:
+        self.address, self.code, self.text = address, code, text
+        super().__init__(message)
+
+
+class ServerUnavailableError(ServerError, ConnectionError):
+    """No connection, or a server that can't answer now."""
+
+
+class ServerTimeoutError(ServerError, TimeoutError):
+    """A server did not answer in time."""
+
+
+class ServerBusyError(ServerError, QueueFullError):
+    """A server's queue stayed full."""
+
+
+class ServerAccessError(ServerError, PermissionError):
+    """A server wants another token, or another certificate."""
+
+
+class ServerAnswerError(ServerError):
+    """What a server answered is no answer to the request."""
+
+
+class RejectedRequestError(ServerError, TensorError):
+    """A server refused what a request holds."""
+
+
+class UnknownModelError(ServerError, ModelError):
+    """A server has no model of that name or version."""
 
 
 class InputWarning(UserWarning):

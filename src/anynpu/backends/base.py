@@ -107,6 +107,14 @@ class Network(Closeable):
     worker_cores: tuple[int | None, ...]
 
     @property
+    def keeps_main_thread_free(self) -> bool:
+        """Whether steps run Python, which a signal's handler could interrupt on the main thread.
+
+        The soft NPU's calls couldn't be made there anyway.
+        """
+        return self.library.is_soft
+
+    @property
     def logical_outputs(self) -> tuple[TensorInfo, ...]:
         """The outputs as the model's source has them, where `outputs` may be in a native layout."""
         return self.outputs

@@ -38,10 +38,12 @@ Callback = Callable[[Results | None, Any, str], Any]
 class InferenceSession(Closeable):
     """A model on an NPU, called as ONNX Runtime's session is, with every core at work.
 
-    `path_or_bytes` is a model's path or bytes. `sess_options` is an `anynpu.SessionOptions`, which
-    says what is honoured, or one of ONNX Runtime's. `providers` names the execution provider (a
-    name, a (name, options) pair, or a list in which providers of ONNX Runtime's may stand, too:
-    it is said once that they aren't used), or is empty for the choice by the file's first bytes.
+    `path_or_bytes` is a model's path or bytes, or where it is served: ``grpc://host:port/model``,
+    or a list of such addresses, whose servers share the work. `sess_options` is an
+    `anynpu.SessionOptions`, which says what is honoured, or one of ONNX Runtime's. `providers`
+    names the execution provider (a name, a (name, options) pair, or a list in which providers of
+    ONNX Runtime's may stand, too: it is said once that they aren't used), or is empty for the
+    choice by the file's first bytes.
     `provider_options` is a dict, or a list with a dict for each provider:
     `anynpu.make_provider_options` checks and explains them. `use_weight_from` is another session,
     whose weights this one's model, built without them, shares.
@@ -54,27 +56,31 @@ class InferenceSession(Closeable):
     any time. `close` finishes what was submitted; so does the interpreter's exit.
 
     Raises `ModelError` for a file that can't be read, `OptionError` for an unknown option or
-    provider, `LibraryError` where no library can be loaded, `CallError` for failed calls.
+    provider, `LibraryError` where no library can be loaded, `CallError` for failed calls,
+    `ServerError` for what a server answers.
     """
 
     def __new__(
-        cls, path_or_bytes: backends.ModelSource = b"", *arguments: Any, **named: Any
+        cls,
+        path_or_bytes: backends.ModelSource | Sequence[str] = b"",
+        *arguments: Any,
+        **named: Any,
     ) -> InferenceSession:
         """A session, of the kind for open sizes where the model is an ONNX file that has some."""
         if cls is InferenceSession and _may_be_onnx(path_or_bytes):
             from .open_sizes import OpenSizesSession, has_open_sizes
 
             options = named.get("sess_options", arguments[0] if arguments else None)
-            model = path_or_bytes
+            model = backends.as_source(path_or_bytes)
             if isinstance(options, SessionOptions):
-                model = options.applied(path_or_bytes)
+                model = options.applied(model)
             if has_open_sizes(model):
                 return super().__new__(OpenSizesSession)
         return super().__new__(cls)
 
     def __init__(
         self,
-        path_or_bytes: backends.ModelSource,
+        path_or_bytes: backends.ModelSource | Sequence[str],
         sess_options: object = None,
         providers: providers.Providers = None,
         provider_options: providers.ProviderOptions = None,
@@ -82,14 +88,15 @@ class InferenceSession(Closeable):
         use_weight_from: InferenceSession | None = None,
     ) -> None:
         self._session_options = sess_options
+        model = backends.as_source(path_or_bytes)
         if isinstance(sess_options, SessionOptions):
-            path_or_bytes = sess_options.applied(path_or_bytes)
+            model = sess_options.applied(model)
             providers = providers or sess_options.providers
         else:
             check_foreign(sess_options)
-        self._source = (path_or_bytes, providers, provider_options)
+        self._source = (model, providers, provider_options)
         self._weights = use_weight_from
-        self._backend, self._options = _choose(path_or_bytes, providers, provider_options)
+        self._backend, self._options = _choose(model, providers, provider_options)
         weights: backends.Network | None = None
         if use_weight_from is not None:
             if not isinstance(use_weight_from, InferenceSession):
@@ -98,7 +105,7 @@ class InferenceSession(Closeable):
                     f"{use_weight_from!r} of type {type(use_weight_from).__name__}"
                 )
             weights = use_weight_from._network
-        self._network: backends.Network = self._backend.open(path_or_bytes, self._options, weights)
+        self._network: backends.Network = self._backend.open(model, self._options, weights)
         try:
             self._scheduler = Scheduler(self._network, self._options)
         except BaseException:
@@ -107,7 +114,7 @@ class InferenceSession(Closeable):
         infos = self._network.inputs
         names = [info.name for info in infos]
         self._watch = InputWatch(
-            infos, functools.partial(self._backend.normalizations, path_or_bytes, names)
+            infos, functools.partial(self._backend.normalizations, model, names)
         )
         self._close = weakref.finalize(self, self._scheduler.close)
         self._output_names = [info.name for info in self._network.outputs]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..backends import ModelSource
+from ..backends import ModelSource, is_remote
 from ..errors import ModelError
 from ..native.cache import cache_folder, content_of, is_whole, kept, locked
 
@@ -31,7 +31,12 @@ class Digest:
 
 
 def keep(model: ModelSource) -> str | Digest:
-    """What stands for a model in a pickle: its absolute path, or the digest of bytes, now kept."""
+    """What stands for a model in a pickle: its absolute path, or the digest of bytes, now kept.
+
+    Addresses stand for themselves.
+    """
+    if isinstance(model, str) and is_remote(model):
+        return model
     if not isinstance(model, bytes):
         return os.path.abspath(os.fspath(model))
     digest = Digest(hashlib.sha256(model).hexdigest())

@@ -40,8 +40,8 @@ def choose(
 
 
 def available() -> list[str]:
-    """The providers that a session can have, the official names."""
-    return list(dict.fromkeys(backend.names[0] for backend in backends.providers().values()))
+    """The providers that a model's file can have, the official names."""
+    return list(dict.fromkeys(each.names[0] for each in backends.on_this_machine().values()))
 
 
 def _of_ours(
@@ -112,8 +112,8 @@ def _check(name: str | None, backend: backends.Backend) -> None:
         )
     if name is not None and known[name] is not backend:
         raise OptionError(
-            f"the model, by its first bytes, is for {backend.names[0]}, not for {name}: pass the "
-            f"former, or no provider"
+            f"the model, by its first bytes or its address, is for {backend.names[0]}, not for "
+            f"{name}: pass the former, or no provider"
         )
 
 

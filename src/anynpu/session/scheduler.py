@@ -78,7 +78,7 @@ class Scheduler:
     def __init__(self, network: Network, options: Options) -> None:
         self.network = network
         self.workers = len(network.worker_cores)
-        self._is_soft = network.library.is_soft
+        self._keeps_main_thread_free = network.keeps_main_thread_free
         self.profile: Profile | None = None
         self._timeout = options.submit_timeout_ms / 1000
         self._pump = open_pump(
@@ -233,11 +233,9 @@ class Scheduler:
     # ------------------------------------------------------------------------------------ requests
 
     def _keeps_off(self) -> bool:
-        """Whether this thread leaves the work to others, to hear of signals meanwhile.
-
-        The soft NPU's calls couldn't be made on the main thread anyway.
-        """
-        return self._is_soft and threading.get_ident() == threading.main_thread().ident
+        """Whether this thread leaves the work to others, to hear of signals meanwhile."""
+        is_main = threading.get_ident() == threading.main_thread().ident
+        return self._keeps_main_thread_free and is_main
 
     def _filled(self, arrays: Sequence[NDArray[Any]], *, copy: bool) -> RequestHandle:
         if self._process < 0:

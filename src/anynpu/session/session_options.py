@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..backends import ModelSource
+from ..backends import ModelSource, is_remote
 from ..errors import OptionError
 from ..file_kinds import name_of, read_head
 from .ort_value import OrtValue
@@ -195,6 +195,11 @@ def check_foreign(options: object) -> None:
 def _changed(
     model: ModelSource, weights: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int]
 ) -> bytes:
+    if is_remote(model):
+        _refuse(
+            f"add_initializer or a free dimension override for {model!r}",
+            "the model is another machine's",
+        )
     if read_head(model).startswith((b"RKNN", b"VPMN")):
         _refuse(
             f"add_initializer or a free dimension override for {name_of(model)}",
