@@ -35,7 +35,7 @@ demo: $(VENV)/installed-demo
 test: $(VENV)/installed-conformance
 	$(BIN)/python -m pytest $(PROCESSES) $(ARGS)
 
-nightly: $(VENV)/installed-conformance
+nightly: $(VENV)/installed-conformance $(VENV)/installed-ray
 	$(BIN)/python -m pytest -m nightly $(ARGS)
 	$(BIN)/python -m tests.mutations
 	$(BIN)/python -m tests.fuzz tasks --inputs $(INPUTS)
