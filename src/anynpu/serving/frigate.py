@@ -37,6 +37,7 @@ class DetectorServer:
     def __init__(self, inference: Inference, model: str, settings: ServeSettings) -> None:
         self._inference, self._model = inference, model
         self._endpoint, self._threshold = settings.zmq, settings.zmq_threshold
+        self._head = settings.zmq_head or None
         self._most_body, self._seconds = settings.max_body, settings.drain_timeout
         self._context = zmq.asyncio.Context()
         self._socket: Any = None

@@ -46,6 +46,7 @@ class ServeSettings:
     grpc: str = setting("127.0.0.1:8001", "address of the gRPC form, empty for none", "ADDRESS")
     zmq: str = setting("", "endpoint for Frigate's zmq detectors, tcp://... or ipc://...", "URL")
     zmq_model: str = setting("", "the model that they get (default: the first)", "NAME")
+    zmq_head: str = setting("", "what its outputs are (default: the head that they fit)", "HEAD")
     zmq_threshold: float = setting(0.4, "the least score that they hear of", "SCORE")
     token_file: str = setting("", "file with the tokens that requests have to bear", "FILE")
     tls_certificate: str = setting("", "PEM file with the server's certificates", "FILE")
