@@ -81,8 +81,8 @@ def certificates(folder: Path) -> None:
         subprocess.run([*command, *more], cwd=folder, check=True, capture_output=True)
 
     make("authority", "-addext", "keyUsage=critical,keyCertSign")
-    signed = ("-CA", "authority.pem", "-CAkey", "authority.key")
-    signed += ("-addext", "basicConstraints=critical,CA:FALSE")
+    signed = ["-CA", "authority.pem", "-CAkey", "authority.key"]
+    signed += ["-addext", "basicConstraints=critical,CA:FALSE"]
     make("server", *signed, "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost")
     make("client", *signed)
 
@@ -154,7 +154,7 @@ def test_loopback_wants_nothing(host: str) -> None:
 
 def test_other_addresses_want_someone_named(tmp_path: Path) -> None:
     for given in ({"anyone": True}, {"token_file": "t"}):
-        settings = ServeSettings(http="0.0.0.0:8000", models=MODEL, **given)  # type: ignore[arg-type]
+        settings = ServeSettings(http="0.0.0.0:8000", models=MODEL, **given)
         assert not settings.is_local
 
 

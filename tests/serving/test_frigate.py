@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from anynpu.serving.frigate import rows_of
 from anynpu.soft.build import BuildOptions, build_file
 from anynpu.vision import Detections
 
+from ..shared import SHARED
 from ..vision import encoders
 from ..vision.models import constant
 from .conftest import Running, Serve
@@ -136,9 +140,65 @@ def test_mistakes_are_one_frame(socket: Any, message: list[bytes], said: str) ->
     assert detect(socket).shape == (20, 6)
 
 
+def test_a_model_that_is_sent_is_not_taken(socket: Any) -> None:
+    header = {"model_data": True, "model_name": "../../a.onnx"}
+    socket.send_multipart([json.dumps(header).encode(), b"onnx"])
+    (answer,) = socket.recv_multipart()
+    assert json.loads(answer) == {"model_saved": False, "model_loaded": False}
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Frigate's own plugin, as it is; what it imports of Frigate and pydantic is stood in for.
+
+    Its file, frigate/detectors/plugins/zmq_ipc.py, lies among the shared ones.
+    """
+    path = SHARED / "frigate" / "zmq_ipc.py"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+
+    class DetectionApi:
+        def __init__(self, config: Any) -> None:
+            self.detector_config = config
+
+    names: dict[str, dict[str, Any]] = {
+        "frigate": {}, "frigate.detectors": {},
+        "frigate.detectors.detection_api": {"DetectionApi": DetectionApi},
+        "frigate.detectors.detector_config": {"BaseDetectorConfig": object},
+        "pydantic": {"Field": lambda **_: None, "ConfigDict": dict},
+    }  # fmt: skip
+    for name, values in names.items():
+        module = ModuleType(name)
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, name, module)
+    spec = spec_from_file_location("zmq_ipc", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_frigate_s_own_plugin(running: Running, plugin: Any) -> None:
+    config = SimpleNamespace(
+        endpoint=running.server.addresses["zmq"],
+        request_timeout_ms=30_000,
+        linger_ms=0,
+        model=SimpleNamespace(path="/none.onnx", model_type=SimpleNamespace(name="yologeneric")),
+    )
+    detector = plugin.ZmqIpcDetector(config)
+    rows = detector.detect_raw(FRAME)
+    assert rows.shape == (20, 6)
+    assert rows[:2, 0].tolist() == [2, 0]
+    assert not detector.detect_raw(FRAME.astype(np.float32)).any()
+    assert np.array_equal(detector.detect_raw(FRAME), rows)
+    detector._socket.close()
+    detector._context.term()
+
+
 def test_rows_are_twenty_at_most() -> None:
     count = 30
-    boxes = np.tile(np.float32([[0, 0, 10, 20]]), (count, 1))
+    boxes = np.tile(np.array([[0, 0, 10, 20]], np.float32), (count, 1))
     scores = np.linspace(1, 0.5, count, dtype=np.float32)
     found = Detections(boxes, scores, np.zeros(count, np.intp), ("a",) * count, (100, 50))
     rows = rows_of(found)

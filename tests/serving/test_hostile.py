@@ -283,13 +283,14 @@ def test_a_segment_that_becomes_shorter_is_refused(running: Running) -> None:
     """A mapping of it would end the server with SIGBUS."""
     path = Path("/dev/shm/anynpu_test_shorter")
     path.write_bytes(bytes(480))
-    place = {"shared_memory_region": "r", "shared_memory_byte_size": 240}
+    place: dict[str, Any] = {"shared_memory_region": "r", "shared_memory_byte_size": 240}
     try:
         assert running.ask(REGISTER, {"key": path.name, "byte_size": 480}).status == 200
         again = running.ask(REGISTER, {"key": path.name, "byte_size": 480})
         assert again.status == 400
         assert "registered already" in again.error
-        sent = {"name": "x", "datatype": "FP32", "shape": [1, 3, 4, 5], "parameters": place}
+        sent: dict[str, Any] = {"name": "x", "datatype": "FP32", "shape": [1, 3, 4, 5]}
+        sent["parameters"] = place
         wanted = {"name": "y", "parameters": {**place, "shared_memory_offset": 240}}
         body = {"inputs": [sent], "outputs": [wanted]}
         assert running.ask(INFER, body).status == 200

@@ -81,7 +81,7 @@ def test_binary(running: Running, is_aligned: bool) -> None:
 
 def test_outputs_as_they_are_asked_for(serve: Serve, tmp_path: Path) -> None:
     running = serve(file_of(tmp_path, "two", models.two_outputs()))
-    x = np.float32([[1, -2]])
+    x = np.array([[1, -2]], np.float32)
     asked = [{"name": "z", "parameters": {"binary_data": True}}, {"name": "y"}]
     answered = running.ask("/v2/models/two/infer", {"inputs": [tensor(x)], "outputs": asked})
     length = int(answered.headers["Inference-Header-Content-Length"])

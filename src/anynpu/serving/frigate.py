@@ -93,15 +93,18 @@ class DetectorServer:
             with self._inference.telling(story):
                 reply = await self._reply(message)
         except Exception:
-            reply = [json.dumps({"error": story.error}).encode()]
+            reply = [_refused(story.error)]
         with contextlib.suppress(zmq.ZMQError):
             await self._socket.send_multipart([*sender, *reply], copy=False)
 
     async def _reply(self, message: list[Any]) -> list[Any]:
         header = _header(message)
-        if header.get("model_request") or header.get("model_data"):
-            # The model is the server's; newer plugins ask before they send theirs.
-            return [json.dumps({"model_available": True, "model_loaded": True}).encode()]
+        # The model is the server's. The plugin asks for it, and sends its own where it isn't there.
+        if header.get("model_request"):
+            is_ready = self._inference.models.served[self._model].current is not None
+            return [_json(model_available=True, model_loaded=is_ready)]
+        if header.get("model_data"):
+            return [_json(model_saved=False, model_loaded=False)]
         picture = _picture(header, message)
         if self._inference.is_draining:
             raise Refusal(Answer.UNAVAILABLE, "the server ends")
@@ -109,7 +112,7 @@ class DetectorServer:
             detector = self._detector_of(opened.session)
             found = await asyncio.to_thread(detector, picture)
         rows = rows_of(found)
-        return [json.dumps({"shape": list(rows.shape), "dtype": "float32"}).encode(), rows]
+        return [_json(shape=list(rows.shape), dtype="float32"), rows]
 
 
 def rows_of(found: Detections) -> NDArray[np.float32]:
@@ -120,6 +123,16 @@ def rows_of(found: Detections) -> NDArray[np.float32]:
     rows[:count, 0], rows[:count, 1] = found.classes[:count], found.scores[:count]
     rows[:count, 2:] = found.boxes[:count][:, [1, 0, 3, 2]] / (height, width, height, width)
     return rows
+
+
+def _json(**values: Any) -> bytes:
+    return json.dumps(values).encode()
+
+
+def _refused(error: str) -> bytes:
+    """One frame that isn't as long as rows are, for which the plugin would take it."""
+    found = _json(error=error)
+    return found + b" " if len(found) == _ROWS * _COLUMNS * np.float32().itemsize else found
 
 
 def _header(message: list[Any]) -> dict[str, Any]:
