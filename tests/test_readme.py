@@ -20,6 +20,7 @@ from anynpu.cli import (
     inspect,
     profile,
     read,
+    serve,
     soft,
     soft_driver,
 )
@@ -59,7 +60,7 @@ def test_the_commands_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for command in (
         bench, build, classify, compare, demo, detect, doctor, inspect, profile, read, run_command,
-        soft, soft_driver,
+        serve, soft, soft_driver,
     ):  # fmt: skip
         for name in ("run", "_print_folder", "_run_program"):
             if hasattr(command, name):

@@ -28,6 +28,7 @@ _COMMANDS = {
     "detect": "find things in pictures, videos and a camera's view",
     "classify": "tell what pictures show",
     "read": "read the text in pictures",
+    "serve": "serve models to other programs: REST, gRPC, shared memory",
     "build": "prepare an ONNX model for the soft NPU",
     "soft": "use the soft NPU from programs in other languages",
     "demo": "read a page of text on a simulated NPU",

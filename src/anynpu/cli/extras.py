@@ -15,6 +15,7 @@ _NEEDS = {
     "demo": ("demo", ("skimage",)),
     "vision": ("vision", ("cv2",)),
     "drawing": ("vision", ("cv2", "supervision")),
+    "serve": ("serve", ("grpc", "starlette", "uvicorn", "prometheus_client")),
     "video": ("vision", ("cv2", "av")),
 }
 """What a command may need: the extra that brings it, and its modules."""

@@ -198,13 +198,22 @@ class InferenceSession(Closeable):
             self._arrays(input_feed), deliver, in_order=self._options.sequential_callbacks
         )
 
-    def submit(self, output_names: Sequence[str] | None, input_feed: feeds.Feed) -> InferenceFuture:
+    def submit(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: feeds.Feed,
+        *,
+        may_wait: bool = True,
+        copy: bool = True,
+    ) -> InferenceFuture:
         """Begin to compute; the future gets what `run` returns or raises.
 
-        Inputs are copied before this returns. Where the queue is full it waits. Cancelling takes a
-        request that still waits out of the queue.
+        Inputs are copied before this returns; without `copy` only those that the runtime doesn't
+        take as they lie, and the caller leaves the arrays unchanged until the future is done. Where
+        the queue is full it waits, or without `may_wait` raises `QueueFullError` at once.
+        Cancelling takes a request that still waits out of the queue.
         """
-        return self._submit(output_names, input_feed, may_wait=True)
+        return self._submit(output_names, input_feed, may_wait=may_wait, copy=copy)
 
     async def run_awaitable(
         self, output_names: Sequence[str] | None, input_feed: feeds.Feed
@@ -380,7 +389,7 @@ class InferenceSession(Closeable):
         return {self._backend.names[0]: self._options.as_dict()}
 
     @contextlib.contextmanager
-    def profile(self, *, spans: int = 0) -> Iterator[Profile]:
+    def profile(self, *, spans: int = 0, into: Profile | None = None) -> Iterator[Profile]:
         """Time the stages of all requests that end inside the block.
 
         with session.profile() as profile:
@@ -388,8 +397,9 @@ class InferenceSession(Closeable):
         print(profile)
 
         `Profile.spans` has when each stage of the last `spans` requests began and ended, and where.
+        `into` is a profile to go on with, such as one of a class of the caller's.
         """
-        profile = Profile(self._network.worker_cores, spans)
+        profile = Profile(self._network.worker_cores, spans) if into is None else into
         before, self._scheduler.profile = self._scheduler.profile, profile
         try:
             yield profile
@@ -418,11 +428,20 @@ class InferenceSession(Closeable):
     # ------------------------------------------------------------------------------------ helpers
 
     def _submit(
-        self, output_names: Sequence[str] | None, input_feed: feeds.Feed, *, may_wait: bool
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: feeds.Feed,
+        *,
+        may_wait: bool,
+        copy: bool = True,
     ) -> InferenceFuture:
         future = InferenceFuture(functools.partial(_pick, wanted=self._wanted(output_names)))
         handle = self._scheduler.submit(
-            self._arrays(input_feed), future.deliver, in_order=False, may_wait=may_wait
+            self._arrays(input_feed),
+            future.deliver,
+            in_order=False,
+            may_wait=may_wait,
+            copy=copy,
         )
         future.attach(self._scheduler, handle)
         return future

@@ -99,10 +99,17 @@ class OpenSizesSession(InferenceSession):
         feed, session = self._fitting(input_feed)
         session.run_async(output_names, feed, callback, user_data, run_options)
 
-    def submit(self, output_names: Sequence[str] | None, input_feed: feeds.Feed) -> InferenceFuture:
+    def submit(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: feeds.Feed,
+        *,
+        may_wait: bool = True,
+        copy: bool = True,
+    ) -> InferenceFuture:
         """As `InferenceSession.submit`."""
         feed, session = self._fitting(input_feed)
-        return session.submit(output_names, feed)
+        return session.submit(output_names, feed, may_wait=may_wait, copy=copy)
 
     async def run_awaitable(
         self, output_names: Sequence[str] | None, input_feed: feeds.Feed
@@ -138,7 +145,7 @@ class OpenSizesSession(InferenceSession):
         """Nothing: there is no pipeline."""
         return []
 
-    def profile(self, *, spans: int = 0) -> Any:
+    def profile(self, *, spans: int = 0, into: Any = None) -> Any:
         """Refused: a profile has one network."""
         raise OptionError(f"profile {_REFUSAL}")
 

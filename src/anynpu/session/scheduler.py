@@ -168,15 +168,18 @@ class Scheduler:
         *,
         in_order: bool,
         may_wait: bool = True,
+        copy: bool = True,
     ) -> RequestHandle:
-        """Begin a request whose arrays are copied; `deliver` gets what it ends with.
+        """Begin a request; `deliver` gets what it ends with.
+
+        Its arrays are copied, or without `copy` left unchanged by the caller until it is done.
 
         It is called on the delivering thread, after the requests submitted before with `in_order`
         where this one is too. Raises `QueueFullError` where no place gets free in time, or at all
         without `may_wait`.
         """
         self._thread.start()
-        handle = self._filled(arrays, copy=True)
+        handle = self._filled(arrays, copy=copy)
         handle.record.is_reported, handle.record.is_ordered = True, in_order
         # Whoever submits while it delivers would wait for itself.
         handle.record.is_urgent = self._thread.is_current

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,5 +54,5 @@ class Stub:
             )
             setattr(self, method.name, call)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"the protocol has no call {name!r}; it has {', '.join(METHODS)}")
