@@ -1,12 +1,12 @@
 /* Which form of the kernels runs: plain C for any processor, or vectors that this one has.
  *
- * Every library of kernels includes this file and so exports the same three functions, by which
+ * Every library of kernels includes this file and so exports the same four functions, by which
  * anynpu/native/forms.py asks what there is, and chooses. What a processor has is only looked for
  * here, and the choice is only made here.
  *
- * Forms are in order: each is better than those before it, and may use what those need. To add one,
- * name it in `enum form` and `forms`, with what it needs; kernels that have no such form go on with
- * the one before.
+ * Forms are in order: the last one that a processor has is its best. Those of x86 from AVX2 on may use
+ * what AVX2 needs, and each one what it needs itself. To add one, name it in `enum form` and `forms`,
+ * with what it needs; kernels that have no such form go on with one before.
  */
 #ifndef ANYNPU_CPU_H
 #define ANYNPU_CPU_H
@@ -26,10 +26,35 @@
 #define WITH_AVX2
 #endif
 
+/* Products of bytes, four to a sum: on x86 those without a sign times those with one. Compilers learned
+ * the words at different times. */
+#ifdef ANYNPU_EMULATED
+/* A test's header has functions in the place of what the processor lacks. */
+#include ANYNPU_EMULATED
+#elif defined(X86) && (__GNUC__ >= 11 || __clang_major__ >= 12)
+#define DOTS 1
+#define WITH_AVX_VNNI __attribute__((target("avx2,fma,f16c,avxvnni")))
+#define WITH_AVX512_VNNI                                                                           \
+    __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+#elif defined(__aarch64__) && defined(__linux__) && (__GNUC__ >= 10 || __clang_major__ >= 16)
+#include <arm_neon.h>
+#include <sys/auxv.h>
+#define DOTS 1
+#define WITH_DOTPROD __attribute__((target("arch=armv8.2-a+dotprod")))
+#define WITH_I8MM __attribute__((target("arch=armv8.2-a+dotprod+i8mm")))
+#endif
+
 enum form {
     PLAIN,
 #ifdef X86
     AVX2, /* with FMA and F16C, which the processors with AVX2 have */
+#ifdef DOTS
+    AVX_VNNI,
+    AVX512_VNNI, /* with F, BW, DQ and VL; not all of them have AVX-VNNI */
+#endif
+#elif defined(DOTS)
+    DOTPROD,
+    I8MM,
 #endif
     FORMS,
 };
@@ -46,6 +71,33 @@ static int has_vectors(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
            __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
+
+#ifdef DOTS
+#ifdef ANYNPU_EMULATED
+#define has_avx_vnni has_vectors
+#define has_avx512_vnni has_vectors
+#else
+static int has_avx_vnni(void) {
+    unsigned a = 0, b, c, d;
+    return has_vectors() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4);
+}
+
+static int has_avx512_vnni(void) {
+    return has_vectors() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+}
+#endif
+#endif
+#elif defined(DOTS)
+/* By the bits' numbers, which older headers lack. */
+static int has_dotprod(void) {
+    return (getauxval(AT_HWCAP) & 1 << 20) != 0;
+}
+
+static int has_i8mm(void) {
+    return has_dotprod() && (getauxval(AT_HWCAP2) & 1 << 13) != 0;
+}
 #endif
 
 static const struct {
@@ -55,10 +107,22 @@ static const struct {
     {"plain", has_plain},
 #ifdef X86
     {"avx2", has_vectors},
+#ifdef DOTS
+    {"avx_vnni", has_avx_vnni},
+    {"avx512_vnni", has_avx512_vnni},
+#endif
+#elif defined(DOTS)
+    {"dotprod", has_dotprod},
+    {"i8mm", has_i8mm},
 #endif
 };
 
 static int32_t running_form;
+
+/* How many there are to ask for; not every processor has all of them. */
+EXPORT int32_t anynpu_forms(void) {
+    return FORMS;
+}
 
 /* The form in which kernels run. */
 EXPORT int32_t anynpu_form(void) {

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "dots.h"
 #include "npu.h"
 #include "npu_arithmetic.h"
 
@@ -430,54 +431,77 @@ INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64
 
 /* ------------------------------------------------------------------------------------- convolutions */
 
-INLINE void widen(const int8_t *source, int16_t *target, const int64_t count) {
+/* What gathered rows hold: int16, or the bytes as they are, which some forms multiply; bytes of each. */
+enum { BYTES = 1, WIDE = 2 };
+
+/* Whether rows may be bytes: where the form that runs multiplies them, and padding is one. */
+INLINE int size_in_rows(const struct int8_dense *a) {
+    const float padding = a->window.padding;
+    return has_dots(running_form) && padding >= -128 && padding <= 127 ? BYTES : WIDE;
+}
+
+INLINE void put(const int8_t *source, int8_t *row, const int64_t count, const int size) {
+    int16_t *wide = (int16_t *)row;
     if (count == 16 || count == 8) {
         /* Held apart: bytes might lie anywhere, also in the target. */
         int8_t held[LANES];
         memcpy(held, source, count);
+        if (size == BYTES)
+            memcpy(row, held, count);
+        else
+            for (int64_t i = 0; i < count; i++)
+                wide[i] = held[i];
+    } else if (size == BYTES)
+        memcpy(row, source, count);
+    else
         for (int64_t i = 0; i < count; i++)
-            target[i] = held[i];
-    } else
-        for (int64_t i = 0; i < count; i++)
-            target[i] = source[i];
+            wide[i] = source[i];
 }
 
-/* What one output pixel sees, as int16: for each place of the kernel, all channels of the input there.
- * With `is_inside` all places are. */
-INLINE void gather_pixel(const struct int8_dense *a, int64_t y, int64_t x, int16_t *row,
-                         const int64_t lanes, const int is_inside) {
+/* The same number in the places `first` to `end`. */
+INLINE void put_number(int8_t *row, int64_t first, int64_t end, int value, const int size) {
+    for (int64_t c = first; c < end; c++)
+        if (size == BYTES)
+            row[c] = (int8_t)value;
+        else
+            ((int16_t *)row)[c] = (int16_t)value;
+}
+
+/* What one output pixel sees: for each place of the kernel, all channels of the input there. With
+ * `is_inside` all places are. */
+INLINE void gather_pixel(const struct int8_dense *a, int64_t y, int64_t x, int8_t *row,
+                         const int64_t lanes, const int is_inside, const int size) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
     const int64_t step = f->surfaces * lanes;
     for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
         const int8_t *line = (const int8_t *)f->base + y * f->line + x * f->pixel;
         int64_t left = x;
-        for (int64_t kx = 0; kx < k->width; kx++, row += step, left += k->dilation_x) {
+        for (int64_t kx = 0; kx < k->width; kx++, row += step * size, left += k->dilation_x) {
             if (!is_inside && (y < 0 || y >= f->height || left < 0 || left >= f->width)) {
-                for (int64_t c = 0; c < step; c++)
-                    row[c] = (int16_t)(c < a->channels ? k->padding : 0);
+                put_number(row, 0, a->channels, (int)k->padding, size);
+                put_number(row, a->channels, step, 0, size);
                 continue;
             }
             const int8_t *atom = line + kx * k->dilation_x * f->pixel;
             for (int64_t s = 0; s < f->surfaces; s++)
-                widen(atom + s * f->surface, row + s * lanes, lanes);
-            for (int64_t c = f->valid; c < step; c++)
-                row[c] = 0;
+                put(atom + s * f->surface, row + s * lanes * size, lanes, size);
+            put_number(row, f->valid, step, 0, size);
         }
     }
 }
 
 /* The same for a picture, or any features of one channel block, whose neighbours in a row lie side by
  * side; whole vectors are read and written. */
-INLINE void gather_packed(const struct int8_dense *a, int64_t y, int64_t x, int16_t *row,
-                          const int64_t lanes) {
+INLINE void gather_packed(const struct int8_dense *a, int64_t y, int64_t x, int8_t *row,
+                          const int64_t lanes, const int size) {
     const struct window *k = &a->window;
     const int64_t count = k->width * lanes;
     const int8_t *pixels = (const int8_t *)a->features.base + y * a->features.line + x * lanes;
     for (int64_t ky = 0; ky < k->height;
-         ky++, row += count, pixels += k->dilation_y * a->features.line)
+         ky++, row += count * size, pixels += k->dilation_y * a->features.line)
         for (int64_t c = 0; c < count; c += LANES)
-            widen(pixels + c, row + c, LANES);
+            put(pixels + c, row + c * size, LANES, size);
 }
 
 /* The pixels of the rows `y` to `below` from which on `size` bytes may be read, in any of the rows. */
@@ -505,10 +529,17 @@ INLINE void find_inside(const struct int8_dense *a, int64_t y, int64_t lanes, in
     *end = y < 0 || below >= f->height || reach < 0 ? 0 : reach / k->stride_x + 1;
 }
 
-/* One row of int16 for each of `count` output pixels; zeros fill it up to `depth`. Rows of what is packed
- * have room for LANES values more. */
-INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int16_t *rows,
-                   const int64_t lanes) {
+INLINE int32_t sum_bytes(const int8_t *bytes, int64_t count) {
+    int32_t sum = 0;
+    for (int64_t c = 0; c < count; c++)
+        sum += bytes[c];
+    return sum;
+}
+
+/* One row for each of `count` output pixels; zeros fill it up to `depth`, after which rows of bytes have
+ * their sum. Rows of what is packed have room for LANES values more. */
+INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int8_t *rows,
+                   const int64_t lanes, const int size) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
     const int64_t places = k->height * k->width * f->surfaces * lanes;
@@ -517,54 +548,66 @@ INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int
         const int64_t y = oy * k->stride_y - k->top;
         int64_t begin, end;
         find_inside(a, y, lanes, &begin, &end);
-        for (; count > 0 && ox < k->out_width; count--, ox++, rows += a->stride) {
+        for (; count > 0 && ox < k->out_width; count--, ox++, rows += a->stride * size) {
             const int64_t x = ox * k->stride_x - k->left;
             if (ox < begin || ox >= end)
-                gather_pixel(a, y, x, rows, lanes, 0);
+                gather_pixel(a, y, x, rows, lanes, 0, size);
             else if (a->is_packed)
-                gather_packed(a, y, x, rows, lanes);
+                gather_packed(a, y, x, rows, lanes, size);
             else
-                gather_pixel(a, y, x, rows, lanes, 1);
-            for (int64_t c = places; c < a->depth; c++)
-                rows[c] = 0;
+                gather_pixel(a, y, x, rows, lanes, 1, size);
+            put_number(rows, places, a->depth, 0, size);
+            if (size == BYTES) {
+                const int32_t sum = sum_bytes(rows, a->depth);
+                memcpy(rows + a->depth, &sum, sizeof sum);
+            }
         }
         ox = 0, oy++;
     }
 }
 
-INLINE void gather_any(const struct int8_dense *a, int64_t first, int64_t count, int16_t *rows) {
+INLINE void gather_any(const struct int8_dense *a, int64_t first, int64_t count, int8_t *rows,
+                       const int size) {
     if (a->features.lanes == 16)
-        gather(a, first, count, rows, 16);
+        gather(a, first, count, rows, 16, size);
     else if (a->features.lanes == 8)
-        gather(a, first, count, rows, 8);
+        gather(a, first, count, rows, 8, size);
     else
-        gather(a, first, count, rows, a->features.lanes);
+        gather(a, first, count, rows, a->features.lanes, size);
 }
 
-/* A slice of the weights of COLUMNS kernels, from `pair` on, with their offsets: (pairs, COLUMNS, 2) for
- * wide vectors, (pairs, 2, COLUMNS) for others. */
-INLINE void unpack(const struct int8_dense *a, int64_t group, int64_t pair, int64_t pairs,
-                   int16_t *panel, const int form) {
-    const int16_t *offsets = a->offsets + group * COLUMNS;
-    const int8_t *weights = a->weights + (group * (a->depth / 2) + pair) * 2 * COLUMNS;
-    int16_t twice[2 * COLUMNS];
-    for (int c = 0; c < 2 * COLUMNS; c++)
-        twice[c] = offsets[has_avx2(form) ? c / 2 : c % COLUMNS];
-    for (int64_t p = 0; p < pairs; p++, weights += 2 * COLUMNS, panel += 2 * COLUMNS) {
-        int8_t held[2 * COLUMNS];
+/* A slice of the weights of COLUMNS kernels, as pairs with their offsets: (pairs, 2, COLUMNS). */
+INLINE void unpack(const int8_t *weights, const int16_t *offsets, int64_t quads, int16_t *panel) {
+    for (int64_t q = 0; q < quads; q++, weights += 4 * COLUMNS, panel += 4 * COLUMNS) {
+        int8_t held[4 * COLUMNS];
         memcpy(held, weights, sizeof held);
-        for (int c = 0; c < 2 * COLUMNS; c++)
-            panel[c] =
-                (int16_t)(held[has_avx2(form) ? c : c % COLUMNS * 2 + c / COLUMNS] + twice[c]);
+        for (int i = 0; i < 4; i++)
+            for (int c = 0; c < COLUMNS; c++)
+                panel[i * COLUMNS + c] = (int16_t)(held[4 * c + i] + offsets[c]);
     }
 }
 
-/* Where the sums of COLUMNS kernels go: as atoms of one surface, or of two. */
-struct target {
-    int32_t *sums;
-    int64_t pixel;
-    int64_t second; /* distance of the second half of the columns */
-};
+#ifdef X86
+/* The same for wide vectors: (pairs, COLUMNS, 2). */
+WITH_AVX2 static void unpack_avx2(const int8_t *weights, const int16_t *offsets, int64_t quads,
+                                  int16_t *panel) {
+    const __m128i apart = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    __m256i twice[COLUMNS / 4];
+    for (int f = 0; f < COLUMNS / 4; f++) {
+        const __m128i four = _mm_loadl_epi64((const __m128i *)(offsets + 4 * f));
+        twice[f] = _mm256_broadcastsi128_si256(_mm_unpacklo_epi16(four, four));
+    }
+    for (int64_t q = 0; q < quads; q++, weights += 4 * COLUMNS, panel += 4 * COLUMNS)
+        for (int f = 0; f < COLUMNS / 4; f++) {
+            const __m128i four = _mm_loadu_si128((const __m128i *)weights + f);
+            const __m256i wide = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(four, apart));
+            const __m256i both = _mm256_add_epi16(wide, twice[f]);
+            _mm_storeu_si128((__m128i *)panel + f, _mm256_castsi256_si128(both));
+            _mm_storeu_si128((__m128i *)(panel + 2 * COLUMNS) + f,
+                             _mm256_extracti128_si256(both, 1));
+        }
+}
+#endif
 
 /* COLUMNS numbers at a time, in whatever vectors the processor has: compilers left to themselves choose
  * the other axis. */
@@ -646,21 +689,42 @@ MULTIPLY(multiply, , 2)
 MULTIPLY(multiply_avx2, WITH_AVX2, ROWS)
 #endif
 
-/* Sums of one group of COLUMNS kernels over gathered rows, and what follows. */
-INLINE void convolve(const struct int8_dense *a, int64_t group, const int16_t *rows, int64_t first,
-                     int64_t count, int16_t *panel, int32_t *sums, const int lanes,
-                     const int form) {
-    const struct target t = {sums, lanes, lanes == COLUMNS ? COLUMNS / 2 : count * lanes};
-    for (int64_t pair = 0; pair < a->depth / 2; pair += SLICE / 2) {
-        const int64_t pairs = a->depth / 2 - pair < SLICE / 2 ? a->depth / 2 - pair : SLICE / 2;
-        unpack(a, group, pair, pairs, panel, form);
-#ifdef X86
-        if (has_avx2(form))
-            multiply_avx2_rows(rows + 2 * pair, a->stride, panel, pairs, t, count, !pair);
-        else
+/* Sums of one group of COLUMNS kernels over gathered rows. A slice of the weights stays cached while it
+ * meets all rows. */
+INLINE void multiply_group(const struct int8_dense *a, int64_t group, const int8_t *rows,
+                           int64_t count, int16_t *panel, struct target t, const int form,
+                           const int size) {
+    const int8_t *weights = a->weights + group * a->depth * COLUMNS;
+    const int16_t *offsets = a->offsets + group * COLUMNS;
+    for (int64_t first = 0; first < a->depth; first += SLICE) {
+        const int64_t places = least(SLICE, a->depth - first);
+#ifdef DOTS
+        if (size == BYTES) {
+            const struct byte_rows bytes = {rows, a->stride, a->depth, first / 4, places / 4};
+            multiply_bytes(bytes, weights, offsets, t, count);
+            continue;
+        }
 #endif
-            multiply_rows(rows + 2 * pair, a->stride, panel, pairs, t, count, !pair);
+        const int16_t *wide = (const int16_t *)rows + first;
+#ifdef X86
+        if (has_avx2(form)) {
+            unpack_avx2(weights + first * COLUMNS, offsets, places / 4, panel);
+            multiply_avx2_rows(wide, a->stride, panel, places / 2, t, count, !first);
+            continue;
+        }
+#endif
+        unpack(weights + first * COLUMNS, offsets, places / 4, panel);
+        multiply_rows(wide, a->stride, panel, places / 2, t, count, !first);
     }
+    (void)form, (void)size;
+}
+
+/* Those sums, and what follows. */
+INLINE void convolve(const struct int8_dense *a, int64_t group, const int8_t *rows, int64_t first,
+                     int64_t count, int16_t *panel, int32_t *sums, const int lanes, const int form,
+                     const int size) {
+    const struct target t = {sums, lanes, lanes == COLUMNS ? COLUMNS / 2 : count * lanes};
+    multiply_group(a, group, rows, count, panel, t, form, size);
     if (a->truncate)
         truncate_sums(sums, count * COLUMNS, a->truncate, a->truncate_up);
     const int64_t surfaces = (a->writer.channels + lanes - 1) / lanes;
@@ -679,24 +743,48 @@ INLINE int32_t *sums_in(void *scratch) {
 }
 
 /* Pixels `first` to `end`, a tile at a time. */
-INLINE void convolve_pixels(const struct int8_dense *a, int64_t first, int64_t end, void *scratch,
-                            const int lanes, const int form) {
+INLINE void convolve_pixels_of(const struct int8_dense *a, int64_t first, int64_t end,
+                               void *scratch, const int lanes, const int form, const int size) {
     int32_t *sums = sums_in(scratch);
-    int16_t *rows = (int16_t *)(sums + a->tile * COLUMNS);
+    int8_t *rows = (int8_t *)(sums + a->tile * COLUMNS);
     const int64_t groups = (a->writer.channels + COLUMNS - 1) / COLUMNS;
     for (; first < end; first += a->tile) {
-        const int64_t count = end - first < a->tile ? end - first : a->tile;
-        gather_any(a, first, count, rows);
+        const int64_t count = least(end - first, a->tile);
+        gather_any(a, first, count, rows, size);
         for (int64_t group = 0; group < groups; group++)
-            convolve(a, group, rows, first, count, scratch, sums, lanes, form);
+            convolve(a, group, rows, first, count, scratch, sums, lanes, form, size);
     }
 }
 
+INLINE void convolve_pixels(const struct int8_dense *a, int64_t first, int64_t end, void *scratch,
+                            const int lanes, const int form) {
+    if (size_in_rows(a) == BYTES)
+        convolve_pixels_of(a, first, end, scratch, lanes, form, BYTES);
+    else
+        convolve_pixels_of(a, first, end, scratch, lanes, form, WIDE);
+}
+
 /* All pixels, gathered before, for groups `first` to `end` of COLUMNS kernels. */
+INLINE void convolve_kernels_of(const struct int8_dense *a, int64_t first, int64_t end,
+                                void *scratch, const int lanes, const int form, const int size) {
+    for (; first < end; first++)
+        convolve(a, first, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, form, size);
+}
+
 INLINE void convolve_kernels(const struct int8_dense *a, int64_t first, int64_t end, void *scratch,
                              const int lanes, const int form) {
-    for (; first < end; first++)
-        convolve(a, first, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, form);
+    if (size_in_rows(a) == BYTES)
+        convolve_kernels_of(a, first, end, scratch, lanes, form, BYTES);
+    else
+        convolve_kernels_of(a, first, end, scratch, lanes, form, WIDE);
+}
+
+/* Rows of the pixels `first` to `end`. */
+INLINE void gather_rows(const struct int8_dense *a, int64_t first, int64_t end) {
+    if (size_in_rows(a) == BYTES)
+        gather_any(a, first, end - first, a->rows + first * a->stride, BYTES);
+    else
+        gather_any(a, first, end - first, a->rows + first * a->stride * WIDE, WIDE);
 }
 
 INLINE float *fill(float *target, float value, int64_t count) {
@@ -982,8 +1070,7 @@ INLINE void move(const struct move *a, int64_t first, int64_t end, const int ato
 #define POOL ((const struct pool *)arguments)
 #define MOVE ((const struct move *)arguments)
 
-#define GATHER(a, first, end, lanes, form)                                                         \
-    gather_any(a, first, (end) - (first), (a)->rows + (first) * (a)->stride)
+#define GATHER(a, first, end, lanes, form) gather_rows(a, first, end)
 #define ANY_REMAP(a, first, end, lanes, form) remap(a, first, end, lanes)
 #define ANY_POOL(a, first, end, lanes, form) pool(a, first, end, lanes)
 #define ANY_MOVE(a, first, end, lanes, form) move(a, first, end, lanes)

@@ -352,12 +352,13 @@ _Static_assert(sizeof(struct writer) == 80, "writer");
 #endif
 
 /* A dense int8 convolution: rows of what each output pixel sees, times weights.
- * weights are (groups of COLUMNS kernels, depth / 2, COLUMNS, 2), with offsets, (groups,
+ * weights are (groups of COLUMNS kernels, depth / 4, COLUMNS, 4), with offsets, (groups,
  * COLUMNS), to be added to each weight of a kernel. rows are those of all output pixels, or NULL
- * where each thread gathers its own, tile at a time and stride apart; lanes past channels have no
- * weights. is_packed: neighbours in a row of the input lie side by side, with all their channels.
- * depth is the places of a kernel, even. Sums lose truncate bits before the stages, and halves go
- * up with truncate_up, else to the even number. */
+ * where each thread gathers its own, tile at a time and stride values apart, of one byte or two
+ * as the form has them; lanes past channels have no weights. is_packed: neighbours in a row of
+ * the input lie side by side, with all their channels. depth is the places of a kernel, a
+ * multiple of 8. Sums lose truncate bits before the stages, and halves go up with truncate_up,
+ * else to the even number. */
 struct int8_dense {
     struct dpu dpu;
     struct writer writer;
@@ -365,7 +366,7 @@ struct int8_dense {
     struct window window;
     const int8_t *weights;
     const int16_t *offsets;
-    int16_t *rows;
+    int8_t *rows;
     int64_t channels;
     int64_t is_packed;
     int64_t depth;

@@ -96,12 +96,13 @@ def ocr_models() -> Path:
     return Path(spec.submodule_search_locations[0]) / "models"
 
 
-@pytest.fixture(scope="module", params=["plain", "avx2"])
+@pytest.fixture(scope="module", params=forms.available())
 def kernel_form(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each form that kernels have: what other processors run is tested here too."""
+    """Each form of the kernels that this processor has, the plain one among them.
+
+    `tests/native/test_forms_agree.py` runs those of other processors.
+    """
     form: str = request.param
-    if form not in forms.available():
-        pytest.skip(f"this processor has no {form}")
     forms.use(form)
     yield form
     forms.use(None)

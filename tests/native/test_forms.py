@@ -45,7 +45,7 @@ def test_one_switch_reaches_every_file_of_kernels(name: str, form: str) -> None:
     library: ctypes.CDLL = LIBRARIES[name]()  # type: ignore[operator]
     forms.use(form)
     assert forms.running() == form
-    assert forms.available()[library.anynpu_form()] == form
+    assert forms.running_in(library) == form
 
 
 def test_unknown_forms_are_refused_and_change_nothing() -> None:

@@ -95,14 +95,16 @@ def _numpy() -> Finding:
 
 
 def _helpers() -> Finding:
-    from ..native import kernels
+    from ..native import forms, kernels
 
     if not kernels.is_built():
         return _note(
             "C helpers", "none: NumPy and Python threads do the work, more slowly",
             "install a C compiler (apt install gcc), or a wheel of anynpu for this machine",
         )  # fmt: skip
-    return _fine("C helpers", f"built; the processor has {_instructions()}")
+    return _fine(
+        "C helpers", f"built; kernels run as {forms.running()}, the processor has {_instructions()}"
+    )
 
 
 def _instructions(root: Path = _ROOT) -> str:
@@ -110,7 +112,8 @@ def _instructions(root: Path = _ROOT) -> str:
     words = set(_read(root / "proc/cpuinfo").split())
     names = {
         "avx512_vnni": "AVX-512 VNNI", "avx_vnni": "AVX-VNNI", "avx512f": "AVX-512", "avx2": "AVX2",
-        "asimddp": "NEON with dot products", "asimd": "NEON", "neon": "NEON",
+        "i8mm": "NEON with int8 matrices", "asimddp": "NEON with dot products",
+        "asimd": "NEON", "neon": "NEON",
     }  # fmt: skip
     found = list(dict.fromkeys(name for flag, name in names.items() if flag in words))
     return ", ".join(found) or "no vector instructions that they use: scalar code"

@@ -30,7 +30,6 @@ def load_kernels(name: str) -> ctypes.CDLL | None:
     """
     library = load(name)
     if library is not None:
-        library.anynpu_form_name.restype = ctypes.c_char_p
         _choose(library)
         _loaded.append(library)
     return library
@@ -39,13 +38,18 @@ def load_kernels(name: str) -> ctypes.CDLL | None:
 def available() -> tuple[str, ...]:
     """The forms that this processor has, the best one last; none where there are no kernels."""
     library = _any_library()
-    return () if library is None else _names(library)
+    return () if library is None else tuple(_numbers(library))
 
 
 def running() -> str | None:
     """The form that runs; None where NumPy does the work."""
     library = _any_library()
-    return None if library is None else _names(library)[library.anynpu_form()]
+    return None if library is None else running_in(library)
+
+
+def running_in(library: Any) -> str:
+    """The form in which a library's kernels run."""
+    return next(name for name, form in _numbers(library).items() if form == library.anynpu_form())
 
 
 def use(name: str | None) -> None:
@@ -64,21 +68,22 @@ def use(name: str | None) -> None:
 
 
 def _choose(library: Any) -> None:
-    names = _names(library)
-    asked = _chosen or os.environ.get(ENVIRONMENT_VARIABLE, "").strip().lower() or names[-1]
-    if asked not in names:
+    numbers = _numbers(library)
+    best = list(numbers)[-1]
+    asked = _chosen or os.environ.get(ENVIRONMENT_VARIABLE, "").strip().lower() or best
+    if asked not in numbers:
         raise OptionError(
-            f"kernels can't run as {asked!r} here: this processor has {', '.join(names)}; "
+            f"kernels can't run as {asked!r} here: this processor has {', '.join(numbers)}; "
             f"set ${ENVIRONMENT_VARIABLE} to one of them, or unset it"
         )
-    library.anynpu_use_form(names.index(asked))
+    library.anynpu_use_form(numbers[asked])
 
 
-def _names(library: Any) -> tuple[str, ...]:
-    names: list[str] = []
-    while name := library.anynpu_form_name(len(names)):
-        names.append(name.decode())
-    return tuple(names)
+def _numbers(library: Any) -> dict[str, int]:
+    """The forms that this processor has, the best one last, with the library's numbers for them."""
+    library.anynpu_form_name.restype = ctypes.c_char_p
+    names = {number: library.anynpu_form_name(number) for number in range(library.anynpu_forms())}
+    return {name.decode(): number for number, name in names.items() if name}
 
 
 @cache

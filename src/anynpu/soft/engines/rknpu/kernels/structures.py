@@ -305,12 +305,13 @@ class Writer(Structure):
 class Int8Dense(Structure):
     """A dense int8 convolution: rows of what each output pixel sees, times weights.
 
-    `weights` are (groups of COLUMNS kernels, depth / 2, COLUMNS, 2), with `offsets`, (groups,
+    `weights` are (groups of COLUMNS kernels, depth / 4, COLUMNS, 4), with `offsets`, (groups,
     COLUMNS), to be added to each weight of a kernel. `rows` are those of all output pixels, or NULL
-    where each thread gathers its own, `tile` at a time and `stride` apart; lanes past `channels`
-    have no weights. `is_packed`: neighbours in a row of the input lie side by side, with all their
-    channels. `depth` is the places of a kernel, even. Sums lose `truncate` bits before the stages,
-    and halves go up with `truncate_up`, else to the even number.
+    where each thread gathers its own, `tile` at a time and `stride` values apart, of one byte or
+    two as the form has them; lanes past `channels` have no weights. `is_packed`: neighbours in a
+    row of the input lie side by side, with all their channels. `depth` is the places of a kernel, a
+    multiple of 8. Sums lose `truncate` bits before the stages, and halves go up with `truncate_up`,
+    else to the even number.
     """
 
     _fields_ = [
@@ -518,7 +519,7 @@ POINTERS = {
     "writer.base": "uint8_t *",
     "int8_dense.weights": "const int8_t *",
     "int8_dense.offsets": "const int16_t *",
-    "int8_dense.rows": "int16_t *",
+    "int8_dense.rows": "int8_t *",
     "int8_depthwise.weights": "const float *",
     "remap.values": "const int8_t *",
     "move.source": "const uint8_t *",

@@ -46,6 +46,8 @@ _WORK_OF_GATHERING = 4
 """What moving a value into a row costs."""
 
 _VECTOR, _ALIASED = 16, 512
+_SUM = 4
+"""Bytes of a row's sum, which forms with products of bytes keep after it."""
 
 
 def plan_convolution(task: ConvolutionTask) -> Plan | None:
@@ -279,9 +281,8 @@ def _is_packed(convolution: Convolution) -> bool:
 
 def _row_stride(convolution: Convolution, depth: int) -> int:
     """Values from one gathered row to the next."""
-    if _is_packed(convolution):
-        # The kernel may write a whole vector past the last value.
-        depth += _VECTOR
+    # The kernel may write a whole vector past the last value of what is packed.
+    depth += _VECTOR if _is_packed(convolution) else _SUM
     stride = -(-depth // _VECTOR) * _VECTOR
     # Rows a multiple of the page apart would share few places of the cache.
     return stride + _VECTOR if stride % _ALIASED == 0 else stride

@@ -13,6 +13,10 @@ from ...weights import Weights, arrange_kernels
 from ..structures import COLUMNS
 
 _LARGEST_OFFSET = 32767 - 128
+_QUAD = 4
+_DEPTH_UNIT = 8
+"""Places that are multiplied together, at most."""
+
 _CHUNK = 1 << 17
 
 _arranged: WeakKeyDictionary[Weights, dict[int, NDArray[np.int8]]] = WeakKeyDictionary()
@@ -23,8 +27,8 @@ _arranged: WeakKeyDictionary[Weights, dict[int, NDArray[np.int8]]] = WeakKeyDict
 class DenseWeights:
     """Weights of one convolution.
 
-    `values` are (groups of COLUMNS kernels, depth / 2, COLUMNS, 2); a kernel's `depth` places are
-    (height, width, stored channels), and a zero more where that is odd. `offsets`, (groups *
+    `values` are (groups of COLUMNS kernels, depth / 4, COLUMNS, 4); a kernel's `depth` places are
+    (height, width, stored channels), filled up with zeros to a multiple of 8. `offsets`, (groups *
     COLUMNS,), are to be added to all weights of a kernel; what is added to places without a weight
     meets a zero. `magnitudes` are the sums of each kernel's absolute values, (kernels,).
     """
@@ -35,7 +39,7 @@ class DenseWeights:
 
     @property
     def depth(self) -> int:
-        return 2 * int(self.values.shape[1])
+        return _QUAD * int(self.values.shape[1])
 
     @property
     def groups(self) -> int:
@@ -55,7 +59,7 @@ def dense_weights(convolution: Convolution) -> DenseWeights | None:
             return None
         offsets[: len(kernels)] = given
     return DenseWeights(
-        _pairs(stored, kernels, stored_channels(source)),
+        _quads(stored, kernels, stored_channels(source)),
         offsets.astype(np.int16),
         _magnitudes(kernels, offsets),
     )
@@ -79,15 +83,14 @@ def _magnitudes(kernels: NDArray[np.int8], offsets: NDArray[np.int32]) -> NDArra
     return np.concatenate(sums)
 
 
-def _pairs(weights: Weights, kernels: NDArray[np.int8], channels: int) -> NDArray[np.int8]:
+def _quads(weights: Weights, kernels: NDArray[np.int8], channels: int) -> NDArray[np.int8]:
     known = _arranged.setdefault(weights, {})
     if channels not in known:
         count, used, height, width = kernels.shape
-        padded = np.zeros((-(-count // COLUMNS) * COLUMNS, height, width, channels), np.int8)
-        padded[:count, ..., :used] = kernels.transpose(0, 2, 3, 1)
-        rows = padded.reshape(len(padded), -1)
-        if rows.shape[1] % 2:
-            rows = np.pad(rows, ((0, 0), (0, 1)))
-        pairs = rows.reshape(-1, COLUMNS, rows.shape[1] // 2, 2).transpose(0, 2, 1, 3)
-        known[channels] = np.ascontiguousarray(pairs)
+        groups, depth = -(-count // COLUMNS), height * width * channels
+        padded = np.zeros((groups * COLUMNS, -(-depth // _DEPTH_UNIT) * _DEPTH_UNIT), np.int8)
+        places = padded[:count, :depth].reshape(count, height, width, channels)
+        places[..., :used] = kernels.transpose(0, 2, 3, 1)
+        quads = padded.reshape(groups, COLUMNS, -1, _QUAD).transpose(0, 2, 1, 3)
+        known[channels] = np.ascontiguousarray(quads)
     return known[channels]

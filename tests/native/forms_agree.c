@@ -1,0 +1,125 @@
+/* Random dense int8 convolutions in every form that there is: sums and outputs are those of plain C.
+ *
+ * A program for test_forms_agree.py, which builds it for other processors too. It prints the forms, and
+ * ends with 1 where one differs. */
+#include "npu.c"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CASES = 120, MOST_BYTES = 1 << 18 };
+
+static uint32_t state = 1;
+
+static int between(int low, int high) {
+    state = state * 1664525 + 1013904223;
+    return low + (int)((state >> 8) % (uint32_t)(high - low + 1));
+}
+
+static void randomize(int8_t *bytes, int64_t count) {
+    /* Extremes now and then: products of four of them are the largest. */
+    const int extreme = between(0, 3);
+    for (int64_t i = 0; i < count; i++)
+        bytes[i] = (int8_t)(extreme ? between(-128, 127) : between(0, 1) ? 127 : -128);
+}
+
+/* Room for what kernels read and write. */
+static int8_t image[MOST_BYTES], weights[MOST_BYTES * 4], rows[2 * MOST_BYTES];
+static int8_t outputs[FORMS][MOST_BYTES];
+static int32_t sums[FORMS][MOST_BYTES];
+static int16_t offsets[256];
+static int64_t scratch[MOST_BYTES];
+
+static struct int8_dense random_case(void) {
+    struct int8_dense a = {0};
+    const int lanes = between(0, 1) ? 16 : 8, kernels = between(1, 40), channels = between(1, 60);
+    struct features *f = &a.features;
+    struct window *k = &a.window;
+    struct writer *w = &a.writer;
+    *f = (struct features){.lanes = lanes, .channels = channels, .valid = channels};
+    f->surfaces = (channels + lanes - 1) / lanes;
+    f->height = between(3, 9), f->width = between(3, 9);
+    f->pixel = lanes, f->line = f->width * lanes, f->surface = f->height * f->line;
+    f->base = (const uint8_t *)image, f->readable = f->surfaces * f->surface;
+    *k = (struct window){.height = between(1, 3),
+                         .width = between(1, 3),
+                         .stride_y = between(1, 2),
+                         .stride_x = between(1, 2),
+                         .dilation_y = 1,
+                         .dilation_x = 1};
+    k->top = between(0, 1), k->left = between(0, 1);
+    k->padding = between(0, 3) ? between(-128, 127) : between(-300, 300);
+    k->out_height = (f->height + 2 * k->top - k->height) / k->stride_y + 1;
+    k->out_width = (f->width + 2 * k->left - k->width) / k->stride_x + 1;
+    a.pixels = k->out_height * k->out_width;
+    a.tile = a.pixels;
+    a.channels = channels;
+    a.depth = (k->height * k->width * f->surfaces * lanes + 7) / 8 * 8;
+    a.is_packed = f->surfaces == 1 && channels == lanes;
+    a.stride = (a.depth + 16 + 15) / 16 * 16;
+    a.weights = weights, a.offsets = offsets, a.rows = rows;
+    a.truncate = between(0, 2), a.truncate_up = between(0, 1);
+    *w = (struct writer){.pixel = lanes,
+                         .line = k->out_width * lanes,
+                         .group = 1,
+                         .width = k->out_width,
+                         .channels = kernels,
+                         .lanes = lanes,
+                         .padding = 0xFB};
+    w->surface = w->group_stride = a.pixels * lanes;
+    a.dpu.scale = 1.0 / (1 << between(4, 14)), a.dpu.offset = between(-20, 20);
+    return a;
+}
+
+static void run(struct int8_dense *a, int32_t form) {
+    const int64_t groups = (a->writer.channels + COLUMNS - 1) / COLUMNS;
+    anynpu_use_form(form);
+    const int size = size_in_rows(a), lanes = (int)a->writer.lanes;
+    memset(rows, 0x55, sizeof rows);
+    gather_rows(a, 0, a->pixels);
+    for (int64_t group = 0; group < groups; group++) {
+        const struct target t = {sums[form] + group * a->pixels * COLUMNS, lanes,
+                                 lanes == COLUMNS ? COLUMNS / 2 : a->pixels * lanes};
+#ifdef X86
+        if (has_avx2(form)) {
+            multiply_group(a, group, rows, a->pixels, (int16_t *)scratch, t, AVX2, size);
+            continue;
+        }
+#endif
+        multiply_group(a, group, rows, a->pixels, (int16_t *)scratch, t, PLAIN, size);
+    }
+    a->writer.base = (uint8_t *)outputs[form];
+    anynpu_npu_convolve_pixels(a, 0, a->pixels, scratch);
+}
+
+static int agree(int32_t form, int number) {
+    int equal = 1;
+    for (int64_t i = 0; i < MOST_BYTES && equal; i++)
+        if (sums[form][i] != sums[PLAIN][i] || outputs[form][i] != outputs[PLAIN][i]) {
+            printf("%s differs in case %d at %lld: sums %d, %d, outputs %d, %d\n", forms[form].name,
+                   number, (long long)i, (int)sums[PLAIN][i], (int)sums[form][i], outputs[PLAIN][i],
+                   outputs[form][i]);
+            equal = 0;
+        }
+    return equal;
+}
+
+int main(void) {
+    int equal = 1;
+    for (int32_t form = 0; form < FORMS; form++)
+        if (anynpu_form_name(form))
+            printf("%s\n", anynpu_form_name(form));
+    for (int number = 0; number < CASES; number++) {
+        struct int8_dense a = random_case();
+        randomize(image, sizeof image);
+        randomize(weights, sizeof weights);
+        for (int i = 0; i < 256; i++)
+            offsets[i] = (int16_t)between(-128, 128);
+        for (int32_t form = 0; form < FORMS; form++)
+            if (anynpu_form_name(form)) {
+                run(&a, form);
+                equal &= agree(form, number);
+            }
+    }
+    return !equal;
+}
