@@ -1,7 +1,7 @@
-/* Rows of bytes times the weights of COLUMNS kernels, with four products to a sum: one template, in the
+/* Rows of bytes times the weights of DOT_COLUMNS kernels, with four products to a sum: one template, in the
  * words of each form that has such products.
  *
- * Weights lie as (quads, COLUMNS, 4). A row holds `depth` bytes, a multiple of eight, and after them their
+ * Weights lie as (quads, DOT_COLUMNS, 4). A row holds `depth` bytes, a multiple of eight, and after them their
  * sum as int32: an offset for all weights of a kernel is that many times the sum. On x86 one operand
  * has no sign. There weights have 128 added, which is taken off as another such offset. Sums wrap
  * round, so that only what they come to has to fit int32.
@@ -13,19 +13,25 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "npu.h"
 
-/* Where the sums of COLUMNS kernels go: as atoms of one surface, or of two. */
+enum {
+    DOT_COLUMNS = 16,
+    DOT_ROWS = 6,
+};
+
+/* Where the sums of DOT_COLUMNS kernels go: as atoms of one surface, or of two. */
 struct target {
     int32_t *sums;
     int64_t pixel;
     int64_t second; /* distance of the second half of the columns */
 };
 
-/* Some rows that are multiplied: from one to the next, bytes of each, and which quads of them. */
+/* Some rows that are multiplied: from one to the next, bytes of each, and which quads of them. Their sums
+ * begin with the offsets, or go on with what there is. */
 struct byte_rows {
     const int8_t *base;
     int64_t stride, depth, first, quads;
+    int begins;
 };
 
 /* Whether a form multiplies bytes. */
@@ -63,9 +69,9 @@ INLINE int32_t quad_of(const struct byte_rows *rows, int64_t row, int64_t quad) 
                                              const int count) {                                    \
         struct sums_##form total[(most) / (TALL)];                                                 \
         _Pragma("GCC unroll 12") for (int r = 0; r < count / (TALL); r++) total[r] =               \
-            rows.first ? load_##form(&t, r) : begin_##form(&rows, r, offsets);                     \
+            rows.begins ? begin_##form(&rows, r, offsets) : load_##form(&t, r);                    \
         for (int64_t q = rows.first; q < rows.first + rows.quads; q += DEEP) {                     \
-            const struct held_##form held = hold_##form(weights + q * 4 * COLUMNS);                \
+            const struct held_##form held = hold_##form(weights + q * 4 * DOT_COLUMNS);            \
             _Pragma("GCC unroll 12") for (int r = 0; r < count / (TALL); r++)                      \
                 add_##form(&total[r], &held, &rows, r, q);                                         \
         }                                                                                          \
@@ -142,7 +148,7 @@ WITH_AVX_VNNI INLINE void add_avx_vnni(struct sums_avx_vnni *sums, const struct 
         sums->half[h] = _mm256_dpbusd_avx_epi32(sums->half[h], held->half[h], row);
 }
 
-MULTIPLY_BYTES(avx_vnni, WITH_AVX_VNNI, ROWS, 1, 1)
+MULTIPLY_BYTES(avx_vnni, WITH_AVX_VNNI, DOT_ROWS, 1, 1)
 
 /* ----------------------------------------------------------------------------------- AVX-512 VNNI */
 
@@ -196,7 +202,7 @@ WITH_AVX512_VNNI INLINE void add_avx512_vnni(struct sums_avx512_vnni *sums,
 }
 
 /* As many rows as cover the time that a product takes. */
-MULTIPLY_BYTES(avx512_vnni, WITH_AVX512_VNNI, 2 * ROWS, 1, 1)
+MULTIPLY_BYTES(avx512_vnni, WITH_AVX512_VNNI, 2 * DOT_ROWS, 1, 1)
 
 /* Rows of bytes times weights, in the form that runs. */
 static void multiply_bytes(struct byte_rows rows, const int8_t *weights, const int16_t *offsets,
@@ -212,11 +218,11 @@ static void multiply_bytes(struct byte_rows rows, const int8_t *weights, const i
 /* ----------------------------------------------------------------------------- NEON's dot products */
 
 struct sums_dotprod {
-    int32x4_t four[COLUMNS / 4];
+    int32x4_t four[DOT_COLUMNS / 4];
 };
 
 struct held_dotprod {
-    int8x16_t four[COLUMNS / 4];
+    int8x16_t four[DOT_COLUMNS / 4];
 };
 
 /* Four columns' place among the sums of a row. */
@@ -227,27 +233,27 @@ INLINE int32_t *four_of(const struct target *t, int64_t r, int f) {
 WITH_DOTPROD INLINE struct sums_dotprod begin_dotprod(const struct byte_rows *rows, int r,
                                                       const int16_t *offsets) {
     struct sums_dotprod begun;
-    for (int f = 0; f < COLUMNS / 4; f++)
+    for (int f = 0; f < DOT_COLUMNS / 4; f++)
         begun.four[f] = vmulq_n_s32(vmovl_s16(vld1_s16(offsets + 4 * f)), sum_of_row(rows, r));
     return begun;
 }
 
 WITH_DOTPROD INLINE struct sums_dotprod load_dotprod(const struct target *t, int r) {
     struct sums_dotprod loaded;
-    for (int f = 0; f < COLUMNS / 4; f++)
+    for (int f = 0; f < DOT_COLUMNS / 4; f++)
         loaded.four[f] = vld1q_s32(four_of(t, r, f));
     return loaded;
 }
 
 WITH_DOTPROD INLINE void store_dotprod(const struct target *t, int r,
                                        const struct sums_dotprod *sums) {
-    for (int f = 0; f < COLUMNS / 4; f++)
+    for (int f = 0; f < DOT_COLUMNS / 4; f++)
         vst1q_s32(four_of(t, r, f), sums->four[f]);
 }
 
 WITH_DOTPROD INLINE struct held_dotprod hold_dotprod(const int8_t *weights) {
     struct held_dotprod held;
-    for (int f = 0; f < COLUMNS / 4; f++)
+    for (int f = 0; f < DOT_COLUMNS / 4; f++)
         held.four[f] = vld1q_s8(weights + 16 * f);
     return held;
 }
@@ -255,22 +261,22 @@ WITH_DOTPROD INLINE struct held_dotprod hold_dotprod(const int8_t *weights) {
 WITH_DOTPROD INLINE void add_dotprod(struct sums_dotprod *sums, const struct held_dotprod *held,
                                      const struct byte_rows *rows, int r, int64_t q) {
     const int8x16_t row = vreinterpretq_s8_s32(vdupq_n_s32(quad_of(rows, r, q)));
-    for (int f = 0; f < COLUMNS / 4; f++)
+    for (int f = 0; f < DOT_COLUMNS / 4; f++)
         sums->four[f] = vdotq_s32(sums->four[f], held->four[f], row);
 }
 
-MULTIPLY_BYTES(dotprod, WITH_DOTPROD, ROWS, 1, 1)
+MULTIPLY_BYTES(dotprod, WITH_DOTPROD, DOT_ROWS, 1, 1)
 
 /* ---------------------------------------------------------------------------- NEON's 2x2 products */
 
 /* Two rows by two columns each: {first row: left, right; second row: left, right}. */
 struct sums_i8mm {
-    int32x4_t two[COLUMNS / 2];
+    int32x4_t two[DOT_COLUMNS / 2];
 };
 
 /* Eight weights of each of two columns. */
 struct held_i8mm {
-    int8x16_t two[COLUMNS / 2];
+    int8x16_t two[DOT_COLUMNS / 2];
 };
 
 WITH_I8MM INLINE void pair_i8mm(struct sums_i8mm *sums, int f, int32x4_t first, int32x4_t second) {
@@ -281,7 +287,7 @@ WITH_I8MM INLINE void pair_i8mm(struct sums_i8mm *sums, int f, int32x4_t first, 
 WITH_I8MM INLINE struct sums_i8mm begin_i8mm(const struct byte_rows *rows, int r,
                                              const int16_t *offsets) {
     struct sums_i8mm begun;
-    for (int f = 0; f < COLUMNS / 4; f++) {
+    for (int f = 0; f < DOT_COLUMNS / 4; f++) {
         const int32x4_t wide = vmovl_s16(vld1_s16(offsets + 4 * f));
         pair_i8mm(&begun, f, vmulq_n_s32(wide, sum_of_row(rows, 2 * r)),
                   vmulq_n_s32(wide, sum_of_row(rows, 2 * r + 1)));
@@ -291,13 +297,13 @@ WITH_I8MM INLINE struct sums_i8mm begin_i8mm(const struct byte_rows *rows, int r
 
 WITH_I8MM INLINE struct sums_i8mm load_i8mm(const struct target *t, int r) {
     struct sums_i8mm loaded;
-    for (int f = 0; f < COLUMNS / 4; f++)
+    for (int f = 0; f < DOT_COLUMNS / 4; f++)
         pair_i8mm(&loaded, f, vld1q_s32(four_of(t, 2 * r, f)), vld1q_s32(four_of(t, 2 * r + 1, f)));
     return loaded;
 }
 
 WITH_I8MM INLINE void store_i8mm(const struct target *t, int r, const struct sums_i8mm *sums) {
-    for (int f = 0; f < COLUMNS / 4; f++) {
+    for (int f = 0; f < DOT_COLUMNS / 4; f++) {
         const int32x4_t left = sums->two[2 * f], right = sums->two[2 * f + 1];
         vst1q_s32(four_of(t, 2 * r, f), vcombine_s32(vget_low_s32(left), vget_low_s32(right)));
         vst1q_s32(four_of(t, 2 * r + 1, f),
@@ -307,9 +313,9 @@ WITH_I8MM INLINE void store_i8mm(const struct target *t, int r, const struct sum
 
 WITH_I8MM INLINE struct held_i8mm hold_i8mm(const int8_t *weights) {
     struct held_i8mm held;
-    for (int f = 0; f < COLUMNS / 4; f++) {
+    for (int f = 0; f < DOT_COLUMNS / 4; f++) {
         const int32x4_t quad = vreinterpretq_s32_s8(vld1q_s8(weights + 16 * f));
-        const int32x4_t next = vreinterpretq_s32_s8(vld1q_s8(weights + 16 * f + 4 * COLUMNS));
+        const int32x4_t next = vreinterpretq_s32_s8(vld1q_s8(weights + 16 * f + 4 * DOT_COLUMNS));
         held.two[2 * f] = vreinterpretq_s8_s32(vzip1q_s32(quad, next));
         held.two[2 * f + 1] = vreinterpretq_s8_s32(vzip2q_s32(quad, next));
     }
@@ -320,11 +326,11 @@ WITH_I8MM INLINE void add_i8mm(struct sums_i8mm *sums, const struct held_i8mm *h
                                const struct byte_rows *rows, int r, int64_t q) {
     const int8_t *first = rows->base + 2 * r * rows->stride + 4 * q;
     const int8x16_t both = vcombine_s8(vld1_s8(first), vld1_s8(first + rows->stride));
-    for (int c = 0; c < COLUMNS / 2; c++)
+    for (int c = 0; c < DOT_COLUMNS / 2; c++)
         sums->two[c] = vmmlaq_s32(sums->two[c], both, held->two[c]);
 }
 
-MULTIPLY_BYTES(i8mm, WITH_I8MM, ROWS, 2, 2)
+MULTIPLY_BYTES(i8mm, WITH_I8MM, DOT_ROWS, 2, 2)
 
 /* Rows of bytes times weights, in the form that runs. */
 static void multiply_bytes(struct byte_rows rows, const int8_t *weights, const int16_t *offsets,

@@ -11,6 +11,7 @@
 
 #include "arrays.h"
 #include "cpu.h"
+#include "dots.h"
 #include "half.h"
 
 #define UNROLLED _Pragma("GCC unroll 8")
@@ -174,6 +175,101 @@ WITH_AVX2 static void add_side_avx2(const int16_t *a, size_t a_row, const int16_
 }
 #endif
 
+#ifdef DOTS
+/* Bytes that are multiplied at once, in every form that multiplies bytes. Sums of this file's own: a form
+ * without a sign for B takes 128 times A's sum off again, with which C begins. */
+#ifdef X86
+enum { BYTES_AT_ONCE = 32 };
+typedef __m256i bytes_at_once;
+#define LOAD_BYTES(from) _mm256_loadu_si256((const __m256i *)(from))
+#define HOLD_BYTES(from) _mm256_xor_si256(LOAD_BYTES(from), _mm256_set1_epi8(-BIAS))
+#define NO_SUMS _mm256_setzero_si256()
+#define SUM_OF_LANES(lanes) sum_of_lanes(lanes)
+#define DOT_AVX_VNNI(sums, left, right) _mm256_dpbusd_avx_epi32(sums, right, left)
+#define DOT_AVX512_VNNI(sums, left, right) _mm256_dpbusd_epi32(sums, right, left)
+#else
+enum { BYTES_AT_ONCE = 16, BIAS = 0 };
+typedef int8x16_t bytes_at_once;
+#define LOAD_BYTES(from) vld1q_s8(from)
+#define HOLD_BYTES(from) vld1q_s8(from)
+#define NO_SUMS vdupq_n_s32(0)
+#define SUM_OF_LANES(lanes) vaddvq_s32(lanes)
+#define DOT_DOTPROD(sums, left, right) vdotq_s32(sums, right, left)
+#endif
+
+/* Adds the products of some rows of A and of B; `length` is a multiple of BYTES_AT_ONCE. */
+#define ADD_BYTE_DOTS(form, keyword, sums_at_once, DOT)                                            \
+    keyword INLINE void add_byte_dots_of_##form(const struct run *run, const int8_t *a,            \
+                                                size_t a_row, const int8_t *b, int32_t *c,         \
+                                                size_t c_row, size_t rows_a, size_t rows_b) {      \
+        sums_at_once sums[TILE_A][TILE_B];                                                         \
+        UNROLLED for (size_t m = 0; m < rows_a; m++) {                                             \
+            UNROLLED for (size_t n = 0; n < rows_b; n++) sums[m][n] = NO_SUMS;                     \
+        }                                                                                          \
+        for (size_t block = 0; block < run->count; block++, b += run->step)                        \
+            for (size_t i = 0; i < run->length; i += BYTES_AT_ONCE, a += BYTES_AT_ONCE) {          \
+                bytes_at_once left[TILE_A];                                                        \
+                UNROLLED for (size_t m = 0; m < rows_a; m++) left[m] = LOAD_BYTES(a + m * a_row);  \
+                UNROLLED for (size_t n = 0; n < rows_b; n++) {                                     \
+                    const bytes_at_once right = HOLD_BYTES(b + n * run->row + i);                  \
+                    UNROLLED for (size_t m = 0; m < rows_a; m++) sums[m][n] =                      \
+                        DOT(sums[m][n], left[m], right);                                           \
+                }                                                                                  \
+            }                                                                                      \
+        UNROLLED for (size_t m = 0; m < rows_a; m++) {                                             \
+            UNROLLED for (size_t n = 0; n < rows_b; n++) c[m * c_row + n] +=                       \
+                SUM_OF_LANES(sums[m][n]);                                                          \
+        }                                                                                          \
+    }                                                                                              \
+    keyword static void add_byte_dots_##form(const struct run *run, const int8_t *a, size_t a_row, \
+                                             const int8_t *b, int32_t *c, size_t c_row,            \
+                                             size_t rows_a, size_t rows_b) {                       \
+        if (rows_a == 2 && rows_b == 4)                                                            \
+            add_byte_dots_of_##form(run, a, a_row, b, c, c_row, 2, 4);                             \
+        else if (rows_b == 4)                                                                      \
+            add_byte_dots_of_##form(run, a, a_row, b, c, c_row, 1, 4);                             \
+        else                                                                                       \
+            for (size_t m = 0; m < rows_a; m++)                                                    \
+                for (size_t n = 0; n < rows_b; n++)                                                \
+                    add_byte_dots_of_##form(run, a + m * a_row, a_row, b + n * run->row,           \
+                                            c + m * c_row + n, c_row, 1, 1);                       \
+    }
+
+#ifdef X86
+ADD_BYTE_DOTS(avx_vnni, WITH_AVX_VNNI, __m256i, DOT_AVX_VNNI)
+ADD_BYTE_DOTS(avx512_vnni, WITH_AVX512_VNNI, __m256i, DOT_AVX512_VNNI)
+#else
+ADD_BYTE_DOTS(dotprod, WITH_DOTPROD, int32x4_t, DOT_DOTPROD)
+#endif
+
+static void add_byte_dots(const struct run *run, const int8_t *a, size_t a_row, const int8_t *b,
+                          int32_t *c, size_t c_row, size_t rows_a, size_t rows_b) {
+#ifdef X86
+    if (running_form == AVX512_VNNI)
+        add_byte_dots_avx512_vnni(run, a, a_row, b, c, c_row, rows_a, rows_b);
+    else
+        add_byte_dots_avx_vnni(run, a, a_row, b, c, c_row, rows_a, rows_b);
+#else
+    add_byte_dots_dotprod(run, a, a_row, b, c, c_row, rows_a, rows_b);
+#endif
+}
+
+_Static_assert(SIDE == DOT_COLUMNS, "quads lie so for dots.h");
+
+/* Quads of rows of B with their columns interleaved: `SIDE` columns of each quad lie together. */
+static void pack_quads(const int8_t *b, size_t b_row, size_t rows, size_t columns, int8_t *quads) {
+    for (size_t row = 0; row < rows; row += 4, b += 4 * b_row)
+        for (size_t side = 0; side < columns; side += SIDE) {
+            int8_t *target = quads + side * rows + row * SIDE;
+            for (size_t i = 0; i < SIDE; i++)
+                for (size_t r = 0; r < 4; r++)
+                    target[4 * i + r] = b[r * b_row + side + i];
+        }
+}
+#else
+enum { BYTES_AT_ONCE = 1, BIAS = 0 };
+#endif
+
 static void pack_pairs_plain(const int8_t *b, size_t b_row, size_t rows, size_t columns,
                              int16_t *pairs) {
     for (size_t row = 0; row < rows; row += 2, b += 2 * b_row)
@@ -193,6 +289,21 @@ static void add_side_plain(const int16_t *a, size_t a_row, const int16_t *pairs,
             for (size_t n = 0; n < SIDE; n++)
                 c[m * c_row + n] += a[m * a_row + k] * pairs[k * SIDE + 2 * n] +
                                     a[m * a_row + k + 1] * pairs[k * SIDE + 2 * n + 1];
+}
+
+/* Rows of A, `row` elements apart: widened to int16, or the bytes as they are, which some forms multiply. */
+struct left {
+    const int16_t *wide;
+    const int8_t *bytes;
+    size_t row;
+};
+
+/* From a row and a place in it on. */
+static struct left left_at(struct left left, size_t row, size_t place) {
+    const size_t offset = row * left.row + place;
+    const struct left found = {left.wide ? left.wide + offset : NULL,
+                               left.bytes ? left.bytes + offset : NULL, left.row};
+    return found;
 }
 
 static void add_dots_plain(const struct run *run, const int16_t *a, size_t a_row, const int8_t *b,
@@ -219,8 +330,16 @@ static void add_rows_plain(const int16_t *a, const int8_t *b, size_t b_row, int3
             c[n] += a[k] * b[k * b_row + n];
 }
 
-static void add_dots(const struct run *run, const int16_t *a, size_t a_row, const int8_t *b,
-                     int32_t *c, size_t c_row, size_t rows_a, size_t rows_b) {
+static void add_dots(const struct run *run, struct left left, const int8_t *b, int32_t *c,
+                     size_t c_row, size_t rows_a, size_t rows_b) {
+#ifdef DOTS
+    if (left.bytes) {
+        add_byte_dots(run, left.bytes, left.row, b, c, c_row, rows_a, rows_b);
+        return;
+    }
+#endif
+    const int16_t *a = left.wide;
+    const size_t a_row = left.row;
 #ifdef X86
     if (has_avx2(running_form) && run->length % 16 == 0) {
         add_dots_avx2(run, a, a_row, b, c, c_row, rows_a, rows_b);
@@ -278,22 +397,22 @@ static void fetch(const int8_t *memory, size_t size) {
 }
 
 /* Some blocks of B that lie together, times all of A: they stay cached while they meet its rows. */
-static void multiply_chunk(const struct product *p, const struct run *run, const int16_t *a,
+static void multiply_chunk(const struct product *p, const struct run *run, struct left a,
                            const int8_t *b, size_t rows_b, int32_t *c) {
-    size_t m = p->m, row = row_of_a(p), size = run->count * run->step;
+    size_t m = p->m, size = run->count * run->step;
     for (size_t top = 0; top < m; top += ROWS_CACHED) {
         size_t bottom = smaller(top + ROWS_CACHED, m);
         for (size_t j = 0; j < rows_b; j += TILE_B) {
             if (!top)
                 fetch(b + size + j * size / rows_b, TILE_B * size / rows_b);
             for (size_t i = top; i < bottom; i += TILE_A)
-                add_dots(run, a + i * row, row, b + j * run->row, c + i * p->n + j, p->n,
+                add_dots(run, left_at(a, i, 0), b + j * run->row, c + i * p->n + j, p->n,
                          smaller(TILE_A, bottom - i), smaller(TILE_B, rows_b - j));
         }
     }
 }
 
-static void multiply_blocks(const struct product *p, struct share share, const int16_t *a,
+static void multiply_blocks(const struct product *p, struct share share, struct left a,
                             const int8_t *b, int32_t *c) {
     size_t k = p->k, n = p->n, block_n = p->block_n, block_k = p->block_k;
     size_t block = block_n * block_k, most = block < CHUNK ? CHUNK / block : 1;
@@ -302,37 +421,37 @@ static void multiply_blocks(const struct product *p, struct share share, const i
         for (size_t j = share.begin; j < share.end; j += block_n)
             for (size_t first = 0; first < count; first += most) {
                 struct run run = {smaller(most, count - first), block_k, block_k, block};
-                multiply_chunk(p, &run, a + start + first * block_k,
+                multiply_chunk(p, &run, left_at(a, 0, start + first * block_k),
                                b + start * n + j * rows + first * block, block_n, c + j);
             }
     }
 }
 
 /* B transposed: a few of its rows stay cached while they meet every row of A. */
-static void multiply_columns(const struct product *p, struct share share, const int16_t *a,
+static void multiply_columns(const struct product *p, struct share share, struct left a,
                              const int8_t *b, int32_t *c) {
-    size_t m = p->m, k = p->k, n = p->n, row = row_of_a(p);
+    size_t m = p->m, k = p->k, n = p->n;
     struct run run = {1, k, k, 0};
     for (size_t j = share.begin; j < share.end; j += TILE_B)
         for (size_t i = 0; i < m; i += TILE_A)
-            add_dots(&run, a + i * row, row, b + j * k, c + i * n + j, n, smaller(TILE_A, m - i),
+            add_dots(&run, left_at(a, i, 0), b + j * k, c + i * n + j, n, smaller(TILE_A, m - i),
                      smaller(TILE_B, share.end - j));
 }
 
 /* B row by row: some rows of some columns stay cached while they meet every row of A. */
-static void multiply_rows(const struct product *p, struct share share, const int16_t *a,
+static void multiply_rows(const struct product *p, struct share share, struct left a,
                           const int8_t *b, int32_t *c) {
     size_t m = p->m, k = p->k, n = p->n;
     for (size_t j = share.begin; j < share.end; j += COLUMNS_AT_ONCE) {
         size_t columns = smaller(COLUMNS_AT_ONCE, share.end - j);
         for (size_t row = 0; row < k; row += ROWS_AT_ONCE)
             for (size_t i = 0; i < m; i++)
-                add_rows(a + i * row_of_a(p) + row, b + row * n + j, n, c + i * n + j, columns);
+                add_rows(left_at(a, i, row).wide, b + row * n + j, n, c + i * n + j, columns);
     }
 }
 
 /* B row by row: a panel of it is widened once and stays cached while it meets every row of A. */
-static int multiply_panels(const struct product *p, struct share share, const int16_t *a,
+static int multiply_panels(const struct product *p, struct share share, struct left a,
                            const int8_t *b, int32_t *c) {
     size_t m = p->m, k = p->k, n = p->n;
     int16_t *pairs = malloc(PANEL_ROWS * PANEL_COLUMNS * sizeof *pairs);
@@ -345,13 +464,38 @@ static int multiply_panels(const struct product *p, struct share share, const in
             pack_pairs(b + start * n + j, n, rows, columns, pairs);
             for (size_t side = 0; side < columns; side += SIDE)
                 for (size_t i = 0; i < m; i += TILE_B)
-                    add_side(a + i * row_of_a(p) + start, row_of_a(p), pairs + side * rows, rows,
+                    add_side(left_at(a, i, start).wide, a.row, pairs + side * rows, rows,
                              c + i * n + j + side, n, smaller(TILE_B, m - i));
         }
     }
     free(pairs);
     return 0;
 }
+
+#ifdef DOTS
+/* The same with four rows of B together. */
+static int multiply_byte_panels(const struct product *p, struct share share, struct left a,
+                                const int8_t *b, int32_t *c) {
+    size_t k = p->k, n = p->n;
+    int8_t *quads = malloc(PANEL_ROWS * PANEL_COLUMNS);
+    if (!quads)
+        return -2;
+    for (size_t start = 0; start < k; start += PANEL_ROWS) {
+        size_t rows = smaller(PANEL_ROWS, k - start);
+        const struct byte_rows left = {left_at(a, 0, start).bytes, a.row, k, 0, rows / 4, 0};
+        for (size_t j = share.begin; j < share.end; j += PANEL_COLUMNS) {
+            size_t columns = smaller(PANEL_COLUMNS, share.end - j);
+            pack_quads(b + start * n + j, n, rows, columns, quads);
+            for (size_t side = 0; side < columns; side += SIDE) {
+                const struct target target = {c + j + side, n, SIDE / 2};
+                multiply_bytes(left, quads + side * rows, NULL, target, p->m);
+            }
+        }
+    }
+    free(quads);
+    return 0;
+}
+#endif
 
 static int is_valid(const struct product *p) {
     if (p->m < 1 || p->k < 1 || p->n < 1)
@@ -364,9 +508,16 @@ static int is_valid(const struct product *p) {
            p->k % p->block_k == 0 && p->segment % p->block_k == 0 && p->n % p->block_n == 0;
 }
 
+/* Whether A's bytes are multiplied as they are. */
+static int multiplies_bytes(const struct product *p) {
+    if (!has_dots(running_form))
+        return 0;
+    return p->block_k ? p->block_k % BYTES_AT_ONCE == 0 : p->m > FEW_ROWS;
+}
+
 struct work {
     const struct product *product;
-    const int16_t *a;
+    struct left a;
     const int8_t *b;
     int32_t *c;
     struct share share;
@@ -380,6 +531,10 @@ static void *multiply_share(void *argument) {
         multiply_columns(p, work->share, work->a, work->b, work->c);
     else if (p->block_k)
         multiply_blocks(p, work->share, work->a, work->b, work->c);
+#ifdef DOTS
+    else if (work->a.bytes)
+        work->code = multiply_byte_panels(p, work->share, work->a, work->b, work->c);
+#endif
     else if (p->m > FEW_ROWS)
         work->code = multiply_panels(p, work->share, work->a, work->b, work->c);
     else
@@ -388,8 +543,7 @@ static void *multiply_share(void *argument) {
 }
 
 /* Shares C's columns out to threads; what no thread can be had for is done here. */
-static int multiply_together(const struct product *p, const int16_t *a, const int8_t *b,
-                             int32_t *c) {
+static int multiply_together(const struct product *p, struct left a, const int8_t *b, int32_t *c) {
     struct work works[MOST_THREADS];
     pthread_t threads[MOST_THREADS];
     int is_begun[MOST_THREADS] = {0};
@@ -416,12 +570,29 @@ static int multiply_together(const struct product *p, const int16_t *a, const in
     return code;
 }
 
+/* What C begins with: for each row as much as a form without a sign for B adds too much. */
+static void begin_sums(const struct product *p, const int8_t *a, int32_t *c) {
+    size_t m = p->m, k = p->k, n = p->n;
+    for (size_t i = 0; i < m; i++) {
+        int32_t sum = 0;
+        for (size_t j = 0; j < k; j++)
+            sum += a[i * k + j];
+        for (size_t j = 0; j < n; j++)
+            c[i * n + j] = (int32_t)(0u - BIAS * (uint32_t)sum);
+    }
+}
+
 /* Writes C; -1 for a shape that isn't made of whole blocks, -2 where memory is lacking. */
 EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, const int8_t *b,
                                     int32_t *c) {
     if (!is_valid(p))
         return -1;
     size_t m = p->m, k = p->k, row = row_of_a(p);
+    if (multiplies_bytes(p)) {
+        const struct left bytes = {NULL, a, k};
+        begin_sums(p, a, c);
+        return multiply_together(p, bytes, b, c);
+    }
     int16_t *wide = malloc(m * row * sizeof *wide);
     if (!wide)
         return -2;
@@ -429,7 +600,8 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
         for (size_t j = 0; j < k; j++)
             wide[i * row + j] = a[i * k + j];
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
-    int code = multiply_together(p, wide, b, c);
+    const struct left left = {wide, NULL, row};
+    int code = multiply_together(p, left, b, c);
     free(wide);
     return code;
 }

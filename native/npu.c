@@ -25,6 +25,8 @@
 #include "npu.h"
 #include "npu_arithmetic.h"
 
+_Static_assert(DOT_COLUMNS == COLUMNS, "weights lie so for dots.h");
+
 /* ------------------------------------------------------------------------------------- arithmetic */
 
 INLINE const double *numbers(const struct operand *o, int64_t channel) {
@@ -700,7 +702,8 @@ INLINE void multiply_group(const struct int8_dense *a, int64_t group, const int8
         const int64_t places = least(SLICE, a->depth - first);
 #ifdef DOTS
         if (size == BYTES) {
-            const struct byte_rows bytes = {rows, a->stride, a->depth, first / 4, places / 4};
+            const struct byte_rows bytes = {rows,      a->stride,  a->depth,
+                                            first / 4, places / 4, !first};
             multiply_bytes(bytes, weights, offsets, t, count);
             continue;
         }

@@ -8,6 +8,8 @@
 
 #define __m512i simde__m512i
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
+#undef _mm256_dpbusd_epi32
+#define _mm256_dpbusd_epi32 simde_mm256_dpbusd_epi32
 #define _mm512_castsi256_si512 simde_mm512_castsi256_si512
 #define _mm512_castsi512_si256 simde_mm512_castsi512_si256
 #define _mm512_dpbusd_epi32 simde_mm512_dpbusd_epi32
