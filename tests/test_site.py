@@ -43,7 +43,8 @@ def test_code_prints_what_its_comments_say(page: Path, capsys: pytest.CaptureFix
 
 
 def commands(page: Path) -> list[str]:
-    return re.findall(r"^(?:    |.*- run: |\$ )(anynpu (?!is\b)\w+[^|\n]*)", page.read_text(), re.MULTILINE)
+    line = r"^(?:    |.*- run: |\$ )(anynpu (?!is\b)\w+[^|\n]*)"
+    return re.findall(line, page.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
