@@ -2,6 +2,7 @@
 # make test   run the tests (ARGS='-k name' for some)     make nightly   those that take minutes
 # make lint   types and style (make style corrects it)    make bench     benchmarks
 # make conformance   against the vendor's simulator and the vendor's own runtime, as tables
+# make site   the documents as pages in build/site (make pictures draws theirs anew)
 # make sanitize   native code and engines under sanitizers, and fuzzing (FUZZ=300 seconds of it)
 # Each makes .venv and installs what it needs on the first run.
 
@@ -27,7 +28,7 @@ C_FILES := $(wildcard native/*.[ch] native/driver/*.[ch])
 # What writes C headers from Python's declarations.
 HEADERS := anynpu.native.header anynpu.soft.engines.rknpu.kernels.header anynpu.soft.engines.vip.header
 
-.PHONY: demo test nightly conformance vendor-runtime vendor-runtime-tables lint style bench sanitize sanitize-briefly clean
+.PHONY: demo test nightly conformance vendor-runtime vendor-runtime-tables lint style bench site pictures sanitize sanitize-briefly clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/anynpu demo
@@ -70,6 +71,12 @@ vendor-runtime-tables: $(VENV)/installed-conformance
 
 bench: $(VENV)/installed-conformance
 	$(BIN)/python -m benchmarks $(ARGS)
+
+site: $(VENV)/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+pictures: $(VENV)/installed-dev
+	for subject in layouts terminal detections trace; do $(BIN)/python -m docs.site.$$subject || exit 1; done
 
 sanitize: $(VENV)/installed-sanitize
 	$(WATCH) address $(PYTEST) $(WATCHED) $(ARGS)

@@ -297,6 +297,7 @@ static void end_calls(void) {
         python.restore(state);
 }
 
+#ifdef __GLIBC__
 /* In a process forked from the one that asked for it, what follows would wait for threads that aren't
  * there. */
 static void end(int status, void *asked) {
@@ -306,8 +307,7 @@ static void end(int status, void *asked) {
     }
     end_calls();
 }
-
-#ifndef __GLIBC__
+#else
 static void end_simply(void) {
     end_calls();
 }

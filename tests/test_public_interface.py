@@ -33,6 +33,11 @@ def test_type_checkers_see_the_same_names() -> None:
     assert imported == set(anynpu.__all__)
 
 
+def test_modules_are_there_after_importing_the_package() -> None:
+    program = "import anynpu; print(anynpu.errors, anynpu.compat, anynpu.rknn, anynpu.viplite)"
+    subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+
 def test_importing_the_package_imports_nothing_heavy() -> None:
     program = (
         "import sys, anynpu; print(*{'numpy', 'onnx', 'onnxruntime', 'PIL'} & set(sys.modules))"

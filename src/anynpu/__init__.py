@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import rknn
+    from . import compat, errors, rknn, viplite
     from .backends.rknn.options import RknnProviderOptions, make_provider_options
     from .backends.viplite.options import VipliteProviderOptions
     from .errors import (
@@ -133,8 +133,10 @@ __all__ = [
     "UnknownModelError",
     "VipliteProviderOptions",
     "__version__",
+    "compat",
     "dequantize_affine",
     "dequantize_nc1hwc2",
+    "errors",
     "get_all_providers",
     "get_available_providers",
     "get_device",
@@ -144,7 +146,10 @@ __all__ = [
     "nchw_to_nc1hwc2",
     "quantize_affine",
     "rknn",
+    "viplite",
 ]
+
+_MODULES = ("compat", "errors", "rknn", "viplite")
 
 _HOMES = {
     "backends.rknn.options": ("RknnProviderOptions", "make_provider_options"),
@@ -183,8 +188,8 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "rknn":
-        return import_module(".rknn", __name__)
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     value = getattr(import_module(f".{_HOME_OF.get(name, 'errors')}", __name__), name)
     globals()[name] = value
     return value

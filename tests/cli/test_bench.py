@@ -105,7 +105,7 @@ def test_a_plot(model: Path, tmp_path: Path) -> None:
     assert main(["bench", str(model), *given]) == 0
     drawn = picture.read_text()
     assert "runs a second" in drawn
-    assert "run, all 3, 3" in drawn
+    assert "cores all 3, depth 3" in drawn
 
 
 def test_mistakes(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,15 @@ def test_layers_are_sorted_by_the_chip_s_time(
     assert {layer["type"] for layer in found["layers"]} == {"Conv"}
 
 
+def test_layers_are_timed_where_runs_repeat_their_outputs(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ANYNPU_SOFT_COMPUTE=once, which has no host's clock, is for the requests of a trace."""
+    monkeypatch.setenv("ANYNPU_SOFT_COMPUTE", "once")
+    assert main(["profile", str(model), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["layers"]) == 3
+
+
 def test_cpu_operators_are_marked(
     compiled_sample: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,6 +113,16 @@ def test_what_is_refused(options: dict[str, Any], message: str) -> None:
         assert isinstance(caught.value, RuntimeError)
 
 
+def test_a_type_checker_sees_a_misspelt_name() -> None:
+    """It finds a comment without use where it doesn't."""
+    with pytest.raises(anynpu.OptionError, match="perhaps 'layout'"):
+        make_provider_options(layot="nhwc")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="layot"):
+        InferenceSession(models.add_one(), layot="nhwc")  # type: ignore[call-arg]
+    with pytest.raises(anynpu.OptionError, match="idle, round_robin"):
+        make_provider_options(dispatch="random")  # type: ignore[arg-type]
+
+
 def test_aliases_are_merged() -> None:
     options = {"custom_op_paths": "a.so", "custom_op_path": ["b.so", Path("c.so")]}
     parsed = anynpu.InferenceSession

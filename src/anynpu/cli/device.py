@@ -13,8 +13,8 @@ from ..backends import providers
 if TYPE_CHECKING:
     from ..session import InferenceSession
 
-_CLOCK = "ANYNPU_SOFT_CLOCK"
-_COMPUTE = "ANYNPU_SOFT_COMPUTE"
+CLOCK = "ANYNPU_SOFT_CLOCK"
+COMPUTE = "ANYNPU_SOFT_COMPUTE"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--clock",
         choices=("host", "model"),
         help=f"whose times the soft NPU's runs take: this machine's, or the chip's by estimate "
-        f"(default: ${_CLOCK}, else host)",
+        f"(default: ${CLOCK}, else host)",
     )
 
 
@@ -74,7 +74,7 @@ def apply(options: argparse.Namespace) -> None:
     if options.soc:
         os.environ[socs.ENVIRONMENT_VARIABLE] = socs.find_any(options.soc).name
     if options.clock:
-        os.environ[_CLOCK] = options.clock
+        os.environ[CLOCK] = options.clock
 
 
 def open_session(options: argparse.Namespace, model: str, **more: Any) -> InferenceSession:
@@ -111,8 +111,8 @@ def _clock(is_soft: bool, *, is_rknn: bool) -> str:
         return "board"
     if not is_rknn:  # the model clock is of Rockchip's NPUs
         return "host"
-    return os.environ.get(_CLOCK, "").strip().lower() or ("model" if _repeats() else "host")
+    return os.environ.get(CLOCK, "").strip().lower() or ("model" if _repeats() else "host")
 
 
 def _repeats() -> bool:
-    return os.environ.get(_COMPUTE, "").strip().lower() == "once"
+    return os.environ.get(COMPUTE, "").strip().lower() == "once"

@@ -80,4 +80,5 @@ def save(figure: Any, path: str) -> None:
 
 
 def _name(measured: Measured) -> str:
-    return f"{measured.way}, {measured.cores or f'all {measured.workers}'}, {measured.depth}"
+    cores = measured.cores or f"all {measured.workers}"
+    return f"{measured.way}\ncores {cores}, depth {measured.depth}"

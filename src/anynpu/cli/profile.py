@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,6 @@ examples:
 _EDGES = ("InputOperator", "OutputOperator")
 """What a runtime lists as layers and computes nothing."""
 _BAR = 20
-_CLOCK = "ANYNPU_SOFT_CLOCK"
 
 
 @dataclass(frozen=True)
@@ -100,18 +101,31 @@ def _costs(
 ) -> list[LayerCost]:
     if not runs_on.is_soft:
         return [_cost(row, row.microseconds, None) for row in _table(options, session, feed)]
-    asked = os.environ.get(_CLOCK)
-    try:
-        os.environ[_CLOCK] = "model"
+    with _environment({device.CLOCK: "model", device.COMPUTE: None}):
         chip = _table(options, session, feed)
-        os.environ[_CLOCK] = "host"
+    with _environment({device.CLOCK: "host", device.COMPUTE: None}):
         host = _table(options, session, feed)
-    finally:
-        os.environ.pop(_CLOCK)
-        if asked is not None:
-            os.environ[_CLOCK] = asked
     here = {(row.op_type, row.name): row.microseconds for row in host}
     return [_cost(row, row.microseconds, here.get((row.op_type, row.name))) for row in chip]
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str | None]) -> Iterator[None]:
+    """Variables of the environment with other values; None is without."""
+    before = {name: os.environ.get(name) for name in wanted}
+    try:
+        _set_environment(wanted)
+        yield
+    finally:
+        _set_environment(before)
+
+
+def _set_environment(wanted: Mapping[str, str | None]) -> None:
+    for name, value in wanted.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _table(

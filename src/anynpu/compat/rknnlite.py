@@ -87,7 +87,6 @@ class RKNNLite:
         device_id: str | None = None,
         async_mode: bool = False,
         core_mask: int = NPU_CORE_AUTO,
-        **more: Any,
     ) -> int:
         """Load the model into the runtime; 0, or -1.
 

@@ -7,6 +7,7 @@ of `make sanitize` are instrumented.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from .cache import kept
 from .compiler import build_identity, compile_shared, sources
 
 ENVIRONMENT_VARIABLE = "ANYNPU_NATIVE"
+
+DIGESTS = "sources.sha256"
+"""The file beside an installation's builds that says which sources they are of."""
 
 
 def load(name: str) -> ctypes.CDLL | None:
@@ -64,15 +68,23 @@ def _built_before(name: str) -> Path | None:
 
 def is_of_these_sources(folder: Path, name: str) -> bool:
     """Whether what lies in a folder was built from this very C file, these headers, these flags."""
+    built_of = _digests(folder / DIGESTS)
     return all(
-        (copy := folder / source.name).is_file() and copy.read_bytes() == source.read_bytes()
+        built_of.get(source.name) == hashlib.sha256(source.read_bytes()).hexdigest()
         for source in sources(name)
     )
 
 
-def _build(name: str) -> Path:
-    import hashlib
+def _digests(file: Path) -> dict[str, str]:
+    """Digests by file name, as sha256sum writes them; none where there is no such file."""
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return {}
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
+
+def _build(name: str) -> Path:
     texts = b"\0".join(source.read_bytes() for source in sources(name))
     digest = hashlib.sha256(texts + build_identity().encode()).hexdigest()[:16]
     return kept(

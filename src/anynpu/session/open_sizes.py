@@ -50,9 +50,10 @@ class OpenSizesSession(InferenceSession):
         sess_options: object = None,
         providers: Any = None,
         provider_options: Any = None,
-        **more: Any,
+        *,
+        use_weight_from: InferenceSession | None = None,
     ) -> None:
-        if more.get("use_weight_from") is not None:
+        if use_weight_from is not None:
             raise OptionError("use_weight_from: an ONNX file of open sizes has its own weights")
         if getattr(sess_options, "enable_profiling", False):
             raise OptionError(f"enable_profiling {_REFUSAL}")

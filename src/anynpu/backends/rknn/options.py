@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ...errors import OptionError
 from ...options import Converter, Options, anything, boolean, choice, option, paths
 from ...rknn.abi import CoreMask
 from ...rknn.custom_ops import CustomOp
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 LayoutLike = Literal["nchw", "original", "nchw_software", "original_software", "nhwc", "any"]
 TpModeLike = Literal["auto", "all", "0", "1", "2", "0,1", "0,1,2"]
@@ -104,7 +107,20 @@ class RknnOptions(Options):
         return bool(self.custom_ops or self.custom_op_paths) or self.custom_op_default_path
 
 
-class RknnProviderOptions(TypedDict, total=False):
+class FurtherOptions(TypedDict, total=False):
+    """The options beyond EZ RKNN Async's, and other names of its; `RknnOptions` explains them."""
+
+    custom_op_path: PathLike | Sequence[PathLike]
+    load_custom_ops_from_default_path: bool
+    custom_ops: CustomOp | Sequence[CustomOp]
+    dispatch: Literal["idle", "round_robin"]
+    library: PathLike
+    output_dtype: Literal["float32", "model"]
+    output_layout: Literal["original", "nchw", "nhwc", "native"]
+    zero_copy_layout: Literal["nhwc", "native"]
+
+
+class RknnProviderOptions(FurtherOptions, total=False):
     """The keys that `InferenceSession` takes as provider options, for type checkers.
 
     `RknnOptions` says what they mean.
@@ -116,19 +132,11 @@ class RknnProviderOptions(TypedDict, total=False):
     submit_timeout_ms: int
     sequential_callbacks: bool
     schedule: ScheduleLike
-    dispatch: Literal["idle", "round_robin"]
     tp_mode: TpModeLike
     enable_pacing: bool
     disable_dup_context: bool
-    custom_op_path: PathLike | Sequence[PathLike]
     custom_op_paths: PathLike | Sequence[PathLike]
     custom_op_default_path: bool
-    load_custom_ops_from_default_path: bool
-    custom_ops: CustomOp | Sequence[CustomOp]
-    library: PathLike
-    output_dtype: Literal["float32", "model"]
-    output_layout: Literal["original", "nchw", "nhwc", "native"]
-    zero_copy_layout: Literal["nhwc", "native"]
 
 
 def make_provider_options(
@@ -144,15 +152,13 @@ def make_provider_options(
     disable_dup_context: bool = False,
     custom_op_paths: PathLike | Sequence[PathLike] | None = None,
     custom_op_default_path: bool = False,
-    **more: Any,
+    **more: Unpack[FurtherOptions],
 ) -> RknnProviderOptions:
-    """Provider options, checked: `RknnOptions` says what they mean.
+    """Provider options, checked: `RknnOptions` says what they mean, `FurtherOptions` names more.
 
-    `more` are the options beyond EZ RKNN Async's: custom_ops, dispatch, library, output_dtype,
-    output_layout, zero_copy_layout. Raises `OptionError`, a ValueError, for wrong values and
-    contradictions.
+    Raises `OptionError`, a ValueError, for unknown names, wrong values and contradictions.
     """
-    given = {name: value for name, value in locals().items() if name != "more"} | more
+    given = {name: value for name, value in locals().items() if name != "more"} | {**more}
     options = {name: value for name, value in given.items() if value is not None}
     RknnOptions.parse(options)
     return options  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""What makes the site: its hooks, and the scripts that draw its pictures."""
