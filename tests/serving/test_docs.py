@@ -41,9 +41,20 @@ def test_every_answer_is_in_the_table() -> None:
         assert answer.code in PAGE
 
 
+def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The options of each run of the command, which does nothing."""
+    called: list[object] = []
+
+    def run(options: object) -> int:
+        called.append(options)
+        return 0
+
+    monkeypatch.setattr(command, "run", run)
+    return called
+
+
 def test_the_commands_are_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    called = []
-    monkeypatch.setattr(command, "run", lambda options: called.append(options) or 0)
+    called = count_runs(monkeypatch)
     lines = re.findall(r"^(?:    |\$ )(anynpu .*)$", PAGE, re.M)
     for line in lines:
         assert cli.main(shlex.split(line, comments=True)[1:]) == 0
@@ -110,8 +121,7 @@ def arguments_of(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", ["Dockerfile", "anynpu-serve.service"])
 def test_what_starts_it_is_a_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    called: list[object] = []
-    monkeypatch.setattr(command, "run", lambda options: called.append(options) or 0)
+    called = count_runs(monkeypatch)
     (given,) = arguments_of((ROOT / "deploy" / name).read_text())
     assert Path(given[0]).name == "anynpu"
     assert cli.main(given[1:]) == 0
