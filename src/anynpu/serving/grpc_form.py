@@ -14,7 +14,7 @@ from .access import Access
 from .answers import answer_to
 from .inference import Asked, Feed, Inference, Story
 from .models import VERSION
-from .protocol import METHODS, SERVICE, Method, messages
+from .protocol import METHODS, SERVICE, WORKERS_KEY, Method, messages
 from .request_parameters import MOST_ID, refuse_classification, refuse_load_parameters, seconds_of
 from .shared_memory import Place, Regions, place_of
 
@@ -89,6 +89,9 @@ class GrpcService:
 
     async def _about_model(self, request: Any, context: Any) -> Message:
         found = metadata.model(self._models, request.name, request.version)
+        with self._models.lease(request.name, request.version) as opened:
+            workers = opened.workers
+        await context.send_initial_metadata(((WORKERS_KEY, str(workers)),))
         return messages.ModelMetadataResponse(**found)
 
     # ---------------------------------------------------------------------------------- repository

@@ -12,7 +12,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from anynpu.serving.protocol import METHODS, SERVICE, messages
+from anynpu.serving.protocol import METHODS, SERVICE, WORKERS_KEY, messages
 from anynpu.serving.tensors import datatype_of, read_tensors, write_tensor
 
 SHAPE = (1, 3, 4, 4)
@@ -117,7 +117,7 @@ class ScriptedServer:
         if request.name != "m":
             _abort(context, Refusal("NOT_FOUND", f"there is no model {request.name!r}"))
         if self.cores is not None:
-            context.send_initial_metadata((("anynpu-workers", str(self.cores)),))
+            context.send_initial_metadata(((WORKERS_KEY, str(self.cores)),))
         answer = messages.ModelMetadataResponse(name="m", versions=["1"], platform="NPU")
         answer.inputs.add(name="x", datatype=self.datatype, shape=self.shape)
         answer.outputs.add(name="y", datatype="FP32", shape=self.shape)

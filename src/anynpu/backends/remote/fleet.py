@@ -158,7 +158,8 @@ class Fleet:
                     until = [max(self._last_awake + self._patience, least)]
                     if now >= until[0] or self._is_closed:
                         raise self._all_gone()
-                    if any([each.hurry() for each in self._places]):
+                    hurried = [each.hurry() for each in self._places]
+                    if any(hurried):
                         self._changed.notify_all()
                 self._changed.wait(min(until) - now if until else None)
 

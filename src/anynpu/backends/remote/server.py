@@ -15,8 +15,6 @@ from .options import RemoteOptions
 
 OURS = "anynpu"
 """What our own servers are called."""
-CORES_KEY = "anynpu-workers"
-"""What a server says with a model's metadata: how many requests for it run at once."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class Server:
             tuple(answer.versions),
             self._tensors(answer.inputs),
             self._tensors(answer.outputs),
-            _cores(dict(call.initial_metadata())),
+            self._cores(dict(call.initial_metadata())),
             self._is_ours(timeout),
         )
 
@@ -101,6 +99,13 @@ class Server:
             if error.code == "UNIMPLEMENTED":
                 return False
             raise
+
+    def _cores(self, metadata: Mapping[str, Any]) -> int | None:
+        """How many requests the server says that it runs at once."""
+        from ...serving.protocol import WORKERS_KEY
+
+        text = str(metadata.get(WORKERS_KEY, ""))
+        return int(text) if text.isdecimal() and int(text) > 0 else None
 
     def close(self) -> None:
         """Close the connection; calls that are under way end."""
@@ -133,12 +138,6 @@ def _info(index: int, name: str, shape: tuple[int, ...], dtype: DType) -> Tensor
         elements *= max(size, 1)
     size = dtype.size_of(elements)
     return TensorInfo(index, name, shape, dtype, Layout.UNDEFINED, None, size, size)
-
-
-def _cores(metadata: Mapping[str, Any]) -> int | None:
-    """How many requests a server says that it runs at once."""
-    text = str(metadata.get(CORES_KEY, ""))
-    return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
 def _listed(infos: Sequence[TensorInfo]) -> str:

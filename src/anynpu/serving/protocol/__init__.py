@@ -4,6 +4,6 @@
 """
 
 from . import open_inference_pb2 as messages
-from .calls import METHODS, SERVICE, Method, Stub
+from .calls import METHODS, SERVICE, WORKERS_KEY, Method, Stub
 
-__all__ = ["METHODS", "SERVICE", "Method", "Stub", "messages"]
+__all__ = ["METHODS", "SERVICE", "WORKERS_KEY", "Method", "Stub", "messages"]

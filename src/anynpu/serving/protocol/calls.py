@@ -14,6 +14,13 @@ SERVICE: str = _SERVICE.full_name
 """The service's name on the wire."""
 
 
+WORKERS_KEY = "anynpu-workers"
+"""Metadata that our servers send with ModelMetadata: how many requests for the model run at once.
+
+The protocol's message has no place for it; clients that don't know it don't look.
+"""
+
+
 @dataclass(frozen=True)
 class Method:
     """A call that takes one message and gives one."""
