@@ -16,6 +16,7 @@ from . import (
     against_onnxruntime,
     compiled_files,
     conversions,
+    fleet,
     import_time,
     matmul,
     quantising,
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "viplite": viplite_overhead.run,
     "quantising": quantising.run,
     "vision": vision.run,
+    "fleet": fleet.run,
 }
 
 SPIN_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
