@@ -17,12 +17,15 @@ CLOCK = "ANYNPU_SOFT_CLOCK"
 COMPUTE = "ANYNPU_SOFT_COMPUTE"
 
 
+_SERVER = "server"
+
+
 @dataclass(frozen=True)
 class Device:
     """What runs a model: the chip, the library, whether it is simulated, and the times' owner.
 
-    `clock` is ``board``, ``host`` (the soft NPU's time on this machine) or ``model`` (the chip's
-    by estimate).
+    `clock` is ``board``, ``host`` (the soft NPU's time on this machine), ``model`` (the chip's
+    by estimate) or ``server``: then `library` has the servers' addresses, `chip` their platform.
     """
 
     chip: str
@@ -31,6 +34,8 @@ class Device:
     clock: str
 
     def __str__(self) -> str:
+        if self.clock == _SERVER:
+            return f"{self.chip} at {self.library}; times are the servers', and the way there"
         if not self.is_soft:
             return f"{self.chip.upper()} by {self.library}; times are the board's"
         times = {
@@ -88,6 +93,8 @@ def open_session(options: argparse.Namespace, model: str, **more: Any) -> Infere
 def device_of(session: InferenceSession) -> Device:
     """What a session runs on."""
     metadata = session.get_modelmeta().custom_metadata_map
+    if session.device_type == "remote":
+        return Device(metadata["platform"], metadata["servers"], False, _SERVER)
     library = session.network.library
     is_rknn = session.get_providers()[0] == next(iter(providers()))
     asked = socs.chosen() if is_rknn else socs.chosen_vip()

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import anynpu
+from anynpu import cli
 
 from .conftest import Open, Serve
 from .scripted import SHAPE, Refusal, doubled
@@ -203,6 +204,15 @@ def test_threads_share_a_session(serve: Serve, connect: Open) -> None:
         thread.join()
     assert wrong == []
     assert sum(server.feeds for server in servers) == 480
+
+
+def test_commands_take_addresses(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    server = serve()
+    assert cli.main(["run", server.address]) == 0
+    printed = capsys.readouterr().out
+    assert f"NPU at {server.address}; times are the servers', and the way there" in printed
+    assert "y" in printed
+    assert cli.main(["bench", server.address, "--duration", "0.1", "--way", "map"]) == 0
 
 
 # --------------------------------------------------------------------------- what is refused
