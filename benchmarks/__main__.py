@@ -19,6 +19,7 @@ from . import (
     import_time,
     matmul,
     quantising,
+    serving,
     session_costs,
     session_overhead,
     session_rates,
@@ -38,6 +39,7 @@ BENCHMARKS = {
     "matmul": matmul.run,
     "viplite": viplite_overhead.run,
     "quantising": quantising.run,
+    "serving": serving.run,
     "vision": vision.run,
 }
 
