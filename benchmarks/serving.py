@@ -7,6 +7,7 @@ answer. Times and rates are a client's, on this machine.
 
 from __future__ import annotations
 
+import functools
 import http.client
 import os
 import socket
@@ -248,7 +249,7 @@ def _added_time(device: NullDevice, rounds: int) -> Iterator[Comparison]:
                 yield compare(
                     f"10 ms, {size}x{size}, {name} / in this process",
                     ask,
-                    lambda session=session, picture=picture: session.run(None, picture),
+                    functools.partial(session.run, None, picture),
                     rounds=rounds,
                     goal=1.1,
                 )
