@@ -20,6 +20,7 @@ from . import (
     import_time,
     matmul,
     quantising,
+    serving,
     session_costs,
     session_overhead,
     session_rates,
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "matmul": matmul.run,
     "viplite": viplite_overhead.run,
     "quantising": quantising.run,
+    "serving": serving.run,
     "vision": vision.run,
     "fleet": fleet.run,
 }

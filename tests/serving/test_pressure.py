@@ -219,18 +219,45 @@ def test_a_model_that_is_not_there_any_more_makes_the_server_unready(
     serve: Serve, slow: Slow, device: NullDevice
 ) -> None:
     settings = slow(0, 0, 0, 0)
-    running = serve(settings, request_timeout=0.1)
+    running = serve(settings, request_timeout=0.1, reload=0.1)
+    whole = settings.path.read_bytes()
     settings.path.write_bytes(b"")
     with device.holding():
         for _ in range(3):
             assert running.ask(INFER, NULL_REQUEST).status == 504
     until(lambda: "timed out" not in running.server.models.served["null"].reason)
+    assert running.server.models.served["null"].current is None
     assert running.ask("/v2/health/live").status == 200
     assert running.ask("/v2/health/ready").status == 503
     refused = running.ask(INFER, NULL_REQUEST)
     assert refused.status == 503
     assert refused.headers["retry-after"] == "1"
     assert "isn't ready" in refused.error
+    settings.path.write_bytes(whole)
+    until(lambda: running.ask("/v2/health/ready").status == 200)
+    assert running.ask(INFER, NULL_REQUEST).status == 200
+
+
+def test_a_device_that_hangs_for_ever_does_not_keep_the_command(slow: Slow) -> None:
+    settings = slow(600_000)
+    command = [sys.executable, "-m", "anynpu.cli", "serve", f"null={settings.path}"]
+    command += ["--library", settings.options["library"], "--drain-timeout", "0.5"]
+    command += ["--http", "", "--grpc", "127.0.0.1:0", "--request-timeout", "0.1"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        address = process.stdout.readline().rpartition("grpc://")[2].strip()
+        request = messages.ModelInferRequest(model_name="null")
+        tensors.write_tensor(request, "x", np.zeros((1, 1, 1, 1), np.uint8))
+        with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as caught:
+            Stub(channel).ModelInfer(request, timeout=30)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        process.terminate()
+        assert process.wait(60) == 1
+        assert "doesn't end what it was given" in process.stderr.read()
 
 
 def test_the_command_serves_and_ends_at_sigterm(add: Path) -> None:

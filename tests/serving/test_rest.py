@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,20 @@ def test_too_large(serve: Serve, add: Path) -> None:
     body = b"3e9\r\n" + bytes(1001) + b"\r\n0\r\n\r\n"
     assert running.ask("/v2/models/add/infer", body, chunks).status == 413
     assert running.ask("/v2/models/add/infer", b"x", {"content-encoding": "gzip"}).status == 415
+
+
+def test_answers_do_not_wait_for_each_other_s_pieces(running: Running) -> None:
+    """Nagle's algorithm is off for connections: a head and its body are sent at once."""
+
+    async def delays() -> set[int]:
+        (http,) = running.server._http.server_state.connections  # type: ignore[union-attr]
+        found = http.transport.get_extra_info("socket")
+        return {found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)}
+
+    with socket.create_connection(("127.0.0.1", running.port)) as connection:
+        connection.sendall(b"GET /v2 HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        assert running.wait_for(delays()) == {1}
 
 
 def test_metrics_are_prometheus_text(running: Running) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from . import device, extras
@@ -54,13 +56,16 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until a signal; 0."""
+    """Serve until a signal; 0, or 1 where a device hung to the end."""
     extras.require("serve")
     settings = settings_of(options)
     device.apply(options)
     from ..serving.server import serve
 
-    asyncio.run(serve(settings, _say))
+    if not asyncio.run(serve(settings, _say)):
+        print("anynpu: a device doesn't end what it was given; it is left", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)  # an orderly end would wait for the device
     return 0
 
 

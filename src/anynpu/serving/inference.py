@@ -167,14 +167,21 @@ class _Run:
     async def _await(self, future: InferenceFuture) -> list[NDArray[Any]]:
         """A future's results; whoever is cancelled or late takes the request back."""
         waiting = asyncio.wrap_future(future)
+        late: list[_LateError] = []
+
+        def expire() -> None:
+            late.append(_LateError(was_running=future.running()))
+            waiting.cancel()
+
+        timer = waiting.get_loop().call_later(self._deadline - time.monotonic(), expire)
         try:
-            await asyncio.wait({waiting}, timeout=self._deadline - time.monotonic())
-            if waiting.done():
-                return waiting.result()
-            raise _LateError(was_running=future.running())
+            return await waiting
+        except asyncio.CancelledError:
+            if late:
+                raise late[0] from None
+            raise
         finally:
-            if not waiting.done():
-                waiting.cancel()
+            timer.cancel()
 
     async def _elsewhere(self, feed: Feed) -> list[NDArray[Any]]:
         """On another thread, which may have to open a network for these sizes first."""

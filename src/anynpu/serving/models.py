@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..errors import AnynpuError
 from ..session import InferenceSession
 from ..session.node import NodeArg
 from ..session.open_sizes import OpenSizesSession
@@ -142,7 +141,7 @@ class Models:
     async def _reopen(self, served: ServedModel) -> None:
         try:
             await self._open(served)
-        except (AnynpuError, OSError) as error:
+        except Exception as error:
             served.reason = str(error)
             _log.error("model %s can't be opened: %s", served.settings.name, error)
 
@@ -216,8 +215,8 @@ class Models:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    async def close(self, seconds: float) -> None:
-        """Close all, and wait for that as long as is allowed."""
+    async def close(self, seconds: float) -> bool:
+        """Close all, and wait for that as long as is allowed; whether all are closed."""
         for task in self._tasks:
             task.cancel()
         for served in self.served.values():
@@ -227,6 +226,7 @@ class Models:
                 self._retire(opened)
         if self._closing:
             await asyncio.wait(set(self._closing), timeout=seconds)
+        return not self._closing
 
     # ----------------------------------------------------------------------------- changed files
 
@@ -234,12 +234,14 @@ class Models:
         """Open models anew whose files have changed, for ever.
 
         A file that is still being written is left until it stays the same for one look. One that
-        can't be opened is told of, and the one before serves on.
+        can't be opened is told of, and the one before serves on. A model that isn't ready, such as
+        after a device that hung, is tried again.
         """
         while True:
             await asyncio.sleep(seconds)
             for served in self.served.values():
-                if served.is_wanted and self._has_changed(served):
+                is_missing = served.current is None and not served.lock.locked()
+                if served.is_wanted and (self._has_changed(served) or is_missing):
                     await self._renew(served)
 
     def _has_changed(self, served: ServedModel) -> bool:
@@ -252,12 +254,12 @@ class Models:
         name = served.settings.name
         try:
             await self._open(served)
-        except (AnynpuError, OSError) as error:
+        except Exception as error:  # whatever a file does to a library, the watch goes on
             if served.current is None:
                 served.reason = str(error)
-            _log.error("model %s: its changed file can't be opened: %s", name, error)
+            _log.error("model %s: its file can't be opened: %s", name, error)
             return
-        _log.info("model %s: its changed file serves", name)
+        _log.info("model %s: its file was opened anew, and serves", name)
         for each in self.served.values():
             if each.settings.use_weight_from == name and each.current is not None:
                 await self._renew(each)

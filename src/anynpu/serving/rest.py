@@ -53,14 +53,28 @@ class Bodies:
             self._budget += sum(map(len, parts))
 
     async def _read_in_time(self, request: Request, parts: list[bytes]) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "requests are answered by tasks"
+        is_late = False
+
+        def expire() -> None:
+            nonlocal is_late
+            is_late = True
+            task.cancel()
+
+        timer = task.get_loop().call_later(self._seconds, expire)
         try:
-            await asyncio.wait_for(self._read(request, parts), self._seconds)
-        except asyncio.TimeoutError:
+            await self._read(request, parts)
+        except asyncio.CancelledError:
+            if not is_late:
+                raise
             raise Refusal(
                 Answer.SLOW_BODY, f"the body didn't come within {self._seconds:g} s"
             ) from None
         except ClientDisconnect:
             raise _client_gone() from None
+        finally:
+            timer.cancel()
 
     async def _read(self, request: Request, parts: list[bytes]) -> None:
         size = 0
@@ -101,7 +115,10 @@ class RestServer:
 
     def _routes(self) -> list[tuple[str, str, Handler, bool]]:
         """(path, method, who answers, whether without a token)."""
+        named = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
+        # They are looked through in this order.
         routes: list[tuple[str, str, Handler, bool]] = [
+            *((f"{path}/infer", "POST", self._infer, False) for path in named),
             ("/v2/health/live", "GET", self._live, True),
             ("/v2/health/ready", "GET", self._ready, True),
             ("/v2", "GET", self._about, False),
@@ -115,11 +132,10 @@ class RestServer:
             ("/v2/systemsharedmemory/region/{region}/register", "POST", self._register, False),
             ("/v2/systemsharedmemory/region/{region}/unregister", "POST", self._unregister, False),
         ]
-        for path in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
+        for path in named:
             routes += [
                 (path, "GET", self._about_model, False),
                 (f"{path}/ready", "GET", self._model_ready, False),
-                (f"{path}/infer", "POST", self._infer, False),
             ]
         return routes
 
@@ -329,12 +345,14 @@ async def _unless_gone(request: Request, work: Any) -> Feed:
     """What a coroutine gives; a client that goes meanwhile ends it."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(request))
+    gone.add_done_callback(lambda _: task.cancel())
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise _client_gone()
-        results: Feed = task.result()
+        results: Feed = await task
         return results
+    except asyncio.CancelledError:
+        if gone.done():
+            raise _client_gone() from None
+        raise
     finally:
         gone.cancel()
         task.cancel()
