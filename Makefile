@@ -73,7 +73,7 @@ bench: $(VENV)/installed-conformance
 	$(BIN)/python -m benchmarks $(ARGS)
 
 site: $(VENV)/installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 pictures: $(VENV)/installed-dev
 	for subject in layouts terminal detections trace; do $(BIN)/python -m docs.site.$$subject || exit 1; done

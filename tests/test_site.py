@@ -13,7 +13,7 @@ from anynpu import cli
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-BESIDE = {"index.md", "contributing.md", "changelog.md", "security.md", "examples.md"}
+BESIDE = {"index.md", "contributing.md", "changelog.md", "security.md", "deploy.md", "examples.md"}
 """Pages that docs/site/hooks.py makes of files elsewhere."""
 
 
