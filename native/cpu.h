@@ -64,12 +64,27 @@ static int has_plain(void) {
 }
 
 #ifdef X86
+enum { EAX, EBX, ECX, EDX };
+
+/* What CPUID says in eax, ebx, ecx or edx of a leaf, and what the operating system saves of registers.
+ * Not by __builtin_cpu_supports: zig's says no to everything. */
+static int has_bits(unsigned leaf, unsigned subleaf, int word, unsigned bits) {
+    unsigned words[4] = {0};
+    return __get_cpuid_count(leaf, subleaf, &words[0], &words[1], &words[2], &words[3]) &&
+           (words[word] & bits) == bits;
+}
+
+static int saves_registers(unsigned states) {
+    unsigned low, high;
+    if (!has_bits(1, 0, ECX, 1u << 27)) /* OSXSAVE: XGETBV may be asked */
+        return 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & states) == states;
+}
+
 static int has_vectors(void) {
-    unsigned a, b, c = 0, d;
-    __builtin_cpu_init();
-    /* Not all compilers know the name of F16C. */
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return has_bits(1, 0, ECX, 1u << 12 | 1u << 29) && /* FMA, F16C */
+           has_bits(7, 0, EBX, 1u << 5) && saves_registers(1u << 1 | 1u << 2);
 }
 
 #ifdef DOTS
@@ -78,14 +93,13 @@ static int has_vectors(void) {
 #define has_avx512_vnni has_vectors
 #else
 static int has_avx_vnni(void) {
-    unsigned a = 0, b, c, d;
-    return has_vectors() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4);
+    return has_vectors() && has_bits(7, 1, EAX, 1u << 4);
 }
 
 static int has_avx512_vnni(void) {
-    return has_vectors() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+    return has_vectors() && saves_registers(7u << 5) &&
+           has_bits(7, 0, EBX, 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31) && /* F, DQ, BW, VL */
+           has_bits(7, 0, ECX, 1u << 11);
 }
 #endif
 #endif

@@ -25,7 +25,7 @@
 #include "npu.h"
 #include "npu_arithmetic.h"
 
-_Static_assert(DOT_COLUMNS == COLUMNS, "weights lie so for dots.h");
+_Static_assert((int)DOT_COLUMNS == (int)COLUMNS, "weights lie so for dots.h");
 
 /* ------------------------------------------------------------------------------------- arithmetic */
 

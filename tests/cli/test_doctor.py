@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from anynpu.cli import main
-from anynpu.cli.findings import Finding, State, examine
+from anynpu.cli.finding import Finding, State
+from anynpu.cli.findings import examine
+from anynpu.rknn.model_file import write_frame
 
 
 @pytest.fixture
@@ -32,8 +34,66 @@ def board(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(root: Path) -> dict[str, Finding]:
-    return {finding.subject: finding for finding in examine(root)}
+def found(root: Path, model: Path | None = None) -> dict[str, Finding]:
+    findings = examine(root, model=str(model) if model else None)
+    return {finding.subject: finding for finding in findings}
+
+
+def compiled(folder: Path, chip: str, toolkit: str) -> Path:
+    """The frame of a compiled file, which has what its versions are."""
+    file = folder / "model.rknn"
+    file.write_bytes(write_frame(b"", {"target_platform": [chip], "version": toolkit}))
+    return file
+
+
+def says_version(board: Path, version: str) -> None:
+    text = f"\0librknnrt version: {version} (429f97ae6b@2025-04-09T09:09:27)\0"
+    (board / "usr/lib/librknnrt.so").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("library", "toolkit", "state", "word"),
+    [
+        ("2.3.2", "2.3.2", State.FINE, "they go together"),
+        ("2.3.2", "1.6.0", State.FINE, "they go together"),
+        ("2.2.0", "2.5.0", State.NOTE, "may be missing"),
+        ("1.5.0", "2.3.2", State.WRONG, "Invalid RKNN model version 6"),
+    ],
+)
+def test_a_model_against_the_library(
+    board: Path, library: str, toolkit: str, state: State, word: str
+) -> None:
+    says_version(board, library)
+    finding = found(board, compiled(board, "rk3588", toolkit))["model and library"]
+    assert finding.state is state
+    assert word in finding.found
+    assert f"library {library}, toolkit {toolkit}" in finding.found
+
+
+def test_a_model_against_the_chip(board: Path) -> None:
+    assert found(board, compiled(board, "rk3588", "2.3.2"))["model and chip"].state is State.FINE
+    other = found(board, compiled(board, "rk3566", "2.3.2"))["model and chip"]
+    assert other.state is State.WRONG
+    assert other.found == "the model is for rk3566, the chip is rk3588"
+    assert "target_platform='rk3588'" in other.advice
+    (board / "model.rknn").write_bytes(b"RKNN")
+    assert found(board, board / "model.rknn")["model"].state is State.WRONG
+
+
+@pytest.mark.parametrize(
+    ("driver", "state"), [("0.4.2", State.WRONG), ("0.8.2", State.NOTE), ("0.9.8", None)]
+)
+def test_a_driver_against_the_library(board: Path, driver: str, state: State | None) -> None:
+    (board / "sys/kernel/debug/rknpu/version").write_text(f"RKNPU driver: v{driver}\n")
+    finding = found(board).get("driver and library")
+    assert (finding and finding.state) is state
+
+
+def test_a_library_of_another_chip(board: Path) -> None:
+    (board / "usr/lib/librknnrt.so").rename(board / "usr/lib/librknnmrt.so")
+    finding = found(board)["chip and library"]
+    assert finding.state is State.WRONG
+    assert finding.found == "rk3588 takes librknnrt.so; found librknnmrt.so"
 
 
 def test_this_machine_has_nothing_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

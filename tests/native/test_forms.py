@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from anynpu.errors import OptionError
-from anynpu.native import forms, kernels, matmul
+from anynpu.native import compiler, forms, kernels, library, matmul
 from anynpu.soft.engines.rknpu.kernels import rearranging
 from anynpu.soft.engines.rknpu.kernels.general import kernels as general
 from anynpu.soft.engines.rknpu.kernels.int8 import kernels as int8
@@ -42,10 +44,33 @@ def test_the_best_one_runs() -> None:
 @pytest.mark.parametrize("name", LIBRARIES)
 @pytest.mark.parametrize("form", forms.available())
 def test_one_switch_reaches_every_file_of_kernels(name: str, form: str) -> None:
-    library: ctypes.CDLL = LIBRARIES[name]()  # type: ignore[operator]
+    built: ctypes.CDLL = LIBRARIES[name]()  # type: ignore[operator]
     forms.use(form)
     assert forms.running() == form
-    assert forms.running_in(library) == form
+    assert forms.running_in(built) == form
+
+
+@pytest.mark.skipif("avx2" not in forms.available(), reason="needs a processor with AVX2")
+def test_a_build_without_the_processor_s_vectors_warns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one by a compiler that can't tell what the processor has."""
+    sources = tmp_path / "source"
+    sources.mkdir()
+    for file in compiler.sources("steps"):
+        shutil.copy(file, sources)
+    header = sources / "cpu.h"
+    text = header.read_text()
+    assert text.count("static int has_vectors(void) {\n") == 1
+    header.write_text(text.replace("has_vectors(void) {\n", "has_vectors(void) {\n    return 0;\n"))
+    source = sources / "narrow.c"
+    source.write_text('#include "cpu.h"\n')
+    compiler.compile_shared(source, tmp_path / "libanynpu_narrow.so")
+    monkeypatch.setenv(library.ENVIRONMENT_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(forms, "_loaded", [])
+    with pytest.warns(RuntimeWarning, match="without AVX2, which this processor has"):
+        narrow = forms.load_kernels("narrow")
+    assert forms.running_in(narrow) == forms.PLAIN
 
 
 def test_unknown_forms_are_refused_and_change_nothing() -> None:
@@ -53,8 +78,8 @@ def test_unknown_forms_are_refused_and_change_nothing() -> None:
     with pytest.raises(OptionError, match=r"can't run as 'avx9' here: this processor has plain"):
         forms.use("avx9")
     assert forms.running() == forms.PLAIN
-    library = kernels.functions()
-    assert library.anynpu_use_form(99) == library.anynpu_use_form(-1) == -1
+    built = kernels.functions()
+    assert built.anynpu_use_form(99) == built.anynpu_use_form(-1) == -1
     assert forms.running() == forms.PLAIN
 
 

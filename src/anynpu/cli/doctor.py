@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from .findings import Finding, State, examine
+from .finding import Finding, State
+from .findings import examine
 
 _EPILOG = """\
 examples:
   anynpu doctor
+  anynpu doctor yolov5s.rknn              # do chip, library and this file go together?
   anynpu doctor --report doctor.txt       # to add to a question or a bug report
   anynpu doctor --json | jq '.[] | select(.state == "wrong")'
 """
@@ -28,6 +30,7 @@ def add_parser(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("model", nargs="?", help="a .rknn file that is to run here")
     parser.add_argument("--report", metavar="FILE", help="write the findings to a file as well")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
@@ -35,7 +38,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings; 1 where one is wrong."""
-    findings = examine()
+    findings = examine(model=options.model)
     text = "\n".join(map(_line, findings))
     if options.json:
         print(json.dumps([asdict(each) for each in findings], indent=2, default=str))

@@ -5,61 +5,34 @@ A machine without an NPU is no fault: then the soft NPU is what there is.
 
 from __future__ import annotations
 
-import enum
 import os
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from .. import soc as socs
 from .._version import __version__
 from ..errors import AnynpuError, OptionError
-from . import extras
+from . import extras, versions
+from .finding import Finding, fine, note, wrong
 
 _ROOT = Path("/")
 _LIBRARIES = ("usr/lib", "usr/lib64", "lib", "vendor/lib64", "usr/local/lib")
+_LIBRARY_NAMES = ("librknnrt.so", "librknnmrt.so", "libVIPlite.so", "libNBGlinker.so")
 
 
-class State(str, enum.Enum):
-    """Whether anything is to be done."""
-
-    FINE = "fine"
-    NOTE = "note"
-    WRONG = "wrong"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was looked at, what was found, and what to do, if anything."""
-
-    subject: str
-    state: State
-    found: str
-    advice: str = ""
-
-
-def examine(root: Path = _ROOT) -> list[Finding]:
-    """All findings about a machine whose files are under a folder."""
+def examine(root: Path = _ROOT, model: str | None = None) -> list[Finding]:
+    """All findings about a machine whose files are under a folder, and about a model on it."""
+    board = versions.Board(_chip(_compatible(root)), _driver_version(root), _libraries(root))
     return [
         *_package(),
         *_board(root),
         *_library(root),
+        *versions.examine_board(board),
+        *(versions.examine_model(board, model) if model else ()),
         *_soft_npu(),
     ]
-
-
-def _fine(subject: str, found: str) -> Finding:
-    return Finding(subject, State.FINE, found)
-
-
-def _note(subject: str, found: str, advice: str = "") -> Finding:
-    return Finding(subject, State.NOTE, found, advice)
-
-
-def _wrong(subject: str, found: str, advice: str) -> Finding:
-    return Finding(subject, State.WRONG, found, advice)
 
 
 # -------------------------------------------------------------------------------- this package
@@ -67,7 +40,7 @@ def _wrong(subject: str, found: str, advice: str) -> Finding:
 
 def _package() -> Iterator[Finding]:
     version = platform.python_version()
-    yield _fine("anynpu", f"{__version__} on Python {version}, {platform.machine()}")
+    yield fine("anynpu", f"{__version__} on Python {version}, {platform.machine()}")
     yield _numpy()
     for extra, needs in (
         ("formats", ("formats",)),
@@ -78,11 +51,11 @@ def _package() -> Iterator[Finding]:
         modules, _ = extras.missing(needs)
         name = f"anynpu[{extra}]"
         if modules:
-            yield _note(
+            yield note(
                 name, f"{', '.join(modules)} missing", f"pip install '{name}' if you need it"
             )
         else:
-            yield _fine(name, "installed")
+            yield fine(name, "installed")
     yield _helpers()
 
 
@@ -90,21 +63,25 @@ def _numpy() -> Finding:
     try:
         import numpy as np
     except ImportError as error:
-        return _wrong("NumPy", str(error), "pip install numpy")
-    return _fine("NumPy", np.__version__)
+        return wrong("NumPy", str(error), "pip install numpy")
+    return fine("NumPy", np.__version__)
 
 
 def _helpers() -> Finding:
     from ..native import forms, kernels
 
     if not kernels.is_built():
-        return _note(
+        return note(
             "C helpers", "none: NumPy and Python threads do the work, more slowly",
             "install a C compiler (apt install gcc), or a wheel of anynpu for this machine",
         )  # fmt: skip
-    return _fine(
-        "C helpers", f"built; kernels run as {forms.running()}, the processor has {_instructions()}"
-    )
+    has, form = _instructions(), forms.running()
+    if form == forms.PLAIN and "AVX2" in has:
+        return note(
+            "C helpers", f"kernels run as {form}, several times slower; the processor has {has}",
+            f"unset {forms.ENVIRONMENT_VARIABLE}, or install a wheel of anynpu",
+        )  # fmt: skip
+    return fine("C helpers", f"built; kernels run as {form}, the processor has {has}")
 
 
 def _instructions(root: Path = _ROOT) -> str:
@@ -123,19 +100,23 @@ def _instructions(root: Path = _ROOT) -> str:
 
 
 def _board(root: Path) -> Iterator[Finding]:
-    compatible = _read(root / "proc/device-tree/compatible").split("\0")
+    compatible = _compatible(root)
     if not any(compatible):
-        yield _note("chip", "no device tree", "this is no board: models run on the soft NPU")
+        yield note("chip", "no device tree", "this is no board: models run on the soft NPU")
         return
     chip = _chip(compatible)
     if chip is None:
-        yield _note("chip", f"{', '.join(filter(None, compatible))}, no NPU that anynpu knows")
+        yield note("chip", f"{', '.join(filter(None, compatible))}, no NPU that anynpu knows")
         return
-    yield _fine("chip", f"{chip.name} ({_read(root / 'proc/device-tree/model').strip(chr(0))})")
+    yield fine("chip", f"{chip.name} ({_read(root / 'proc/device-tree/model').strip(chr(0))})")
     yield from _nodes(root)
     yield from _driver(root)
     yield from _cores(root)
     yield from _frequency(root)
+
+
+def _compatible(root: Path) -> list[str]:
+    return _read(root / "proc/device-tree/compatible").split("\0")
 
 
 def _chip(compatible: Iterable[str]) -> socs.Soc | socs.VipSoc | None:
@@ -162,19 +143,19 @@ def _nodes(root: Path) -> Iterator[Finding]:
             if container
             else "the kernel has no NPU driver: use the board vendor's image"
         )
-        yield _wrong("device nodes", f"no /dev/dri/renderD*, rknpu or vipcore in {where}", advice)
+        yield wrong("device nodes", f"no /dev/dri/renderD*, rknpu or vipcore in {where}", advice)
         return
     for node in nodes:
         name = f"/{node.relative_to(root)}"
         if os.access(node, os.R_OK | os.W_OK):
-            yield _fine("device node", f"{name} may be read and written")
+            yield fine("device node", f"{name} may be read and written")
         else:
-            yield _wrong(
+            yield wrong(
                 "device node", f"{name} may not be opened by this user",
                 "sudo usermod -aG render,video $USER, and log in again",
             )  # fmt: skip
     if container and not (root / "proc/device-tree").exists():
-        yield _wrong(
+        yield wrong(
             "container",
             "no /proc/device-tree in it",
             "add -v /proc/device-tree:/proc/device-tree:ro",
@@ -186,20 +167,25 @@ def _container(root: Path) -> bool:
 
 
 def _driver(root: Path) -> Iterator[Finding]:
+    version = _driver_version(root)
+    if version is None:
+        yield note("driver", "its version can't be read", "sudo anynpu doctor reads debugfs")
+        return
+    yield fine("driver", f"rknpu {version}")
+
+
+def _driver_version(root: Path) -> str | None:
     text = _read(root / "sys/kernel/debug/rknpu/version") or _read(
         root / "sys/module/rknpu/version"
     )
     found = re.search(r"\d+\.\d+\.\d+", text)
-    if found is None:
-        yield _note("driver", "its version can't be read", "sudo anynpu doctor reads debugfs")
-        return
-    yield _fine("driver", f"rknpu {found.group()}")
+    return found.group() if found else None
 
 
 def _cores(root: Path) -> Iterator[Finding]:
     load = _read(root / "sys/kernel/debug/rknpu/load").strip()
     if load:
-        yield _fine("load", load)
+        yield fine("load", load)
 
 
 def _frequency(root: Path) -> Iterator[Finding]:
@@ -210,33 +196,41 @@ def _frequency(root: Path) -> Iterator[Finding]:
             continue
         text = f"{int(now) // 1_000_000} MHz, governor {governor}"
         if most.isdigit() and int(now) < int(most) and governor != "performance":
-            yield _note(
+            yield note(
                 "frequency", f"{text}, of at most {int(most) // 1_000_000} MHz",
                 f"to measure: echo performance | sudo tee /{folder.relative_to(root)}/governor",
             )  # fmt: skip
         else:
-            yield _fine("frequency", text)
+            yield fine("frequency", text)
 
 
 # --------------------------------------------------------------------------------- the library
 
 
-def _library(root: Path) -> Iterator[Finding]:
-    names = ("librknnrt.so", "librknnmrt.so", "libVIPlite.so", "libNBGlinker.so")
+def _libraries(root: Path) -> tuple[tuple[Path, str], ...]:
+    """The vendors' libraries, and what each says of itself."""
     found = [
-        path for folder in _LIBRARIES for name in names if (path := root / folder / name).is_file()
+        path.resolve()
+        for folder in _LIBRARIES
+        for name in _LIBRARY_NAMES
+        if (path := root / folder / name).is_file()
     ]
-    for path in dict.fromkeys(each.resolve() for each in found):
-        version = _version_of(path)
-        yield _fine("library", f"{path}{f', {version}' if version else ''}")
-    if not found and _chip(_read(root / "proc/device-tree/compatible").split("\0")):
-        yield _wrong(
-            "library", f"none of {', '.join(names)} in {', '.join(f'/{f}' for f in _LIBRARIES)}",
+    return tuple((path, _version_of(path)) for path in dict.fromkeys(found))
+
+
+def _library(root: Path) -> Iterator[Finding]:
+    found = _libraries(root)
+    for path, version in found:
+        yield fine("library", f"{path}{f', {version}' if version else ''}")
+    if not found and _chip(_compatible(root)):
+        yield wrong(
+            "library",
+            f"none of {', '.join(_LIBRARY_NAMES)} in {', '.join(f'/{f}' for f in _LIBRARIES)}",
             "copy the vendor's runtime there, or name it in ANYNPU_RKNN_LIBRARY",
         )  # fmt: skip
     for name in ("ANYNPU_RKNN_LIBRARY", "ANYNPU_VIPLITE_LIBRARY", "ANYNPU_DEVICE", "ANYNPU_SOC"):
         if os.environ.get(name):
-            yield _note(f"${name}", os.environ[name])
+            yield note(f"${name}", os.environ[name])
 
 
 def _version_of(path: Path) -> str:
@@ -251,7 +245,7 @@ def _version_of(path: Path) -> str:
 def _soft_npu() -> Iterator[Finding]:
     modules, _ = extras.missing(("formats", "soft"))
     if modules:
-        yield _note(
+        yield note(
             "soft NPU", "not complete", "pip install 'anynpu[soft]' to run models without a board"
         )
         return
@@ -273,9 +267,9 @@ def _product() -> str:
 
 def _try(subject: str, work: Callable[[], str]) -> Finding:
     try:
-        return _fine(subject, work())
+        return fine(subject, work())
     except (AnynpuError, OSError, ImportError) as error:
-        return _wrong(subject, str(error), "please report this")
+        return wrong(subject, str(error), "please report this")
 
 
 def _read(path: Path) -> str:

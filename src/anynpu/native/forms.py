@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from functools import cache
 from typing import Any
 
@@ -31,8 +32,29 @@ def load_kernels(name: str) -> ctypes.CDLL | None:
     library = load(name)
     if library is not None:
         _choose(library)
+        _warn_where_narrow(library)
         _loaded.append(library)
     return library
+
+
+def _warn_where_narrow(library: Any) -> None:
+    """Say that a build lacks vectors that the processor has: it is several times slower."""
+    if list(_numbers(library)) == [PLAIN] and _processor_has("avx2"):
+        warnings.warn(
+            "anynpu's C kernels were built without AVX2, which this processor has, and are several "
+            "times slower: install a wheel of anynpu, or build it with gcc or clang",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+@cache
+def _processor_has(flag: str) -> bool:
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            return any(flag in line.split() for line in file if line.startswith("flags"))
+    except OSError:
+        return False
 
 
 def available() -> tuple[str, ...]:
