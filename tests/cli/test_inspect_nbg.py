@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from anynpu.cli import main
+from anynpu.soft.build import BuildOptions, build_file
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.nbg import writer
 
+from .. import models
 from ..shared import NBG_SAMPLES
 
 
@@ -83,6 +86,30 @@ def test_a_compiled_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert operations[0]["coefficient_bytes"] > 0
     assert main(["inspect", str(sample), "--layers"]) == 0
     assert "network input 0 28x28" in " ".join(capsys.readouterr().out.split())
+
+
+def test_work_and_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    sample = NBG_SAMPLES / "lenet.t527.nb"
+    if not sample.is_file():
+        pytest.skip(f"{sample} is not there")
+    assert main(["inspect", str(sample), "--json", "--macs"]) == 0
+    macs = sum(each["macs"] for each in json.loads(capsys.readouterr().out)["operations"])
+    assert main(["inspect", str(sample), "--macs", "--markdown"]) == 0
+    printed = capsys.readouterr().out
+    assert "### Work" in printed
+    assert re.search(rf"^\|  \| 9 operations \| {macs:,} \|", printed, re.MULTILINE)
+    assert "┃" not in printed
+    assert main(["inspect", str(sample), "--graph", "net.svg"]) == 1
+    assert "a compiled .nb file has operations in a row" in capsys.readouterr().err
+
+
+def test_a_soft_file_s_work_and_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    model, picture = tmp_path / "soft.nb", tmp_path / "net.svg"
+    build_file(models.convolution(), model, BuildOptions(soc="t527"))
+    assert main(["inspect", str(model), "--macs", "--graph", str(picture)]) == 0
+    assert "1 layers" in capsys.readouterr().out
+    assert "Conv" in picture.read_text()
 
 
 def test_what_is_no_nb_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

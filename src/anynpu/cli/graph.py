@@ -30,7 +30,7 @@ class GraphNode:
 def draw_graph(path: str, data: bytes, picture: str) -> None:
     """Draw a model's first graph to a file whose suffix is its format.
 
-    Raises `ModelError` for a `.nb` and for a graph that is too large to look at.
+    Raises `ModelError` for a compiled `.nb` and for a graph that is too large to look at.
     """
     extras.require("graph")
     nodes = _nodes(path, data)
@@ -40,11 +40,15 @@ def draw_graph(path: str, data: bytes, picture: str) -> None:
 
 
 def _nodes(path: str, data: bytes) -> list[GraphNode]:
-    from ..soft.formats import rknn
-    from ..soft.formats.nbg import is_nbg
+    from ..soft.formats import nbg, rknn
 
-    if is_nbg(data):
-        raise ModelError(f"{path}: a .nb file has operations in a row, no graph to draw")
+    if nbg.is_nbg(data):
+        if (inside := nbg.read(data).onnx) is not None:
+            return _onnx_nodes(bytes(inside))
+        raise ModelError(
+            f"{path}: a compiled .nb file has operations in a row, no graph to draw: "
+            f"anynpu inspect --layers lists what each reads and writes"
+        )
     if rknn.is_compiled(data):
         from ..soft.formats.rknn.describe import describe
 

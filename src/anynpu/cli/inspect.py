@@ -73,7 +73,14 @@ def _describe(options: argparse.Namespace, data: bytes) -> None:
     if is_nbg(data):
         from .inspect_nbg import inspect_nbg
 
-        inspect_nbg(options.model, data, layers=options.layers, as_json=options.json)
+        inspect_nbg(
+            options.model,
+            data,
+            layers=options.layers,
+            macs=options.macs,
+            as_json=options.json,
+            as_markdown=options.markdown,
+        )
     elif rknn.is_compiled(data) or b"RKNN" in data[4:8]:  # an encrypted file has it there
         from .inspect_rknn import inspect_rknn
 

@@ -7,34 +7,39 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from .output import Report
 
+if TYPE_CHECKING:
     from ..soft.formats.nbg import Nbg
 
 
-def inspect_nbg(path: str, data: bytes, *, layers: bool, as_json: bool) -> None:
+def inspect_nbg(
+    path: str, data: bytes, *, layers: bool, macs: bool, as_json: bool, as_markdown: bool
+) -> None:
     """Print a file's description, as tables or as JSON; raises `ModelError` for a damaged one."""
     from ..soft.formats.nbg import read
     from ..soft.formats.nbg.description import describe
 
     model = read(data)
     described = describe(model, layers=layers)
-    if layers and model.onnx is None:
-        described["operations"] = _executed(model)
+    if model.onnx is None:
+        if layers or macs:
+            described["operations"] = _executed(model)
+    elif macs:
+        described["work"] = _work_of_soft(model.onnx)
     if as_json:
         print(json.dumps(described, indent=2))
         return
-    from .output import console as output
-
-    console = output()
-    console.print(_facts(path, described))
-    console.print(_tensors("Inputs", described["inputs"]))
-    console.print(_tensors("Outputs", described["outputs"]))
+    report = Report(as_markdown=as_markdown)
+    report.facts(_rows(path, described))
+    _show_tensors(report, "Inputs", described["inputs"])
+    _show_tensors(report, "Outputs", described["outputs"])
     if layers:
-        console.print(_layers(described["layers"]))
+        _show_layers(report, described["layers"])
         if "operations" in described:
-            console.print(_operations(described["operations"]))
+            _show_operations(report, described["operations"])
+    if macs:
+        _show_work(report, described)
 
 
 def _executed(model: Nbg) -> list[dict[str, Any]]:
@@ -48,16 +53,12 @@ def _executed(model: Nbg) -> list[dict[str, Any]]:
         return []
 
 
-def _facts(path: str, described: Mapping[str, Any]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
+def _work_of_soft(onnx: bytes) -> list[dict[str, Any]]:
+    from ..soft.engines import ModelSource, load
+    from .work import work_of
 
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column()
-    table.add_column(overflow="fold")
-    for name, value in _rows(path, described):
-        table.add_row(name, escape(value))
-    return table
+    program = load(ModelSource.of(onnx))
+    return work_of(program.lowered(program.largest).layers)
 
 
 def _rows(path: str, described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -75,22 +76,18 @@ def _rows(path: str, described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "ONNX file", f"{described['onnx']['size']} bytes"
 
 
-def _tensors(title: str, tensors: Sequence[Mapping[str, Any]]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(
-        "name", "shape", "format", "quantisation", "bytes", title=title, title_justify="left"
-    )
-    for tensor in tensors:
-        table.add_row(
-            escape(tensor["name"]),
+def _show_tensors(report: Report, title: str, tensors: Sequence[Mapping[str, Any]]) -> None:
+    rows = [
+        [
+            tensor["name"],
             "x".join(map(str, tensor["shape"])),
             tensor["format"],
             _quantization(tensor["quantization"]),
-            str(tensor["size"]),
-        )
-    return table
+            tensor["size"],
+        ]
+        for tensor in tensors
+    ]
+    report.table(title, ("name", "shape", "format", "quantisation", "bytes"), rows, "----r")
 
 
 def _quantization(described: Mapping[str, Any] | None) -> str:
@@ -101,40 +98,54 @@ def _quantization(described: Mapping[str, Any] | None) -> str:
     return f"scale {described['scale']:.6g}, zero point {described['zero_point']}"
 
 
-def _layers(layers: Sequence[Mapping[str, Any]]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table("", "layer", "operations", title="Layers", title_justify="left")
+def _show_layers(report: Report, layers: Sequence[Mapping[str, Any]]) -> None:
+    rows = []
     for number, layer in enumerate(layers):
         kinds = Counter(layer["operations"]).items()
-        counted = ", ".join(f"{count} {kind}" for kind, count in kinds)
-        table.add_row(str(number), escape(layer["name"]), counted)
-    return table
+        rows.append([number, layer["name"], ", ".join(f"{count} {kind}" for kind, count in kinds)])
+    report.table("Layers", ("", "layer", "operations"), rows, "r")
 
 
-def _operations(operations: Sequence[Mapping[str, Any]]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(
-        "", "unit", "layer", "reads", "writes", "MACs", "coefficients",
-        title="Operations", title_justify="left",
-    )  # fmt: skip
+def _show_operations(report: Report, operations: Sequence[Mapping[str, Any]]) -> None:
+    rows = []
     for operation in operations:
         sides = [", ".join(map(_array, operation[side])) for side in ("inputs", "outputs")]
         if operation["refused"] is not None:
             sides = [f"refused: {operation['refused']}", ""]
-        table.add_row(
-            str(operation["number"]),
-            operation["unit"],
-            escape(operation["layer"]),
-            *map(escape, sides),
-            str(operation["macs"] or ""),
-            str(operation["coefficient_bytes"] or ""),
-        )
-    return table
+        products = [operation[number] or "" for number in ("macs", "coefficient_bytes")]
+        row = [operation["number"], operation["unit"], operation["layer"], *sides, *products]
+        rows.append(row)
+    headings = ("", "unit", "layer", "reads", "writes", "MACs", "coefficients")
+    report.table("Operations", headings, rows, "r----rr")
 
 
 def _array(array: Mapping[str, Any]) -> str:
     return f"{array['memory']} {'x'.join(map(str, array['shape']))}"
+
+
+def _show_work(report: Report, described: Mapping[str, Any]) -> None:
+    """What each operation costs: of a soft file by its ONNX model's layers."""
+    if "work" in described:
+        from .work import show_work
+
+        show_work(report, described["work"], "Work")
+        return
+    rows = [
+        (
+            operation["unit"],
+            operation["layer"],
+            operation["macs"],
+            operation["coefficient_bytes"],
+            *(sum(array["bytes"] for array in operation[side]) for side in ("inputs", "outputs")),
+        )
+        for operation in described["operations"]
+        if operation["refused"] is None
+    ]
+    totals = [sum(column) for column in zip(*(row[2:] for row in rows), strict=True)]
+    written = [[*row[:2], *(f"{number:,}" for number in row[2:])] for row in rows]
+    refused = len(described["operations"]) - len(rows)
+    missing = f", without {refused} refused" if refused else ""
+    written.append(["", f"{len(rows)} operations{missing}", *(f"{number:,}" for number in totals)])
+    headings = ("unit", "layer", "MACs", "coefficients", "read", "written")
+    title = "Work (coefficients as they are packed, read and written in bytes)"
+    report.table(title, headings, written, "--rrrr")
