@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -136,6 +137,23 @@ def test_the_soft_npu_gives_the_same_there_as_here(
         np.testing.assert_array_equal(there.run(None, picture)[0], here.run(None, picture)[0])
     with pytest.raises(anynpu.TensorError, match="takes the shape"):
         there.run(None, np.zeros((1, 2), np.float32))
+
+
+@pytest.mark.nightly
+def test_programs_share_a_board_whose_queue_is_short(start: Start, connect: Open) -> None:
+    board = start(5, 5, 5, arguments=("--max-queue-size", "1"))
+    found: dict[int, list[int]] = {}
+
+    def work(program: int) -> None:
+        session = connect(board.address, requests_ahead=3)
+        found[program] = [number_in(results) for results in session.map(frames(300))]
+
+    threads = [threading.Thread(target=work, args=(program,)) for program in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(found.values()) == [[number % 100 for number in range(300)]] * 3
 
 
 # ---------------------------------------------------------------------------------- a balancer
