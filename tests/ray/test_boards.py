@@ -105,7 +105,7 @@ def test_frames_go_to_all_boards(
     assert numbers(opened.map(frames(700))) == wanted
     assert Counter(numbers(opened.map(frames(700), ordered=False, stack=8))) == Counter(wanted)
     assert numbers(opened.map((f["x"] for f in frames(30)), output_names=["y"])) == wanted[:30]
-    assert [place.cores for place in opened._places] == [3, 1]
+    assert sorted(place.cores for place in opened._places) == [1, 3]
     # What is read ahead is bounded, and a dropped iterator leaves the boards usable.
     read = 0
 

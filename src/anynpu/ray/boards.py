@@ -93,6 +93,14 @@ class Boards(Closeable):
         ray = self._ray = ray_module()
         if not ray.is_initialized():
             ray.init()
+        errors = ray.exceptions
+        self.losses = (
+            errors.RayActorError,
+            errors.ActorUnschedulableError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,
+        )
+        """What Ray raises where an actor, its node or its result is gone: no fault of the stack."""
         self._outstanding, self._timeout = outstanding, timeout
         self._model = ray.put(sent(model))
         self._provider_options = provider_options
@@ -161,7 +169,7 @@ class Boards(Closeable):
         try:
             self.result(place.opening)
             place.opening = None
-        except self._ray.exceptions.RayActorError:
+        except self.losses:
             place.opening, place.due = None, time.monotonic() + _REST
 
     def _look_for_boards(self) -> None:
@@ -274,10 +282,9 @@ class _Run:
         """A call's results; None where its board died, and the stack is to be sent again."""
         place, work = self._flying.pop(call)
         place.calls.pop(call, None)
-        errors = self._ray.exceptions
         try:
             return work.number, self._boards.result(call)
-        except (errors.RayActorError, errors.ObjectLostError, errors.NodeDiedError):
+        except self._boards.losses:
             self._boards.rest(place)
             if work.tries == MOST_TRIES:
                 raise
