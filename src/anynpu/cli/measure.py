@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _PERCENTILES = (50, 90, 99)
 _RUN = "run"
+_PROFILED = 0.2
+"""For how much of the time that is measured runs go on, to be profiled."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,15 @@ class Measured:
 def measure(
     session: InferenceSession, feed: Feed, way: str, seconds: float, cores: str | None, depth: int
 ) -> Measured:
-    """Run one way for a number of seconds, at least once; what is under way then is finished."""
+    """Run one way for a number of seconds, at least once; what is under way then is finished.
+
+    The stages are of more runs after these: a profile costs some time of each.
+    """
+    start = time.perf_counter()
+    latencies = _WAYS[way](session, feed, start + seconds, depth)
+    took = time.perf_counter() - start
     with session.profile() as profile:
-        start = time.perf_counter()
-        latencies = _WAYS[way](session, feed, start + seconds, depth)
-        took = time.perf_counter() - start
+        _WAYS[way](session, feed, time.perf_counter() + seconds * _PROFILED, depth)
     workers = len(session.network.worker_cores)
     return Measured(
         way, cores, depth, workers, len(latencies), took, tuple(latencies), _means(profile)
