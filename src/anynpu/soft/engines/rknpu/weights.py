@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -165,19 +166,34 @@ def _rows(values: NDArray[Any], layout: WeightLayout) -> NDArray[Any]:
 
 
 def _dense(values: NDArray[Any], layout: WeightLayout) -> NDArray[Any]:
-    height, width = layout.height, layout.width
-    result = np.empty((layout.kernels, layout.channels, height, width), values.dtype)
+    height, width, channels = layout.height, layout.width, layout.channels
+    result = np.empty((layout.kernels, channels, height, width), values.dtype)
     place = 0
-    for kernel in range(0, layout.kernels, layout.kernel_group):
-        kernels = min(layout.kernel_group, layout.kernels - kernel)
-        for channel in range(0, layout.channels, layout.channel_group):
-            channels = min(layout.channel_group, layout.channels - channel)
-            block = values[place : place + height * width * kernels * channels]
-            place += block.size
-            result[kernel : kernel + kernels, channel : channel + channels] = block.reshape(
-                height, width, kernels, channels
-            ).transpose(2, 3, 0, 1)
+    for kernel, groups, kernels in _groups(layout.kernels, layout.kernel_group):
+        size = groups * kernels * channels * height * width
+        blocks = values[place : place + size].reshape(groups, -1)
+        rows = result[kernel : kernel + groups * kernels].reshape(groups, kernels, *result.shape[1:])
+        place, column = place + size, 0
+        for channel, parts, some in _groups(channels, layout.channel_group):
+            count = parts * some * kernels * height * width
+            block = blocks[:, column : column + count].reshape(
+                groups, parts, height, width, kernels, some
+            )
+            target = rows[:, :, channel : channel + parts * some].reshape(
+                groups, kernels, parts, some, height, width
+            )
+            target[...] = block.transpose(0, 4, 1, 5, 2, 3)
+            column += count
     return result
+
+
+def _groups(count: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """Whole groups of things, and what is left: the first thing, how many groups, how large."""
+    whole = count // size
+    if whole:
+        yield 0, whole, size
+    if count % size:
+        yield whole * size, 1, count % size
 
 
 def unpack_operands(data: NDArray[np.uint8], block: OperandBlock) -> dict[str, NDArray[Any]]:

@@ -19,10 +19,6 @@ _DEPTH_UNIT = 8
 
 _CHUNK = 1 << 17
 
-_arranged: WeakKeyDictionary[Weights, dict[int, NDArray[np.int8]]] = WeakKeyDictionary()
-"""Tasks of a node share their weights; what is arranged takes as many bytes as in the file."""
-
-
 @dataclass(frozen=True)
 class DenseWeights:
     """Weights of one convolution.
@@ -46,22 +42,34 @@ class DenseWeights:
         return len(self.values)
 
 
+_arranged: WeakKeyDictionary[Weights, dict[tuple[int, int, bytes], DenseWeights]] = (
+    WeakKeyDictionary()
+)
+"""Tasks of a node share their weights; what is arranged takes as many bytes as in the file."""
+
+
 def dense_weights(convolution: Convolution) -> DenseWeights | None:
     """The weights, None where they don't fit into 16 bits with their offsets."""
     stored, source = convolution.weights, convolution.source
-    assert stored.data is not None, "only constant weights have plans"
-    data = np.ascontiguousarray(stored.data).view(np.int8)
-    kernels = arrange_kernels(data, stored.layout)[:, : source.channels]
-    offsets = np.zeros(-(-len(kernels) // COLUMNS) * COLUMNS, np.int32)
+    offsets = np.zeros(-(-stored.layout.kernels // COLUMNS) * COLUMNS, np.int32)
     if convolution.weight_offset is not None:
         given = np.asarray(convolution.weight_offset).reshape(-1)
         if np.abs(given).max() > _LARGEST_OFFSET:
             return None
-        offsets[: len(kernels)] = given
+        offsets[: stored.layout.kernels] = given
+    known = _arranged.setdefault(stored, {})
+    key = source.channels, stored_channels(source), offsets.tobytes()
+    if key not in known:
+        known[key] = _arrange(stored, source.channels, stored_channels(source), offsets)
+    return known[key]
+
+
+def _arrange(weights: Weights, used: int, lanes: int, offsets: NDArray[np.int32]) -> DenseWeights:
+    assert weights.data is not None, "only constant weights have plans"
+    data = np.ascontiguousarray(weights.data).view(np.int8)
+    kernels = arrange_kernels(data, weights.layout)[:, :used]
     return DenseWeights(
-        _quads(stored, kernels, stored_channels(source)),
-        offsets.astype(np.int16),
-        _magnitudes(kernels, offsets),
+        _quads(kernels, lanes), offsets.astype(np.int16), _magnitudes(kernels, offsets)
     )
 
 
@@ -83,14 +91,11 @@ def _magnitudes(kernels: NDArray[np.int8], offsets: NDArray[np.int32]) -> NDArra
     return np.concatenate(sums)
 
 
-def _quads(weights: Weights, kernels: NDArray[np.int8], channels: int) -> NDArray[np.int8]:
-    known = _arranged.setdefault(weights, {})
-    if channels not in known:
-        count, used, height, width = kernels.shape
-        groups, depth = -(-count // COLUMNS), height * width * channels
-        padded = np.zeros((groups * COLUMNS, -(-depth // _DEPTH_UNIT) * _DEPTH_UNIT), np.int8)
-        places = padded[:count, :depth].reshape(count, height, width, channels)
-        places[..., :used] = kernels.transpose(0, 2, 3, 1)
-        quads = padded.reshape(groups, COLUMNS, -1, _QUAD).transpose(0, 2, 1, 3)
-        known[channels] = np.ascontiguousarray(quads)
-    return known[channels]
+def _quads(kernels: NDArray[np.int8], lanes: int) -> NDArray[np.int8]:
+    count, used, height, width = kernels.shape
+    groups, depth = -(-count // COLUMNS), height * width * lanes
+    padded = np.zeros((groups * COLUMNS, -(-depth // _DEPTH_UNIT) * _DEPTH_UNIT), np.int8)
+    places = padded[:count, :depth].reshape(count, height, width, lanes)
+    places[..., :used] = kernels.transpose(0, 2, 3, 1)
+    quads = padded.reshape(groups, COLUMNS, -1, _QUAD).transpose(0, 2, 1, 3)
+    return np.ascontiguousarray(quads)
