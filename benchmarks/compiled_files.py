@@ -1,14 +1,19 @@
 """A compiled file on the soft NPU against ONNX Runtime on the network it was made from.
 
+There the network runs in float32, and in int8: quantised by ONNX Runtime itself (QDQ, a scale a
+channel), which computes on processors without VNNI what may saturate.
+
 The files lie beside the repository, in ``../shared`` (see `tests/conformance/rknn_files.py`); what
 isn't there is left out.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -29,7 +34,7 @@ _NETWORKS = (
 
 
 def run(rounds: int) -> Iterator[Comparison]:
-    """Ratios of one run, in int8 here and in float32 there, and of loading the file."""
+    """Ratios of one run, in int8 here and in float32 and int8 there, and of loading the file."""
     for source, compiled, mean, std, goal in _NETWORKS:
         model = SHARED / "models" / f"{source}.onnx"
         for chip in ("rk3588", "rk3566"):
@@ -60,6 +65,15 @@ def _measure(
         repeat=_REPEAT,
         pause=_PAUSE,
     )
+    quantised = _in_int8(model, feed, options)
+    yield compare(
+        f"{name} / onnxruntime int8 QDQ, a run",
+        instance.run,
+        lambda: quantised.run(None, feed),
+        rounds=rounds,
+        repeat=_REPEAT,
+        pause=_PAUSE,
+    )
     start = time.perf_counter()
     load(source).instance(0)
     ours = time.perf_counter() - start
@@ -69,3 +83,20 @@ def _measure(
     yield Comparison(
         f"{name} / onnxruntime float32, loading", 1000 * ours, 1000 * theirs, ours / theirs, None
     )
+
+
+def _in_int8(model: Path, feed: Mapping[str, Any], options: Any) -> Any:
+    """A session of the network as ONNX Runtime quantises it, calibrated with one picture."""
+    from onnxruntime import quantization
+
+    class OnePicture(quantization.CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._feeds = iter([dict(feed)])
+
+        def get_next(self) -> dict[str, Any] | None:
+            return next(self._feeds, None)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / model.name
+        quantization.quantize_static(model, path, OnePicture(), per_channel=True)
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
