@@ -168,80 +168,6 @@ INLINE void run_stages(const struct dpu *d, int64_t s, int64_t first, int64_t co
 }
 
 #ifdef X86
-/* One stage's parameters for four channels. */
-struct avx2_stage {
-    __m256d add, multiply, up, down, lowest, highest;
-    int multiply_first, only_negatives, shifts, is_split, has_limits;
-};
-
-WITH_AVX2 INLINE struct avx2_stage avx2_stage(const struct stage *s, int64_t channel) {
-    struct avx2_stage w;
-    w.only_negatives = s->only_negatives != 0;
-    w.multiply_first = s->multiply_first != 0;
-    w.is_split = s->positive != s->negative;
-    w.shifts = w.is_split || s->positive != 1;
-    w.has_limits = s->lowest != -HUGE_VAL || s->highest != HUGE_VAL;
-    w.add = _mm256_loadu_pd(numbers(&s->add, channel));
-    w.multiply = _mm256_loadu_pd(numbers(&s->multiply, channel));
-    w.up = _mm256_set1_pd(s->positive);
-    w.down = _mm256_set1_pd(s->negative);
-    w.lowest = _mm256_set1_pd(s->lowest);
-    w.highest = _mm256_set1_pd(s->highest);
-    return w;
-}
-
-WITH_AVX2 INLINE __m256d nearest_avx2(__m256d v) {
-    return _mm256_round_pd(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-WITH_AVX2 INLINE __m256d nearest_or_away_avx2(__m256d v, int64_t away) {
-    if (!away)
-        return nearest_avx2(v);
-    const __m256d half = _mm256_or_pd(_mm256_and_pd(v, _mm256_set1_pd(-0.0)), _mm256_set1_pd(0.5));
-    return _mm256_round_pd(_mm256_add_pd(v, half), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-}
-
-/* What `run_stage` does; a zero may take either side's factor. */
-WITH_AVX2 INLINE __m256d run_stage_avx2(const struct avx2_stage *w, __m256d v) {
-    if (!w->multiply_first)
-        v = _mm256_add_pd(v, w->add);
-    v = w->only_negatives ? _mm256_blendv_pd(v, _mm256_mul_pd(v, w->multiply), v)
-                          : _mm256_mul_pd(v, w->multiply);
-    if (w->multiply_first)
-        v = _mm256_add_pd(v, w->add);
-    if (w->is_split)
-        v = _mm256_mul_pd(v, _mm256_blendv_pd(w->up, w->down, v));
-    else if (w->shifts)
-        v = _mm256_mul_pd(v, w->up);
-    if (w->shifts)
-        v = nearest_avx2(v);
-    if (w->has_limits)
-        v = _mm256_min_pd(_mm256_max_pd(v, w->lowest), w->highest);
-    return v;
-}
-
-WITH_AVX2 INLINE __m256d operate_avx2(const struct dpu *d, __m256d v, const int8_t *atom) {
-    int32_t four;
-    memcpy(&four, atom, sizeof four);
-    __m256d e = _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)));
-    e = _mm256_mul_pd(_mm256_add_pd(e, _mm256_set1_pd(d->operand_offset)),
-                      _mm256_set1_pd(d->operand_scale));
-    e = nearest_or_away_avx2(e, d->operand_away);
-    switch (d->operation) {
-    case ADD: return _mm256_add_pd(v, e);
-    case SUBTRACT: return _mm256_sub_pd(v, e);
-    case MAX: return _mm256_max_pd(v, e);
-    case MIN: return _mm256_min_pd(v, e);
-    default:
-        v = _mm256_mul_pd(_mm256_mul_pd(v, e), _mm256_set1_pd(d->product));
-        return nearest_avx2(v);
-    }
-}
-
-WITH_AVX2 INLINE __m256d load_sums(const int32_t *sums) {
-    return _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i *)sums));
-}
-
 /* To int8, saturated; it works on up to 31 values more. */
 WITH_AVX2 INLINE void pack_avx2(const int32_t *rounded, int64_t count, int8_t *q) {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -253,113 +179,6 @@ WITH_AVX2 INLINE void pack_avx2(const int32_t *rounded, int64_t count, int8_t *q
             _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
         _mm256_storeu_si256((__m256i *)(q + i), _mm256_permutevar8x32_epi32(packed, order));
     }
-}
-
-/* All stages but a table for four channels, without leaving the registers. */
-WITH_AVX2 INLINE void run_stages_avx2(const struct dpu *d, int64_t channel, int64_t count,
-                                      const int32_t *sums, const int8_t *operand, int32_t *rounded,
-                                      const int lanes) {
-    const int has_bs = d->has_bs != 0, has_bn = d->has_bn != 0, has_limits = d->has_limits != 0;
-    const int has_operation = d->operation != NONE;
-    struct avx2_stage bs = {0}, bn = {0};
-    if (has_bs)
-        bs = avx2_stage(&d->bs, channel);
-    if (has_bn)
-        bn = avx2_stage(&d->bn, channel);
-    const __m256d scale = _mm256_set1_pd(d->scale), offset = _mm256_set1_pd(d->offset);
-    const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
-    const __m256d least = _mm256_set1_pd(-128), most = _mm256_set1_pd(127);
-    const int64_t away = d->output_away;
-    for (int64_t i = 0; i < count * lanes; i += lanes) {
-        __m256d v = load_sums(sums + i);
-        if (has_bs)
-            v = run_stage_avx2(&bs, v);
-        if (has_bn)
-            v = run_stage_avx2(&bn, v);
-        if (has_operation)
-            v = operate_avx2(d, v, operand + i);
-        if (has_limits)
-            v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
-        v = _mm256_min_pd(_mm256_max_pd(_mm256_fmadd_pd(v, scale, offset), least), most);
-        v = nearest_or_away_avx2(v, away);
-        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvttpd_epi32(v));
-    }
-}
-
-/* The same for what most tasks are, whose ties all go to even. Results fit into 30 bits. Where a leak
- * follows, values that aren't shifted may leave int32; in other ways none does. */
-WITH_AVX2 INLINE void run_linear_avx2(const struct dpu *d, int64_t channel, int64_t count,
-                                      const int32_t *sums, const int8_t *operand, int32_t *rounded,
-                                      const int lanes, const int follow) {
-    const __m256d up = _mm256_set1_pd(d->bs.positive), down = _mm256_set1_pd(d->bs.negative);
-    const __m256d scale = _mm256_set1_pd(d->scale), offset = _mm256_set1_pd(d->offset);
-    const __m256d lowest = _mm256_set1_pd(d->lowest), highest = _mm256_set1_pd(d->highest);
-    const __m256d least = _mm256_set1_pd(INT32_MIN), most = _mm256_set1_pd(INT32_MAX);
-    __m256d m = _mm256_loadu_pd(numbers(&d->bs.multiply, channel)), leak = scale, factor = scale,
-            addend = scale;
-    if (!(follow & SPLIT))
-        m = _mm256_mul_pd(m, up);
-    if (follow & LEAK)
-        leak = _mm256_loadu_pd(numbers(&d->bn.multiply, channel));
-    if (follow & SECOND) {
-        const __m256d shift = _mm256_set1_pd(d->bn.positive);
-        factor = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bn.multiply, channel)), shift);
-        addend = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bn.add, channel)), shift);
-    }
-    const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bs.add, channel)), m);
-    for (int64_t i = 0; i < count * lanes; i += lanes) {
-        __m256d v = _mm256_fmadd_pd(load_sums(sums + i), m, a);
-        if (follow & SPLIT)
-            v = _mm256_mul_pd(v, _mm256_blendv_pd(up, down, v));
-        v = nearest_avx2(v);
-        if (follow & LEAK) {
-            /* What leaves int32 does so as well after a whole number of times itself, or is zero. */
-            v = _mm256_blendv_pd(v, _mm256_mul_pd(v, leak), v);
-            v = _mm256_min_pd(_mm256_max_pd(v, least), most);
-        }
-        if (follow & SECOND)
-            v = nearest_avx2(_mm256_fmadd_pd(v, factor, addend));
-        if (follow & ADDITION) {
-            v = operate_avx2(d, v, operand + i);
-            v = _mm256_min_pd(_mm256_max_pd(v, lowest), highest);
-        }
-        if (!(follow & INDEX))
-            v = _mm256_fmadd_pd(v, scale, offset);
-        _mm_storeu_si128((__m128i *)(rounded + i), _mm256_cvtpd_epi32(v));
-    }
-}
-
-/* The same for a ReLU and one shift. */
-WITH_AVX2 INLINE void run_positive_avx2(const struct dpu *d, int64_t channel, int64_t count,
-                                        const int32_t *sums, int32_t *rounded, const int lanes) {
-    const __m256d scale = _mm256_set1_pd(d->scale), offset = _mm256_set1_pd(d->offset);
-    const __m256d highest = _mm256_set1_pd(d->bs.highest);
-    const __m256d m = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bs.multiply, channel)),
-                                    _mm256_set1_pd(d->bs.positive));
-    const __m256d a = _mm256_mul_pd(_mm256_loadu_pd(numbers(&d->bs.add, channel)), m);
-    for (int64_t i = 0; i < count * lanes; i += lanes) {
-        __m256d v = nearest_avx2(_mm256_fmadd_pd(load_sums(sums + i), m, a));
-        v = _mm256_min_pd(_mm256_max_pd(v, _mm256_setzero_pd()), highest);
-        _mm_storeu_si128((__m128i *)(rounded + i),
-                         _mm256_cvtpd_epi32(_mm256_fmadd_pd(v, scale, offset)));
-    }
-}
-
-WITH_AVX2 INLINE void finish_linear_avx2(const struct dpu *d, int64_t channel, int64_t count,
-                                         const int32_t *sums, const int8_t *operand,
-                                         int32_t *rounded, const int lanes) {
-#define FOLLOW(what)                                                                               \
-    case what: run_linear_avx2(d, channel, count, sums, operand, rounded, lanes, what); break
-    switch (d->short_way.follow) {
-        FOLLOW(NOTHING);
-        FOLLOW(SPLIT | LEAK);
-        FOLLOW(LEAK);
-        FOLLOW(SECOND);
-        FOLLOW(ADDITION);
-        FOLLOW(INDEX);
-        FOLLOW(INDEX | SECOND);
-    }
-#undef FOLLOW
 }
 
 /* Results for a table's places, as far as there are any. */
@@ -376,27 +195,85 @@ INLINE void take_results(const struct dpu *d, const int32_t *places, int64_t cou
     }
 }
 
-WITH_AVX2 INLINE void finish_atoms_avx2(const struct dpu *d, int64_t s, int64_t first,
-                                        int64_t count, const int32_t *sums, int8_t *q,
-                                        const int lanes) {
-    int32_t rounded[BLOCK * LANES + 32];
-    int8_t operand[BLOCK * LANES];
-    if (d->operation != NONE)
-        load_operand(d, s, first, count, operand, lanes);
-    for (int l = 0; l < lanes; l += 4) {
-        const int64_t channel = s * lanes + l;
-        if (d->short_way.is_positive)
-            run_positive_avx2(d, channel, count, sums + l, rounded + l, lanes);
-        else if (d->short_way.is_linear)
-            finish_linear_avx2(d, channel, count, sums + l, operand + l, rounded + l, lanes);
-        else
-            run_stages_avx2(d, channel, count, sums + l, operand + l, rounded + l, lanes);
-    }
-    if (d->short_way.results)
-        take_results(d, rounded, count * lanes, q);
-    else
-        pack_avx2(rounded, count * lanes, q);
+/* Stages of four channels, with the words of AVX2, */
+#define FORM(name) name##_avx2
+#define WITH_FORM WITH_AVX2
+#define CHANNELS 4
+#define DOUBLES __m256d
+#define V(operation) _mm256_##operation##_pd
+
+WITH_AVX2 INLINE __m256d nearest_avx2(__m256d v) {
+    return _mm256_round_pd(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+
+WITH_AVX2 INLINE __m256d towards_zero_avx2(__m256d v) {
+    return _mm256_round_pd(v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
+WITH_AVX2 INLINE __m256d where_negative_avx2(__m256d v, __m256d other, __m256d sign) {
+    return _mm256_blendv_pd(v, other, sign);
+}
+
+WITH_AVX2 INLINE __m256d load_sums_avx2(const int32_t *sums) {
+    return _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i *)sums));
+}
+
+WITH_AVX2 INLINE __m256d load_atom_avx2(const int8_t *atom) {
+    int32_t four;
+    memcpy(&four, atom, sizeof four);
+    return _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)));
+}
+
+WITH_AVX2 INLINE void store_rounded_avx2(int32_t *rounded, __m256d v) {
+    _mm_storeu_si128((__m128i *)rounded, _mm256_cvtpd_epi32(v));
+}
+
+#include "npu_stages.h"
+#undef FORM
+#undef WITH_FORM
+#undef CHANNELS
+#undef DOUBLES
+#undef V
+
+#ifdef DOTS
+/* and of eight, with those of AVX-512. */
+#define FORM(name) name##_avx512
+#define WITH_FORM WITH_AVX512_VNNI
+#define CHANNELS 8
+#define DOUBLES __m512d
+#define V(operation) _mm512_##operation##_pd
+
+WITH_AVX512_VNNI INLINE __m512d nearest_avx512(__m512d v) {
+    return _mm512_roundscale_pd(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+WITH_AVX512_VNNI INLINE __m512d towards_zero_avx512(__m512d v) {
+    return _mm512_roundscale_pd(v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
+WITH_AVX512_VNNI INLINE __m512d where_negative_avx512(__m512d v, __m512d other, __m512d sign) {
+    return _mm512_mask_blend_pd(_mm512_movepi64_mask(_mm512_castpd_si512(sign)), v, other);
+}
+
+WITH_AVX512_VNNI INLINE __m512d load_sums_avx512(const int32_t *sums) {
+    return _mm512_cvtepi32_pd(_mm256_loadu_si256((const __m256i *)sums));
+}
+
+WITH_AVX512_VNNI INLINE __m512d load_atom_avx512(const int8_t *atom) {
+    return _mm512_cvtepi32_pd(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)atom)));
+}
+
+WITH_AVX512_VNNI INLINE void store_rounded_avx512(int32_t *rounded, __m512d v) {
+    _mm256_storeu_si256((__m256i *)rounded, _mm512_cvtpd_epi32(v));
+}
+
+#include "npu_stages.h"
+#undef FORM
+#undef WITH_FORM
+#undef CHANNELS
+#undef DOUBLES
+#undef V
+#endif
 #endif
 
 /* Not inlined: one copy for each kind of processor, which all kernels call. */
@@ -413,6 +290,9 @@ FINISH(finish_plain, , run_stages)
 #ifdef X86
 FINISH(finish_table_avx2, WITH_AVX2, run_stages)
 FINISH(finish_avx2, WITH_AVX2, finish_atoms_avx2)
+#ifdef DOTS
+FINISH(finish_avx512, WITH_AVX512_VNNI, finish_atoms_avx512)
+#endif
 #endif
 
 /* Sums of one surface, (count, lanes), through the stages and into memory. */
@@ -422,6 +302,10 @@ INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64
 #ifdef X86
     if (has_avx2(form) && d->has_table && !d->short_way.results)
         finish_table_avx2(d, s, first, count, sums, q, lanes);
+#ifdef DOTS
+    else if (running_form == AVX512_VNNI)
+        finish_avx512(d, s, first, count, sums, q, lanes);
+#endif
     else if (has_avx2(form))
         finish_avx2(d, s, first, count, sums, q, lanes);
     else

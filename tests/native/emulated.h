@@ -6,7 +6,30 @@
 #define WITH_AVX_VNNI WITH_AVX2
 #define WITH_AVX512_VNNI WITH_AVX2
 
+/* What SIMDe 0.7.4 lacks, or rounds with ties away from zero. */
+INLINE simde__m512d emulated_cvtepi32_pd(__m256i v) {
+    simde__m512d_private wide;
+    wide.m256d[0] = _mm256_cvtepi32_pd(_mm256_castsi256_si128(v));
+    wide.m256d[1] = _mm256_cvtepi32_pd(_mm256_extracti128_si256(v, 1));
+    return simde__m512d_from_private(wide);
+}
+
+INLINE __m256i emulated_cvtpd_epi32(simde__m512d v) {
+    const simde__m512d_private wide = simde__m512d_to_private(v);
+    return _mm256_setr_m128i(_mm256_cvtpd_epi32(wide.m256d[0]), _mm256_cvtpd_epi32(wide.m256d[1]));
+}
+
+#define _mm512_roundscale_pd(v, how)                                                               \
+    __extension__({                                                                                \
+        simde__m512d_private rounded = simde__m512d_to_private(v);                                 \
+        rounded.m256d[0] = _mm256_round_pd(rounded.m256d[0], how);                                 \
+        rounded.m256d[1] = _mm256_round_pd(rounded.m256d[1], how);                                 \
+        simde__m512d_from_private(rounded);                                                        \
+    })
+#define _mm512_cvtepi32_pd emulated_cvtepi32_pd
+#define _mm512_cvtpd_epi32 emulated_cvtpd_epi32
 #define __m512i simde__m512i
+#define __m512d simde__m512d
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
 #undef _mm256_dpbusd_epi32
 #define _mm256_dpbusd_epi32 simde_mm256_dpbusd_epi32
@@ -21,3 +44,17 @@
 #define _mm512_set1_epi8 simde_mm512_set1_epi8
 #define _mm512_sub_epi32 simde_mm512_sub_epi32
 #define _mm512_xor_si512 simde_mm512_xor_si512
+#define _mm512_add_pd simde_mm512_add_pd
+#define _mm512_and_pd simde_mm512_and_pd
+#define _mm512_castpd_si512 simde_mm512_castpd_si512
+#define _mm512_fmadd_pd simde_mm512_fmadd_pd
+#define _mm512_loadu_pd simde_mm512_loadu_pd
+#define _mm512_mask_blend_pd simde_mm512_mask_blend_pd
+#define _mm512_max_pd simde_mm512_max_pd
+#define _mm512_min_pd simde_mm512_min_pd
+#define _mm512_movepi64_mask simde_mm512_movepi64_mask
+#define _mm512_mul_pd simde_mm512_mul_pd
+#define _mm512_or_pd simde_mm512_or_pd
+#define _mm512_set1_pd simde_mm512_set1_pd
+#define _mm512_setzero_pd simde_mm512_setzero_pd
+#define _mm512_sub_pd simde_mm512_sub_pd

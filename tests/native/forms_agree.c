@@ -30,6 +30,65 @@ static int32_t sums[FORMS][MOST_BYTES];
 static int16_t offsets[256];
 static int64_t scratch[MOST_BYTES];
 
+static double numbers_of[4][256];
+static int8_t operand[MOST_BYTES];
+
+/* A number a channel, of those that a register holds. */
+static struct operand random_numbers(int which, int most) {
+    for (int i = 0; i < 256; i++)
+        numbers_of[which][i] = between(-most, most);
+    return (struct operand){.values = numbers_of[which]};
+}
+
+static struct stage random_stage(int which, int shift) {
+    struct stage s = {.lowest = -HUGE_VAL, .highest = HUGE_VAL};
+    s.add = random_numbers(which, 5000), s.multiply = random_numbers(which + 1, 16384);
+    s.positive = s.negative = 1.0 / (1 << shift);
+    return s;
+}
+
+/* Stages in each of the ways through them, the short ones as anynpu takes them. */
+static void random_stages(struct int8_dense *a) {
+    static const int ways[] = {NOTHING, SPLIT | LEAK, LEAK, SECOND, ADDITION};
+    struct dpu *d = &a->dpu;
+    const int shift = between(8, 14), way = ways[between(0, 4)];
+    d->lowest = -HUGE_VAL, d->highest = HUGE_VAL;
+    d->scale = 1.0 / (1 << between(4, 14)), d->offset = between(-20, 20);
+    d->has_bs = between(0, 4) != 0, d->bs = random_stage(0, shift), d->bn = random_stage(2, 12);
+    d->operand = (struct features){.base = (const uint8_t *)operand, .width = a->window.out_width};
+    d->operand.pixel = a->writer.lanes, d->operand.line = a->writer.line;
+    d->operand.surface = a->writer.surface;
+    d->operand_scale = between(1, 64) / 16.0, d->operand_offset = between(-128, 127);
+    d->product = 1.0 / 512;
+    if (!d->has_bs || !between(0, 2)) { /* any stages */
+        d->has_bn = between(0, 1);
+        d->bs.only_negatives = between(0, 1), d->bn.only_negatives = between(0, 1);
+        d->bs.multiply_first = between(0, 1), d->bn.multiply_first = between(0, 1);
+        d->bs.negative /= 1 << between(0, 2);
+        d->operation = between(NONE, MULTIPLY), d->operand_away = between(0, 1);
+        d->output_away = between(0, 1);
+        d->has_limits = between(0, 1);
+        if (d->has_limits)
+            d->lowest = between(-900, 0), d->highest = between(0, 900);
+    } else if (!between(0, 2)) {
+        d->short_way.is_positive = 1;
+        d->bs.lowest = 0, d->bs.highest = between(0, 1) ? HUGE_VAL : between(0, 9000);
+    } else {
+        d->short_way.is_linear = 1, d->short_way.follow = way;
+        d->bs.negative /= way & SPLIT ? 4 : 1;
+        d->has_bn = (way & (LEAK | SECOND)) != 0;
+        d->bn.only_negatives = way == LEAK || way == (SPLIT | LEAK), d->bn.multiply_first = 1;
+        if (d->bn.only_negatives) {
+            memset(numbers_of[2], 0, sizeof numbers_of[2]);
+            d->bn.positive = d->bn.negative = 1;
+            d->bn.lowest = INT32_MIN, d->bn.highest = INT32_MAX;
+        }
+        d->operation = way == ADDITION ? ADD : NONE, d->has_limits = way == ADDITION;
+        if (d->has_limits)
+            d->lowest = between(0, 1) ? 0 : INT32_MIN, d->highest = INT32_MAX;
+    }
+}
+
 static struct int8_dense random_case(void) {
     struct int8_dense a = {0};
     const int lanes = between(0, 1) ? 16 : 8, kernels = between(1, 40), channels = between(1, 60);
@@ -67,7 +126,7 @@ static struct int8_dense random_case(void) {
                          .lanes = lanes,
                          .padding = 0xFB};
     w->surface = w->group_stride = a.pixels * lanes;
-    a.dpu.scale = 1.0 / (1 << between(4, 14)), a.dpu.offset = between(-20, 20);
+    random_stages(&a);
     return a;
 }
 
@@ -112,6 +171,7 @@ int main(void) {
     for (int number = 0; number < CASES; number++) {
         struct int8_dense a = random_case();
         randomize(image, sizeof image);
+        randomize(operand, sizeof operand);
         randomize(weights, sizeof weights);
         for (int i = 0; i < 256; i++)
             offsets[i] = (int16_t)between(-128, 128);

@@ -1,0 +1,196 @@
+/* The stages of int8 in vectors of doubles, of CHANNELS channels each.
+ *
+ * A template: npu.c includes it for each width, with the form's words. V names an operation as the
+ * processor's header does; besides there are
+ *   nearest, towards_zero    whole numbers, ties to the even one,
+ *   where_negative(v, w, s)  w where s has the sign, else v,
+ *   load_sums, load_atom     as doubles, from int32 and from int8,
+ *   store_rounded            as int32, ties to even.
+ */
+/* One stage's parameters for CHANNELS channels. */
+struct FORM(stage_in) {
+    DOUBLES add, multiply, up, down, lowest, highest;
+    int multiply_first, only_negatives, shifts, is_split, has_limits;
+};
+
+WITH_FORM INLINE struct FORM(stage_in) FORM(read_stage)(const struct stage *s, int64_t channel) {
+    struct FORM(stage_in) w;
+    w.only_negatives = s->only_negatives != 0;
+    w.multiply_first = s->multiply_first != 0;
+    w.is_split = s->positive != s->negative;
+    w.shifts = w.is_split || s->positive != 1;
+    w.has_limits = s->lowest != -HUGE_VAL || s->highest != HUGE_VAL;
+    w.add = V(loadu)(numbers(&s->add, channel));
+    w.multiply = V(loadu)(numbers(&s->multiply, channel));
+    w.up = V(set1)(s->positive);
+    w.down = V(set1)(s->negative);
+    w.lowest = V(set1)(s->lowest);
+    w.highest = V(set1)(s->highest);
+    return w;
+}
+
+WITH_FORM INLINE DOUBLES FORM(nearest_or_away)(DOUBLES v, int64_t away) {
+    if (!away)
+        return FORM(nearest)(v);
+    const DOUBLES half = V(or)(V(and)(v, V(set1)(-0.0)), V(set1)(0.5));
+    return FORM(towards_zero)(V(add)(v, half));
+}
+
+/* What `run_stage` does; a zero may take either side's factor. */
+WITH_FORM INLINE DOUBLES FORM(run_stage)(const struct FORM(stage_in) * w, DOUBLES v) {
+    if (!w->multiply_first)
+        v = V(add)(v, w->add);
+    v = w->only_negatives ? FORM(where_negative)(v, V(mul)(v, w->multiply), v)
+                          : V(mul)(v, w->multiply);
+    if (w->multiply_first)
+        v = V(add)(v, w->add);
+    if (w->is_split)
+        v = V(mul)(v, FORM(where_negative)(w->up, w->down, v));
+    else if (w->shifts)
+        v = V(mul)(v, w->up);
+    if (w->shifts)
+        v = FORM(nearest)(v);
+    if (w->has_limits)
+        v = V(min)(V(max)(v, w->lowest), w->highest);
+    return v;
+}
+
+WITH_FORM INLINE DOUBLES FORM(operate)(const struct dpu *d, DOUBLES v, const int8_t *atom) {
+    DOUBLES e = FORM(load_atom)(atom);
+    e = V(mul)(V(add)(e, V(set1)(d->operand_offset)), V(set1)(d->operand_scale));
+    e = FORM(nearest_or_away)(e, d->operand_away);
+    switch (d->operation) {
+    case ADD: return V(add)(v, e);
+    case SUBTRACT: return V(sub)(v, e);
+    case MAX: return V(max)(v, e);
+    case MIN: return V(min)(v, e);
+    default: v = V(mul)(V(mul)(v, e), V(set1)(d->product)); return FORM(nearest)(v);
+    }
+}
+
+/* All stages but a table for CHANNELS channels, without leaving the registers. */
+WITH_FORM INLINE void FORM(run_stages)(const struct dpu *d, int64_t channel, int64_t count,
+                                       const int32_t *sums, const int8_t *operand, int32_t *rounded,
+                                       const int lanes) {
+    const int has_bs = d->has_bs != 0, has_bn = d->has_bn != 0, has_limits = d->has_limits != 0;
+    const int has_operation = d->operation != NONE;
+    struct FORM(stage_in) bs = {0}, bn = {0};
+    if (has_bs)
+        bs = FORM(read_stage)(&d->bs, channel);
+    if (has_bn)
+        bn = FORM(read_stage)(&d->bn, channel);
+    const DOUBLES scale = V(set1)(d->scale), offset = V(set1)(d->offset);
+    const DOUBLES lowest = V(set1)(d->lowest), highest = V(set1)(d->highest);
+    const DOUBLES least = V(set1)(-128), most = V(set1)(127);
+    const int64_t away = d->output_away;
+    for (int64_t i = 0; i < count * lanes; i += lanes) {
+        DOUBLES v = FORM(load_sums)(sums + i);
+        if (has_bs)
+            v = FORM(run_stage)(&bs, v);
+        if (has_bn)
+            v = FORM(run_stage)(&bn, v);
+        if (has_operation)
+            v = FORM(operate)(d, v, operand + i);
+        if (has_limits)
+            v = V(min)(V(max)(v, lowest), highest);
+        v = V(min)(V(max)(V(fmadd)(v, scale, offset), least), most);
+        v = FORM(nearest_or_away)(v, away);
+        FORM(store_rounded)(rounded + i, v);
+    }
+}
+
+/* The same for what most tasks are, whose ties all go to even. Results fit into 30 bits. Where a leak
+ * follows, values that aren't shifted may leave int32; in other ways none does. */
+WITH_FORM INLINE void FORM(run_linear)(const struct dpu *d, int64_t channel, int64_t count,
+                                       const int32_t *sums, const int8_t *operand, int32_t *rounded,
+                                       const int lanes, const int follow) {
+    const DOUBLES up = V(set1)(d->bs.positive), down = V(set1)(d->bs.negative);
+    const DOUBLES scale = V(set1)(d->scale), offset = V(set1)(d->offset);
+    const DOUBLES lowest = V(set1)(d->lowest), highest = V(set1)(d->highest);
+    const DOUBLES least = V(set1)(INT32_MIN), most = V(set1)(INT32_MAX);
+    DOUBLES m = V(loadu)(numbers(&d->bs.multiply, channel)), leak = scale, factor = scale,
+            addend = scale;
+    if (!(follow & SPLIT))
+        m = V(mul)(m, up);
+    if (follow & LEAK)
+        leak = V(loadu)(numbers(&d->bn.multiply, channel));
+    if (follow & SECOND) {
+        const DOUBLES shift = V(set1)(d->bn.positive);
+        factor = V(mul)(V(loadu)(numbers(&d->bn.multiply, channel)), shift);
+        addend = V(mul)(V(loadu)(numbers(&d->bn.add, channel)), shift);
+    }
+    const DOUBLES a = V(mul)(V(loadu)(numbers(&d->bs.add, channel)), m);
+    for (int64_t i = 0; i < count * lanes; i += lanes) {
+        DOUBLES v = V(fmadd)(FORM(load_sums)(sums + i), m, a);
+        if (follow & SPLIT)
+            v = V(mul)(v, FORM(where_negative)(up, down, v));
+        v = FORM(nearest)(v);
+        if (follow & LEAK) {
+            /* What leaves int32 does so as well after a whole number of times itself, or is zero. */
+            v = FORM(where_negative)(v, V(mul)(v, leak), v);
+            v = V(min)(V(max)(v, least), most);
+        }
+        if (follow & SECOND)
+            v = FORM(nearest)(V(fmadd)(v, factor, addend));
+        if (follow & ADDITION) {
+            v = FORM(operate)(d, v, operand + i);
+            v = V(min)(V(max)(v, lowest), highest);
+        }
+        if (!(follow & INDEX))
+            v = V(fmadd)(v, scale, offset);
+        FORM(store_rounded)(rounded + i, v);
+    }
+}
+
+/* The same for a ReLU and one shift. */
+WITH_FORM INLINE void FORM(run_positive)(const struct dpu *d, int64_t channel, int64_t count,
+                                         const int32_t *sums, int32_t *rounded, const int lanes) {
+    const DOUBLES scale = V(set1)(d->scale), offset = V(set1)(d->offset);
+    const DOUBLES highest = V(set1)(d->bs.highest);
+    const DOUBLES m = V(mul)(V(loadu)(numbers(&d->bs.multiply, channel)), V(set1)(d->bs.positive));
+    const DOUBLES a = V(mul)(V(loadu)(numbers(&d->bs.add, channel)), m);
+    for (int64_t i = 0; i < count * lanes; i += lanes) {
+        DOUBLES v = FORM(nearest)(V(fmadd)(FORM(load_sums)(sums + i), m, a));
+        v = V(min)(V(max)(v, V(setzero)()), highest);
+        FORM(store_rounded)(rounded + i, V(fmadd)(v, scale, offset));
+    }
+}
+
+WITH_FORM INLINE void FORM(finish_linear)(const struct dpu *d, int64_t channel, int64_t count,
+                                          const int32_t *sums, const int8_t *operand,
+                                          int32_t *rounded, const int lanes) {
+#define FOLLOW(what)                                                                               \
+    case what: FORM(run_linear)(d, channel, count, sums, operand, rounded, lanes, what); break
+    switch (d->short_way.follow) {
+        FOLLOW(NOTHING);
+        FOLLOW(SPLIT | LEAK);
+        FOLLOW(LEAK);
+        FOLLOW(SECOND);
+        FOLLOW(ADDITION);
+        FOLLOW(INDEX);
+        FOLLOW(INDEX | SECOND);
+    }
+#undef FOLLOW
+}
+
+WITH_FORM INLINE void FORM(finish_atoms)(const struct dpu *d, int64_t s, int64_t first,
+                                         int64_t count, const int32_t *sums, int8_t *q,
+                                         const int lanes) {
+    int32_t rounded[BLOCK * LANES + 32];
+    int8_t operand[BLOCK * LANES];
+    if (d->operation != NONE)
+        load_operand(d, s, first, count, operand, lanes);
+    for (int l = 0; l < lanes; l += CHANNELS) {
+        const int64_t channel = s * lanes + l;
+        if (d->short_way.is_positive)
+            FORM(run_positive)(d, channel, count, sums + l, rounded + l, lanes);
+        else if (d->short_way.is_linear)
+            FORM(finish_linear)(d, channel, count, sums + l, operand + l, rounded + l, lanes);
+        else
+            FORM(run_stages)(d, channel, count, sums + l, operand + l, rounded + l, lanes);
+    }
+    if (d->short_way.results)
+        take_results(d, rounded, count * lanes, q);
+    else
+        pack_avx2(rounded, count * lanes, q);
+}
