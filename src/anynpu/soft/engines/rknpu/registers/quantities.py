@@ -19,6 +19,9 @@ class Quantity(Enum):
     def __repr__(self) -> str:
         return self.name
 
+    # Each is looked up tens of thousands of times as a model is loaded: not by its name's hash.
+    __hash__ = object.__hash__
+
     # Where the chip reads and writes.
     FEATURES = auto()
     WEIGHTS = auto()
