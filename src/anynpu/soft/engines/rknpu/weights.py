@@ -172,7 +172,8 @@ def _dense(values: NDArray[Any], layout: WeightLayout) -> NDArray[Any]:
     for kernel, groups, kernels in _groups(layout.kernels, layout.kernel_group):
         size = groups * kernels * channels * height * width
         blocks = values[place : place + size].reshape(groups, -1)
-        rows = result[kernel : kernel + groups * kernels].reshape(groups, kernels, *result.shape[1:])
+        rows = result[kernel : kernel + groups * kernels]
+        rows = rows.reshape(groups, kernels, channels, height, width)
         place, column = place + size, 0
         for channel, parts, some in _groups(channels, layout.channel_group):
             count = parts * some * kernels * height * width

@@ -19,6 +19,7 @@ _DEPTH_UNIT = 8
 
 _CHUNK = 1 << 17
 
+
 @dataclass(frozen=True)
 class DenseWeights:
     """Weights of one convolution.
