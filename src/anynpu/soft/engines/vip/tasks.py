@@ -83,7 +83,7 @@ class Sums:
 
     `kernels` None: each channel is its own input, plus `bias`. `top` and `left` are rows and pixels
     in front of the image; `border` is the pixel there and beyond the image, as in memory. Of
-    `height` rows and `width` pixels each, before a stride.
+    `height` rows and `width` pixels each, before a stride. `is_wide` says that pixels are int16.
     """
 
     source: Planes
@@ -99,6 +99,7 @@ class Sums:
     channels: int
     height: int
     width: int
+    is_wide: bool = False
 
     @property
     def macs(self) -> int:
@@ -118,7 +119,7 @@ class Convolution(Task):
     In this order: `table`; negative values by `negative_scale` instead (or each channel's own),
     within `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling`, then
     `addition` or `product`. Values are steps of the result, which has the zero point `zero_point`;
-    with `is_half` they are float16.
+    with `is_half` they are float16, with `is_wide` int16.
     `shuffles_depth` says that four channels are the pixels of one twice as high and wide.
     """
 
@@ -139,6 +140,7 @@ class Convolution(Task):
     product: Second | None
     zero_point: int
     shuffles_depth: bool
+    is_wide: bool = False
 
     @property
     def macs(self) -> int:

@@ -27,7 +27,7 @@ from ..tasks import (
     Task,
 )
 
-UINT8, FLOAT16, INT8 = 0, 1, 2
+UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
 _TYPES = {0: "uint8", 1: "float16", 2: "int8", 3: "bfloat16", 4: "int16"}
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
@@ -61,7 +61,8 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
     if top < 0 or left < 0:
         raise Unknown(f"sums that begin {-top} rows and {-left} pixels inside the image")
     is_depthwise = bool(command.DEPTHWISE) or not has_coefficients
-    source = input_planes(context, command)
+    is_wide = command.INPUT_TYPE == INT16
+    source = input_planes(context, command, 2 if is_wide else 1)
     if is_depthwise:
         source = replace(source, channels=command.OUTPUT_CHANNELS)
     # Rows that no output sees aren't read.
@@ -74,7 +75,9 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
         raise Unknown("an output that sees nothing of its input")
     source.check(context.layout)
     is_signed = command.INPUT_TYPE == INT8
-    border = command.BORDER_CONSTANT & 255
+    border = command.BORDER_CONSTANT & (0xFFFF if is_wide else 255)
+    if is_wide and (border or command.COEFFICIENT_ZERO_POINT):
+        raise Unknown("int16 values with a zero point")
     zero_point = command.COEFFICIENT_ZERO_POINT or border
     return Sums(
         source=source,
@@ -90,6 +93,7 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
         channels=command.OUTPUT_CHANNELS,
         height=command.OUTPUT_HEIGHT,
         width=command.OUTPUT_WIDTH,
+        is_wide=is_wide,
     )
 
 
@@ -214,7 +218,7 @@ def pooled_shape(height: int, width: int, pooling: MaxPooling | None) -> tuple[i
 
 
 def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
-    if command.OUTPUT_TYPE not in (UINT8, INT8, FLOAT16):
+    if command.OUTPUT_TYPE not in (UINT8, INT8, FLOAT16, INT16):
         kind = _TYPES.get(command.OUTPUT_TYPE, str(command.OUTPUT_TYPE))
         raise Unknown(f"an output of {kind}")
     table, is_table = _table(context, command)
@@ -241,6 +245,9 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
     if command.FLOAT_OUTPUT:
         raise Unknown("an output of float32")
     is_half = command.OUTPUT_TYPE == FLOAT16
+    is_wide = command.OUTPUT_TYPE == INT16
+    if is_wide != sums.is_wide or (is_wide and (is_table or product)):
+        raise Unknown("int16 values in this form")
     if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
         raise Unknown("float16 values in this form")
     low, high = command.real(30), command.real(29)
@@ -249,7 +256,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
     return Convolution(
         sums=sums,
         target=output_planes(
-            context, command, _shuffled(context, command, shape), 2 if is_half else 1
+            context, command, _shuffled(context, command, shape), 2 if is_half or is_wide else 1
         ),
         is_signed=command.OUTPUT_TYPE == INT8,
         is_half=is_half,
@@ -266,6 +273,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         product=product,
         zero_point=command.OUTPUT_ZERO_POINT,
         shuffles_depth=bool(command.DEPTH_TO_SPACE),
+        is_wide=is_wide,
     )
 
 
@@ -335,7 +343,8 @@ def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, i
         raise Unknown("a subtraction")
     if not 0 <= zero_point < 255.5 or abs(zero_point - round(zero_point)) > 0.02 * zero_point:
         raise Unknown(f"an addition whose operand has the zero point {zero_point:.3f}")
-    return Second(second_planes(context, command, shape), scale, constant)
+    item = 2 if command.OUTPUT_TYPE == INT16 else 1
+    return Second(second_planes(context, command, shape, item), scale, constant)
 
 
 def addend(context: OperationContext, command: NnCommand) -> float:
@@ -378,12 +387,17 @@ def _kernels(context: OperationContext, command: NnCommand) -> Kernels:
         zero_point=command.COEFFICIENT_ZERO_POINT,
         has_scales=bool(command.PER_CHANNEL),
         has_negative_scales=bool(command.LEAKY) and not command.ADDITION,
+        is_wide=command.KERNEL_TYPE == INT16,
     )
     return context.kernels(address.space, shape)
 
 
 def _check_types(command: NnCommand) -> None:
     types = command.KERNEL_TYPE, command.INPUT_TYPE
+    if types == (INT16, INT16):
+        if command.INPUT_GROUP > 1 or command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE:
+            raise Unknown("channels of int16 side by side")
+        return
     if not set(types) <= {UINT8, INT8}:
         kernel, source = (_TYPES.get(number, str(number)) for number in types)
         raise Unknown(f"kernels of {kernel}, an input of {source}")

@@ -47,9 +47,12 @@ def sums_of(task: Sums, memory: Memory) -> Reals:
 
 def _padded(task: Sums, memory: Memory) -> Reals:
     """The image as whole numbers less 128, with the border that the kernels see."""
-    values = task.source.read(memory)[..., 0]
+    pixels_bytes = task.source.read(memory)
+    values: NDArray[np.uint8] | NDArray[np.int16] = pixels_bytes[..., 0]
     border = task.border
-    if task.is_signed:
+    if task.is_wide:
+        values = np.ascontiguousarray(pixels_bytes).view(np.int16)[..., 0]
+    elif task.is_signed:
         values, border = values ^ _SIGN_BIT, border ^ _SIGN
     channels, height, width = values.shape
     rows = max(task.height + task.kernel_height - 1, task.top + height)
@@ -100,16 +103,20 @@ def _(task: Convolution, memory: Memory) -> None:
     if task.addition is not None:
         values = _added(task, task.addition, values, memory)
     if task.product is not None:
-        values = values * (_bytes(task.product.source, memory) + task.product.constant)
+        values = values * (_whole(task.product.source, memory) + task.product.constant)
     store(task, values, memory)
 
 
-def _bytes(planes: Planes, memory: Memory) -> Reals:
-    return planes.read(memory)[..., 0].astype(np.float64)
+def _whole(planes: Planes, memory: Memory) -> Reals:
+    """An operand's bytes, or whole numbers of 16 bits."""
+    content = planes.read(memory)
+    if planes.item == 2:
+        return np.ascontiguousarray(content).view(np.int16)[..., 0].astype(np.float64)
+    return content[..., 0].astype(np.float64)
 
 
 def _added(task: Convolution, second: Second, values: Reals, memory: Memory) -> Reals:
-    operand = _bytes(second.source, memory) * second.scale
+    operand = _whole(second.source, memory) * second.scale
     add = add_of_10_bits if task.has_short_sums else add_of_16_bits
     return add(values, operand, second.constant)
 
@@ -118,6 +125,11 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
     """Round (channels, rows, pixels) to bytes and write them."""
     if task.is_half:
         task.target.write(memory, half_bytes(values))
+        return
+    if task.is_wide:
+        limits = np.iinfo(np.int16)
+        wide = np.clip(half_away(values), limits.min, limits.max).astype(np.int16)
+        task.target.write(memory, np.ascontiguousarray(wide[..., None]).view(np.uint8))
         return
     whole = whole_bytes(values, task.zero_point)
     if task.is_signed:
