@@ -240,6 +240,8 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         if command.LEAKY:
             raise Unknown("an addition and a second slope at once")
         addition = _addition(context, command, shape)
+        if command.OUTPUT_TYPE == INT16 and (context.target != A733 or addition.constant):
+            raise Unknown("an addition of int16 values in this form")
     elif context.has(POINTERS["second"]):
         raise Unknown("a second operand, and nothing says what for")
     if command.FLOAT_OUTPUT:

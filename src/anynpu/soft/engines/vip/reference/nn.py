@@ -117,6 +117,8 @@ def _whole(planes: Planes, memory: Memory) -> Reals:
 
 def _added(task: Convolution, second: Second, values: Reals, memory: Memory) -> Reals:
     operand = _whole(second.source, memory) * second.scale
+    if task.is_wide:
+        return values + operand + second.constant
     add = add_of_10_bits if task.has_short_sums else add_of_16_bits
     return add(values, operand, second.constant)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from .activation import activation
-from .arithmetic import maximum, tensor_add, tensor_mul
+from .arithmetic import maximum, tensor_add, tensor_div, tensor_mul
 from .normalization import (
     batch_normalization,
     instance_means,
@@ -36,6 +36,7 @@ FAMILIES: Mapping[str, Family] = {
     "Softmax2Layer": softmax,
     "TensorAdd": tensor_add,
     "TensorCopy": copy,
+    "TensorDiv": tensor_div,
     "TensorGather": gather,
     "TensorMul": tensor_mul,
     "TensorReduceSum": sum_of_pixels,
