@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...formats.nbg.model import OperationKind
-from .decode.matrix_product import decode_matrix_product
+from ...formats.nbg.model import OperationKind, Source
+from .commands.nn import POINTERS
+from .decode.matrix_product import decode_made_product, decode_matrix_product
 from .decode.nn import decode_nn
 from .decode.shader import decode_shader
 from .decode.sp import decode_sp
@@ -30,6 +31,9 @@ _COMPUTED_KERNELS = 1 << 19
 def _decode_nn(context: OperationContext) -> Task:
     if context.words[27] & _COMPUTED_KERNELS and not context.words[31] & 2:
         return decode_matrix_product(context)
+    if context.has(POINTERS["coefficients"]) and not context.words[31] & 2:
+        if context.address(POINTERS["coefficients"]).space.source is Source.CONSTANTS:
+            return decode_made_product(context)
     return decode_nn(context)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from .activation import activation
 from .arithmetic import maximum, tensor_add, tensor_div, tensor_mul
+from .coefficients import LAYER, make_coefficients
 from .normalization import (
     batch_normalization,
     instance_means,
@@ -29,6 +30,7 @@ FAMILIES: Mapping[str, Family] = {
     "ActivationLayer": activation,
     "ArgmaxLayer": place_of_maximum,
     "BatchNormalizationLayer": batch_normalization,
+    LAYER: make_coefficients,
     "LayerNormalizationLayer": layer_normalization,
     "Max Pooling": max_pooling,
     "PoolingLayer2": average_pooling,

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....formats.nbg.model import PatchedPlace, Source
-from ..memory import Window, space_of
-from ..operation import OperationContext
+from ..memory import Space, Window, space_of
+from ..operation import CORES, OperationContext
 from ..refusal import Unknown
 
 _LOAD_STATE = 1
@@ -93,6 +93,25 @@ class Shader:
         if missing:
             raise Unknown(f"shader {self.name!r} without an operand at {min(missing):#x}")
         return tuple(self._image(register) for register in registers)
+
+    @property
+    def cores(self) -> int:
+        """The NN cores of the chip that the file is for."""
+        return CORES[self._context.target]
+
+    def space(self, register: int) -> Space:
+        """The space that an operand lies in from its beginning."""
+        byte = self._addresses.get(register)
+        if byte is None:
+            raise Unknown(f"shader {self.name!r} without an operand at {register:#x}")
+        patch = self._context.patches(PatchedPlace.STATES)[byte]
+        if patch.base + self.whole(register):
+            raise Unknown(f"shader {self.name!r} with an operand inside a space")
+        return space_of(patch.source, patch.number)
+
+    def check(self, image: Image) -> None:
+        """Raise `Unknown` if an image leaves its space."""
+        self._context.layout.check(image.window)
 
     def constant(self, register: int) -> NDArray[np.uint8]:
         """The file's own bytes whose address a register gets."""
