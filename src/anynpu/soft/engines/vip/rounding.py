@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 Reals = NDArray[np.float64]
 
 TABLE_BITS = 16
-"""Significant bits of what comes out of the tensor processor's tables."""
+"""Significant bits of what comes out of the tensor processor's tables, and of what goes into those
+behind coefficients: that is cut.
+"""
 
 _LEAST = 2.0**-60
 _HALF_EXPONENT, _HALF_SIGN = np.uint16(0x7C00), np.uint16(0x8000)

@@ -204,7 +204,8 @@ class Move(Task):
     of a maximum, which slides by one pixel or goes on by its size. Then integers lose
     `input_zero_point`, `table` is applied, the result multiplied by `scale`, an integer rounded.
     An int8 value has its top bit turned, before and after, where `flips` say so. `order` is which
-    value of a plane comes next, plane after plane.
+    value of a plane comes next, plane after plane. With `is_wide` values are int16 on both sides,
+    multiplied by `input_scale` first.
     """
 
     source: Planes
@@ -222,6 +223,8 @@ class Move(Task):
     table: Table | None
     order: NDArray[np.int32]
     target: Scattered
+    is_wide: bool = False
+    input_scale: float = 1.0
 
     def reads(self) -> Iterator[Window]:
         for _, window in self.source.windows():

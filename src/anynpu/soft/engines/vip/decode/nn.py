@@ -33,7 +33,7 @@ _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
 _WITH_TABLE = 2
 _TABLE_WORDS = 1027
-_TABLE_FORMS = {0x35: (True, 32), 0x34: (True, 16), 0x25: (False, 32)}
+_TABLE_FORMS = {0x36: (True, 64), 0x35: (True, 32), 0x34: (True, 16), 0x25: (False, 32)}
 """Whether a table has a half for negative arguments, and for how many powers of two entries."""
 
 
@@ -248,7 +248,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         raise Unknown("an output of float32")
     is_half = command.OUTPUT_TYPE == FLOAT16
     is_wide = command.OUTPUT_TYPE == INT16
-    if is_wide != sums.is_wide or (is_wide and (is_table or product)):
+    if is_wide != sums.is_wide or (is_wide and product):
         raise Unknown("int16 values in this form")
     if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
         raise Unknown("float16 values in this form")

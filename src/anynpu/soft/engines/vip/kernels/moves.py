@@ -67,7 +67,7 @@ class MovePlan(Plan):
 
 def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
     """Bytes without a maximum: each result depends on one byte, so that a table has them all."""
-    if task.pooling is not None or task.input_is_float or task.output_is_float:
+    if task.pooling is not None or task.is_wide or task.input_is_float or task.output_is_float:
         return None
     if not is_apart(layout, task):
         return None

@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 from ..memory import Memory
 from ..planes import Planes
 from ..refusal import Refusal
-from ..rounding import Reals, add_of_10_bits, add_of_16_bits, half_away, to_halves
+from ..rounding import (
+    TABLE_BITS,
+    Reals,
+    add_of_10_bits,
+    add_of_16_bits,
+    cut,
+    half_away,
+    to_halves,
+)
 from ..tasks import (
     BlockTranspose,
     Convolution,
@@ -92,7 +100,7 @@ def pooled(values: Reals, pooling: MaxPooling) -> Reals:
 def _(task: Convolution, memory: Memory) -> None:
     values = scaled(task, sums_of(task.sums, memory))
     if task.table is not None:
-        values = look_up(task.table, values)
+        values = look_up(task.table, cut(values, TABLE_BITS))
     values = np.clip(values, task.low, task.high)
     if task.has_relu:
         values = np.maximum(values, 0)
@@ -129,9 +137,7 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
         task.target.write(memory, half_bytes(values))
         return
     if task.is_wide:
-        limits = np.iinfo(np.int16)
-        wide = np.clip(half_away(values), limits.min, limits.max).astype(np.int16)
-        task.target.write(memory, np.ascontiguousarray(wide[..., None]).view(np.uint8))
+        task.target.write(memory, wide_bytes(values))
         return
     whole = whole_bytes(values, task.zero_point)
     if task.is_signed:
@@ -162,6 +168,14 @@ def whole_bytes(values: Reals, zero_point: int) -> NDArray[np.uint8]:
     if np.isnan(values).any():
         raise Refusal("which byte stands for a float16 value that is no number isn't known")
     return np.clip(half_away(values) + zero_point, 0, 255).astype(np.uint8)
+
+
+def wide_bytes(values: Reals) -> NDArray[np.uint8]:
+    """Values rounded to int16, halves to even numbers; their bytes as one more axis."""
+    limits = np.iinfo(np.int16)
+    wide = np.clip(np.rint(values), limits.min, limits.max).astype(np.int16)
+    result: NDArray[np.uint8] = np.ascontiguousarray(wide[..., None]).view(np.uint8)
+    return result
 
 
 def half_values(planes: Planes, memory: Memory) -> Reals:

@@ -9,7 +9,7 @@ from ..memory import Memory
 from ..rounding import TABLE_BITS, Reals, half_away, nearest
 from ..tasks import FullyConnected, Move
 from .compute import compute
-from .nn import half_bytes, half_values, whole_bytes
+from .nn import half_bytes, half_values, whole_bytes, wide_bytes
 from .table import look_up
 
 _SIGN_BIT = np.uint8(128)
@@ -34,7 +34,11 @@ def _(task: Move, memory: Memory) -> None:
 def _loaded(task: Move, memory: Memory) -> Reals:
     if task.input_is_float:
         return half_values(task.source, memory)
-    content = task.source.read(memory)[..., 0]
+    content = task.source.read(memory)
+    if task.is_wide:
+        wide = np.ascontiguousarray(content).view(np.int16)[..., 0]
+        return wide.astype(np.float64) * task.input_scale
+    content = content[..., 0]
     return (content ^ _SIGN_BIT if task.input_flips else content).astype(np.float64)
 
 
@@ -61,6 +65,8 @@ def _maximum(task: Move, size: tuple[int, int], values: Reals) -> Reals:
 def _stored(task: Move, values: Reals) -> NDArray[np.uint8]:
     if task.output_is_float:
         return half_bytes(values)
+    if task.is_wide:
+        return wide_bytes(values)
     whole = whole_bytes(values, task.output_zero_point)
     return (whole ^ _SIGN_BIT if task.output_flips else whole)[:, None]
 
