@@ -120,7 +120,8 @@ class Convolution(Task):
     within `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling`, then
     `addition` or `product`. Values are steps of the result, which has the zero point `zero_point`;
     with `is_half` they are float16, with `is_wide` int16.
-    `shuffles_depth` says that four channels are the pixels of one twice as high and wide.
+    `shuffles_depth` n, if it isn't 0, says that n * n channels are the pixels of one n times as high
+    and wide.
     """
 
     sums: Sums
@@ -139,7 +140,7 @@ class Convolution(Task):
     has_short_sums: bool
     product: Second | None
     zero_point: int
-    shuffles_depth: bool
+    shuffles_depth: int
     is_wide: bool = False
 
     @property

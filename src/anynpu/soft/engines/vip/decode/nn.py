@@ -31,6 +31,9 @@ UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
 _TYPES = {0: "uint8", 1: "float16", 2: "int8", 3: "bfloat16", 4: "int16"}
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
+_SIDES = (2, 4, 8)
+_LARGEST_SIDE = 8
+"""Channels become the pixels of squares of these sides."""
 _WITH_TABLE = 2
 _TABLE_WORDS = 1027
 _TABLE_FORMS = {0x36: (True, 64), 0x35: (True, 32), 0x34: (True, 16), 0x25: (False, 32)}
@@ -65,14 +68,14 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
     source = input_planes(context, command, 2 if is_wide else 1)
     if is_depthwise:
         source = replace(source, channels=command.OUTPUT_CHANNELS)
-    # Rows that no output sees aren't read.
+    # Rows that no output sees aren't read; of an output that sees only the border, one is.
     source = replace(
         source,
-        height=min(source.height, command.OUTPUT_HEIGHT + height - 1 - top),
-        width=min(source.width, command.OUTPUT_WIDTH + width - 1 - left),
+        height=min(source.height, max(command.OUTPUT_HEIGHT + height - 1 - top, 1)),
+        width=min(source.width, max(command.OUTPUT_WIDTH + width - 1 - left, 1)),
     )
     if min(source.height, source.width, source.channels) < 1:
-        raise Unknown("an output that sees nothing of its input")
+        raise Unknown("an input without a pixel")
     source.check(context.layout)
     is_signed = command.INPUT_TYPE == INT8
     border = command.BORDER_CONSTANT & (0xFFFF if is_wide else 255)
@@ -131,8 +134,8 @@ def output_planes(
 ) -> Planes:
     """The output's (channels, rows, pixels), checked."""
     channels, height, width = shape
-    # Twice as many rows lie where the stride counts pairs of them.
-    row = command.OUTPUT_X_STRIDE * (1 + command.DEPTH_TO_SPACE)
+    # The stride counts rows that pixels of as many channels lie in.
+    row = command.OUTPUT_X_STRIDE * (command.OUTPUT_GROUP if command.DEPTH_TO_SPACE else 1)
     group = 1 if command.DEPTH_TO_SPACE else command.OUTPUT_GROUP
     address = context.address(POINTERS["output"])
     planes = Planes(
@@ -244,6 +247,8 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
             raise Unknown("an addition of int16 values in this form")
     elif context.has(POINTERS["second"]):
         raise Unknown("a second operand, and nothing says what for")
+    if command.SHUFFLE_OF_8 and not command.DEPTH_TO_SPACE:
+        raise Unknown("channels as pixels of larger ones in this form")
     if command.FLOAT_OUTPUT:
         raise Unknown("an output of float32")
     is_half = command.OUTPUT_TYPE == FLOAT16
@@ -274,7 +279,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         has_short_sums=context.target != A733,
         product=product,
         zero_point=command.OUTPUT_ZERO_POINT,
-        shuffles_depth=bool(command.DEPTH_TO_SPACE),
+        shuffles_depth=command.OUTPUT_GROUP if command.DEPTH_TO_SPACE else 0,
         is_wide=is_wide,
     )
 
@@ -332,9 +337,12 @@ def _shuffled(
     if not command.DEPTH_TO_SPACE:
         return shape
     channels, height, width = shape
-    if channels % 4 or context.target != A733:
-        raise Unknown(f"{channels} channels as pixels of larger ones")
-    return channels // 4, height * 2, width * 2
+    side = command.OUTPUT_GROUP
+    if context.target != A733 or side not in _SIDES or channels % (side * side):
+        raise Unknown(f"{channels} channels as pixels of ones {side} times as large")
+    if bool(command.SHUFFLE_OF_8) != (side == _LARGEST_SIDE):
+        raise Unknown(f"channels as pixels of ones {side} times as large in this form")
+    return channels // (side * side), height * side, width * side
 
 
 def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, int, int]) -> Second:

@@ -135,7 +135,7 @@ def _before_pooling(task: Convolution) -> tuple[int, int]:
 
 
 def _final(task: Convolution) -> tuple[int, int]:
-    factor = 2 if task.shuffles_depth else 1
+    factor = task.shuffles_depth or 1
     return task.target.height // factor, task.target.width // factor
 
 

@@ -143,9 +143,10 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
     if task.is_signed:
         whole ^= _SIGN_BIT
     if task.shuffles_depth:
-        channels, height, width = whole.shape
-        pixels = whole.reshape(channels // 4, 2, 2, height, width)
-        whole = pixels.transpose(0, 3, 1, 4, 2).reshape(channels // 4, height * 2, width * 2)
+        _, height, width = whole.shape
+        side = task.shuffles_depth
+        pixels = whole.reshape(-1, side, side, height, width)
+        whole = pixels.transpose(0, 3, 1, 4, 2).reshape(-1, height * side, width * side)
     task.target.write(memory, whole[..., None])
 
 
