@@ -120,8 +120,8 @@ class Convolution(Task):
     within `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling`, then
     `addition` or `product`. Values are steps of the result, which has the zero point `zero_point`;
     with `is_half` they are float16, with `is_wide` int16.
-    `shuffles_depth` n, if it isn't 0, says that n * n channels are the pixels of one n times as high
-    and wide.
+    `shuffles_depth` n, if it isn't 0, says that n * n channels are the pixels of one n times as
+    high and wide.
     """
 
     sums: Sums

@@ -47,8 +47,7 @@ class MatrixCommand(NnCommand, length=48):
 
 
 class MadeMatrixCommand(MatrixCommand, length=48):
-    """The same where a shader made the coefficients: the input's zero point is that of its border.
-    """
+    """The same where a shader made the coefficients: the border is the input's zero point."""
 
     COMPUTED_KERNELS = bits(27, 19, only=(0,))
     INPUT_ZERO_POINT = bits(15, 2, 17)
@@ -110,7 +109,7 @@ def decode_made_product(context: OperationContext) -> MatrixProduct:
     if command.KERNELS_PER_CORE < -(-command.OUTPUT_CHANNELS // CORES[context.target]):
         raise Unknown("coefficients of several superblocks that a shader made")
     told = command.OUTPUT_CHANNELS, command.KERNEL_DEPTH, command.INPUT_ZERO_POINT
-    if told != (made.kernels, made.depth, made.input_zero_point):
+    if (made.kernels, made.depth, made.input_zero_point) != told:
         raise Unknown("coefficients that a shader made for another command")
     # Where inputs have the zero point 128 the kernels' own one makes no difference to the shader.
     if made.kernel_zero_point not in (None, command.COEFFICIENT_ZERO_POINT):

@@ -243,12 +243,8 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         if command.LEAKY:
             raise Unknown("an addition and a second slope at once")
         addition = _addition(context, command, shape)
-        if command.OUTPUT_TYPE == INT16 and (context.target != A733 or addition.constant):
-            raise Unknown("an addition of int16 values in this form")
     elif context.has(POINTERS["second"]):
         raise Unknown("a second operand, and nothing says what for")
-    if command.SHUFFLE_OF_8 and not command.DEPTH_TO_SPACE:
-        raise Unknown("channels as pixels of larger ones in this form")
     if command.FLOAT_OUTPUT:
         raise Unknown("an output of float32")
     is_half = command.OUTPUT_TYPE == FLOAT16
@@ -335,6 +331,8 @@ def _shuffled(
     context: OperationContext, command: NnCommand, shape: tuple[int, int, int]
 ) -> tuple[int, int, int]:
     if not command.DEPTH_TO_SPACE:
+        if command.SHUFFLE_OF_8:
+            raise Unknown("channels as pixels of larger ones in this form")
         return shape
     channels, height, width = shape
     side = command.OUTPUT_GROUP
@@ -353,7 +351,10 @@ def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, i
         raise Unknown("a subtraction")
     if not 0 <= zero_point < 255.5 or abs(zero_point - round(zero_point)) > 0.02 * zero_point:
         raise Unknown(f"an addition whose operand has the zero point {zero_point:.3f}")
-    item = 2 if command.OUTPUT_TYPE == INT16 else 1
+    is_wide = command.OUTPUT_TYPE == INT16
+    if is_wide and (context.target != A733 or constant):
+        raise Unknown("an addition of int16 values in this form")
+    item = 2 if is_wide else 1
     return Second(second_planes(context, command, shape, item), scale, constant)
 
 
