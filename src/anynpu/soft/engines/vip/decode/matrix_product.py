@@ -106,7 +106,7 @@ def decode_made_product(context: OperationContext) -> MatrixProduct:
     """A command whose coefficients a shader made; raises `Unknown` likewise."""
     command = MadeMatrixCommand(context.words)
     made = _made_for(context)
-    if command.KERNELS_PER_CORE < -(-command.OUTPUT_CHANNELS // CORES[context.target]):
+    if -(-command.OUTPUT_CHANNELS // CORES[context.target]) > command.KERNELS_PER_CORE:
         raise Unknown("coefficients of several superblocks that a shader made")
     told = command.OUTPUT_CHANNELS, command.KERNEL_DEPTH, command.INPUT_ZERO_POINT
     if (made.kernels, made.depth, made.input_zero_point) != told:

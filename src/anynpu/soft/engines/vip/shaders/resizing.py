@@ -48,7 +48,7 @@ def _bilinear(shader: Shader) -> ShaderTask:
         raise Unknown(f"an image {ratios[0]} and {ratios[1]} times as small")
     is_plain = shader.whole(0x70) == _FIRST_OF_PLAIN
     is_known = max(ratios) <= 1 if is_plain else all(ratio == np.rint(ratio) for ratio in ratios)
-    if offset and not is_known and ratios != (2, 2):
+    if offset and not is_known and not (ratios[0] == ratios[1] == 2):
         raise Unknown(f"an image {ratios[0]} and {ratios[1]} times as small by centres of pixels")
     offsets = _offsets_of_pixels(pixels, offset) if is_plain else offset
     left, right = _neighbours(pixels, width, ratios[0], offsets)
