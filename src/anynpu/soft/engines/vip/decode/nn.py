@@ -249,7 +249,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         raise Unknown("an output of float32")
     is_half = command.OUTPUT_TYPE == FLOAT16
     is_wide = command.OUTPUT_TYPE == INT16
-    if is_wide != sums.is_wide or (is_wide and product):
+    if is_wide != sums.is_wide or (is_wide and (product or (command.LEAKY and not is_table))):
         raise Unknown("int16 values in this form")
     if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
         raise Unknown("float16 values in this form")

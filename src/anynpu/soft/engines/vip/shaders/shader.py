@@ -123,7 +123,10 @@ class Shader:
         space = space_of(patch.source, patch.number)
         if space.source is not Source.CONSTANTS or not 0 <= space.number < len(constants):
             raise Unknown(f"shader {self.name!r} with {space} at {register:#x}, not a constant")
-        return constants[space.number][patch.base + self.whole(register) :]
+        start = patch.base + self.whole(register)
+        if start < 0:
+            raise Unknown(f"shader {self.name!r} with bytes in front of {space} at {register:#x}")
+        return constants[space.number][start:]
 
     def _image(self, register: int) -> Image:
         patch = self._context.patches(PatchedPlace.STATES)[self._addresses[register]]
