@@ -360,9 +360,11 @@ INLINE void store_part(uint8_t *to, int64_t step, uint8_t flip, const uint8_t *b
 INLINE void store(const struct convolution *c, int64_t k, int64_t y, const uint8_t *bytes) {
     const uint8_t flip = (uint8_t)c->output_flip;
     if (c->shuffles_depth) {
-        /* Every second pixel of a row that isn't cut. */
-        const struct row to = row_of(&c->target, k / 4, 2 * y + k % 4 / 2, 2 * c->final_width);
-        store_part(to.first + k % 2, 2, flip, bytes, c->final_width);
+        /* Every second pixel, or fourth or eighth, of a row that isn't cut. */
+        const int64_t side = c->shuffles_depth, within = k % (side * side);
+        const struct row to = row_of(&c->target, k / (side * side), side * y + within / side,
+                                     side * c->final_width);
+        store_part(to.first + within % side, side, flip, bytes, c->final_width);
         return;
     }
     const struct row to = row_of(&c->target, k, y, c->final_width);

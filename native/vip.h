@@ -168,7 +168,7 @@ _Static_assert(sizeof(struct move) == 72, "move");
 
 /* A compressed stream of coefficients, of which wanted values are decoded.
  * lengths and runs are bytes, a symbol each; without runs run_count is 0. end is set to the bit
- * after the last that was read. */
+ * after the last that was read. With is_wide values have 16 bits, the lower byte first. */
 struct coded_stream {
     const uint8_t *bytes;
     int64_t size;
@@ -177,6 +177,7 @@ struct coded_stream {
     const uint8_t *runs;
     int64_t run_count;
     int64_t average;
+    int64_t is_wide;
     int16_t *values;
     int64_t wanted;
     int64_t end;
@@ -189,15 +190,17 @@ _Static_assert(offsetof(struct coded_stream, lengths) == 24, "coded_stream.lengt
 _Static_assert(offsetof(struct coded_stream, runs) == 32, "coded_stream.runs");
 _Static_assert(offsetof(struct coded_stream, run_count) == 40, "coded_stream.run_count");
 _Static_assert(offsetof(struct coded_stream, average) == 48, "coded_stream.average");
-_Static_assert(offsetof(struct coded_stream, values) == 56, "coded_stream.values");
-_Static_assert(offsetof(struct coded_stream, wanted) == 64, "coded_stream.wanted");
-_Static_assert(offsetof(struct coded_stream, end) == 72, "coded_stream.end");
-_Static_assert(sizeof(struct coded_stream) == 80, "coded_stream");
+_Static_assert(offsetof(struct coded_stream, is_wide) == 56, "coded_stream.is_wide");
+_Static_assert(offsetof(struct coded_stream, values) == 64, "coded_stream.values");
+_Static_assert(offsetof(struct coded_stream, wanted) == 72, "coded_stream.wanted");
+_Static_assert(offsetof(struct coded_stream, end) == 80, "coded_stream.end");
+_Static_assert(sizeof(struct coded_stream) == 88, "coded_stream");
 #endif
 
 /* One core's values, and how they become kernels.
  * kernels of each superblock; channels of each kernel, superblock by superblock; weights of a
- * kernel, of which block lie side by side; zero_points of each channel. */
+ * kernel, of which block lie side by side; zero_points of each channel. With is_wide values are
+ * weights as they are. */
 struct core_values {
     int64_t superblocks;
     const int32_t *kernels;
@@ -206,6 +209,7 @@ struct core_values {
     int64_t block;
     int64_t has_zero_points;
     int64_t is_signed;
+    int64_t is_wide;
     int32_t *zero_points;
     const int16_t *values;
     int16_t *target;
@@ -218,10 +222,11 @@ _Static_assert(offsetof(struct core_values, weights) == 24, "core_values.weights
 _Static_assert(offsetof(struct core_values, block) == 32, "core_values.block");
 _Static_assert(offsetof(struct core_values, has_zero_points) == 40, "core_values.has_zero_points");
 _Static_assert(offsetof(struct core_values, is_signed) == 48, "core_values.is_signed");
-_Static_assert(offsetof(struct core_values, zero_points) == 56, "core_values.zero_points");
-_Static_assert(offsetof(struct core_values, values) == 64, "core_values.values");
-_Static_assert(offsetof(struct core_values, target) == 72, "core_values.target");
-_Static_assert(sizeof(struct core_values) == 80, "core_values");
+_Static_assert(offsetof(struct core_values, is_wide) == 56, "core_values.is_wide");
+_Static_assert(offsetof(struct core_values, zero_points) == 64, "core_values.zero_points");
+_Static_assert(offsetof(struct core_values, values) == 72, "core_values.values");
+_Static_assert(offsetof(struct core_values, target) == 80, "core_values.target");
+_Static_assert(sizeof(struct core_values) == 88, "core_values");
 #endif
 
 #endif

@@ -77,7 +77,9 @@ static int prepare(const struct coded_stream *s, Code *codes) {
         int width = width_of(s, length);
         if (width < inline_bits)
             width = inline_bits;
-        codes[i] = (Code){(uint8_t)length, (uint8_t)(width - inline_bits), (uint8_t)inline_bits,
+        int is_run = s->run_count && (length == RUN || length == LONG_RUN);
+        int tail = width - inline_bits + (s->is_wide && !is_run ? 8 : 0);
+        codes[i] = (Code){(uint8_t)length, (uint8_t)tail, (uint8_t)inline_bits,
                           (uint8_t)inline_value};
     }
     return 1;
@@ -92,10 +94,25 @@ static int16_t *put_run(int16_t *to, int length, int16_t value) {
     return to + length;
 }
 
+/* A value of 16 bits: the lower byte, then the code of the upper one. */
+static int16_t wide_value(const struct coded_stream *s, const Code *code, unsigned tail) {
+    unsigned low = tail & 255, v = tail >> 8 << code->inline_bits | code->inline_value;
+    if (s->run_count && code->length == RAW)
+        return (int16_t)((int)(v << 8 | low) + (int)s->average);
+    int magnitude = (int)(v >> 1) | (code->length ? 1 << (code->length - 1) : 0);
+    if (s->run_count)
+        magnitude--;
+    return (int16_t)((v & 1 ? -1 - magnitude : magnitude) * 256 + (int)low + (int)s->average);
+}
+
 /* One value or run of zeros. */
 static int16_t *put(const struct coded_stream *s, int16_t *to, const Code *code, unsigned tail) {
     unsigned v = tail << code->inline_bits | code->inline_value;
     int length = code->length, average = (int)s->average;
+    if (s->is_wide && !(s->run_count && (length == RUN || length == LONG_RUN))) {
+        *to = wide_value(s, code, tail);
+        return to + 1;
+    }
     if (s->run_count) {
         if (length == RUN || length == LONG_RUN) {
             unsigned index = length == RUN ? v : v + 2;
@@ -163,6 +180,8 @@ API int64_t anynpu_vip_decode(struct coded_stream *s) {
 
 /* A value as the difference from the zero point, which wraps at eight bits. */
 static int16_t weight(const struct core_values *k, int value, int zero_point) {
+    if (k->is_wide)
+        return (int16_t)value;
     return k->is_signed ? (int8_t)value : (int16_t)(((value + zero_point) & 255) - zero_point);
 }
 

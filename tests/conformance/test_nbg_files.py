@@ -13,10 +13,8 @@ import pytest
 from .nbg_files import Sample, examine, samples
 
 _MAY_DIFFER = {
-    # One of 512 elements of a table of float16, just past a tie.
-    "nbg/sigmoid.t527": (0.998, 1),
     # Its tables of SiLU are not yet known for certain.
-    "nbg/v853/yolo.v853": (0.82, 1),
+    "nbg/v853/yolo.v853": (0.83, 1),
 }
 """The least share of equal elements, and the largest difference in steps."""
 

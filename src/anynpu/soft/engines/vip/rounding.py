@@ -1,10 +1,10 @@
 """How the chips round: one place, with what is known of it and how.
 
 All of it is measured on VeriSilicon's emulator of the chips, which executes the very files:
-rounding to whole numbers is half away from zero everywhere but in stream processor programs; the
-fused addition works with sums of small floats, of 10 significant bits in T527 and V853 and of 16 in
-A733, toward zero. 20,000 elements drawn from each of seven networks gave 3 that differ for the
-first, 590,000 elements 4 that differ for the second: ties of two negative operands.
+rounding to whole numbers is half away from zero in the NN core, but for int16, and half to even
+elsewhere; the fused addition works with sums of small floats, of 10 significant bits in T527 and
+V853 and of 16 in A733, toward zero. 20,000 elements drawn from each of seven networks gave 3 that
+differ for the first, 590,000 elements 4 that differ for the second: ties of two negative operands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 Reals = NDArray[np.float64]
 
 TABLE_BITS = 16
-"""Significant bits of what comes out of the tensor processor's tables."""
+"""Significant bits of what comes out of the tensor processor's tables, and of what goes into those
+behind coefficients: that is cut.
+"""
 
 _LEAST = 2.0**-60
 _HALF_EXPONENT, _HALF_SIGN = np.uint16(0x7C00), np.uint16(0x8000)

@@ -129,7 +129,7 @@ class CodedStream(Structure):
     """A compressed stream of coefficients, of which `wanted` values are decoded.
 
     `lengths` and `runs` are bytes, a symbol each; without runs `run_count` is 0. `end` is set to
-    the bit after the last that was read.
+    the bit after the last that was read. With `is_wide` values have 16 bits, the lower byte first.
     """
 
     _fields_ = [
@@ -140,6 +140,7 @@ class CodedStream(Structure):
         ("runs", ctypes.c_char_p),
         ("run_count", _INTEGER),
         ("average", _INTEGER),
+        ("is_wide", _INTEGER),
         ("values", _POINTER),
         ("wanted", _INTEGER),
         ("end", _INTEGER),
@@ -150,7 +151,8 @@ class CoreValues(Structure):
     """One core's values, and how they become kernels.
 
     `kernels` of each superblock; `channels` of each kernel, superblock by superblock; `weights` of
-    a kernel, of which `block` lie side by side; `zero_points` of each channel.
+    a kernel, of which `block` lie side by side; `zero_points` of each channel. With `is_wide`
+    values are weights as they are.
     """
 
     _fields_ = [
@@ -161,6 +163,7 @@ class CoreValues(Structure):
         ("block", _INTEGER),
         ("has_zero_points", _INTEGER),
         ("is_signed", _INTEGER),
+        ("is_wide", _INTEGER),
         ("zero_points", _POINTER),
         ("values", _POINTER),
         ("target", _POINTER),

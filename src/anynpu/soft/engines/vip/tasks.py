@@ -83,7 +83,7 @@ class Sums:
 
     `kernels` None: each channel is its own input, plus `bias`. `top` and `left` are rows and pixels
     in front of the image; `border` is the pixel there and beyond the image, as in memory. Of
-    `height` rows and `width` pixels each, before a stride.
+    `height` rows and `width` pixels each, before a stride. `is_wide` says that pixels are int16.
     """
 
     source: Planes
@@ -99,6 +99,7 @@ class Sums:
     channels: int
     height: int
     width: int
+    is_wide: bool = False
 
     @property
     def macs(self) -> int:
@@ -118,8 +119,9 @@ class Convolution(Task):
     In this order: `table`; negative values by `negative_scale` instead (or each channel's own),
     within `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling`, then
     `addition` or `product`. Values are steps of the result, which has the zero point `zero_point`;
-    with `is_half` they are float16.
-    `shuffles_depth` says that four channels are the pixels of one twice as high and wide.
+    with `is_half` they are float16, with `is_wide` int16.
+    `shuffles_depth` n, if it isn't 0, says that n * n channels are the pixels of one n times as
+    high and wide.
     """
 
     sums: Sums
@@ -138,7 +140,8 @@ class Convolution(Task):
     has_short_sums: bool
     product: Second | None
     zero_point: int
-    shuffles_depth: bool
+    shuffles_depth: int
+    is_wide: bool = False
 
     @property
     def macs(self) -> int:
@@ -202,7 +205,8 @@ class Move(Task):
     of a maximum, which slides by one pixel or goes on by its size. Then integers lose
     `input_zero_point`, `table` is applied, the result multiplied by `scale`, an integer rounded.
     An int8 value has its top bit turned, before and after, where `flips` say so. `order` is which
-    value of a plane comes next, plane after plane.
+    value of a plane comes next, plane after plane. With `is_wide` values are int16 on both sides,
+    multiplied by `input_scale` first.
     """
 
     source: Planes
@@ -220,6 +224,8 @@ class Move(Task):
     table: Table | None
     order: NDArray[np.int32]
     target: Scattered
+    is_wide: bool = False
+    input_scale: float = 1.0
 
     def reads(self) -> Iterator[Window]:
         for _, window in self.source.windows():

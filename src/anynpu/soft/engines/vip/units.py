@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...formats.nbg.model import OperationKind
-from .decode.matrix_product import decode_matrix_product
+from ...formats.nbg.model import OperationKind, Source
+from .commands.nn import POINTERS
+from .decode.matrix_product import decode_made_product, decode_matrix_product
 from .decode.nn import decode_nn
 from .decode.shader import decode_shader
 from .decode.sp import decode_sp
@@ -26,10 +27,22 @@ Decoder = Callable[[OperationContext], Task]
 _COMPUTED_KERNELS = 1 << 19
 """The bit of word 27 that says that a command's kernels come from memory."""
 
+_BLOCK_TRANSPOSE = 2
+"""The bit of word 31 that says that words have other meanings."""
+
+
+def _has_made_coefficients(context: OperationContext) -> bool:
+    place = POINTERS["coefficients"]
+    if not context.has(place) or context.words[31] & _BLOCK_TRANSPOSE:
+        return False
+    return context.address(place).space.source is Source.CONSTANTS
+
 
 def _decode_nn(context: OperationContext) -> Task:
-    if context.words[27] & _COMPUTED_KERNELS and not context.words[31] & 2:
+    if context.words[27] & _COMPUTED_KERNELS and not context.words[31] & _BLOCK_TRANSPOSE:
         return decode_matrix_product(context)
+    if _has_made_coefficients(context):
+        return decode_made_product(context)
     return decode_nn(context)
 
 

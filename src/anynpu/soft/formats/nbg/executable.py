@@ -25,6 +25,7 @@ from .view import View
 
 _PATCH_SIZES = (40, 28)
 _PATCH_WORDS = 7
+_SHADER_BYTES = 8
 _OFFSETS_IN_PATCHES = 0x1001F
 """The first version whose patches have the operands' offsets."""
 
@@ -33,7 +34,8 @@ _OFFSETS_IN_PATCHES = 0x1001F
 class Parts:
     """Where a version of the container has what is executed; None for what a file has not.
 
-    A pair is a table of offsets and sizes, and the data that it cuts up.
+    A pair is a table of offsets and sizes, and the data that it cuts up. `shaders` are what runs
+    `programs`, which are only known of 2.x.
     """
 
     nn: Section | None
@@ -42,6 +44,8 @@ class Parts:
     coefficients: tuple[Section | None, Section | None]
     constants: tuple[Section | None, Section | None]
     states: tuple[Section | None, Section | None]
+    shaders: Section | None = None
+    programs: tuple[Section | None, Section | None] = (None, None)
 
 
 def read_executable(
@@ -60,6 +64,7 @@ def read_executable(
         constants=_pieces(view, *parts.constants),
         states=_pieces(view, *parts.states),
         has_offsets_in_commands=version < _OFFSETS_IN_PATCHES,
+        shader_programs=_shader_programs(view, parts),
     )
     for number, operation in enumerate(operations):
         _check(number, operation, executable)
@@ -110,6 +115,27 @@ def _patches(view: View, section: Section | None, version: int) -> tuple[Patch, 
         )
     words = np.frombuffer(view.bytes_of(section).tobytes(), "<i4").reshape(-1, size // 4)
     return tuple(Patch(*row) for row in words[:, :_PATCH_WORDS].tolist())
+
+
+def _shader_programs(view: View, parts: Parts) -> tuple[NDArray[np.uint8], ...]:
+    """The program of each command of the shader unit, by the command's number."""
+    if parts.shaders is None:
+        return ()
+    programs = _pieces(view, *parts.programs)
+    content = view.bytes_of(parts.shaders)
+    if content.size % _SHADER_BYTES:
+        raise ModelError(
+            f"damaged .nb file: section {parts.shaders.name!r} at offset {parts.shaders.offset} "
+            f"has {content.size} bytes, which are no commands of {_SHADER_BYTES}"
+        )
+    numbers = np.frombuffer(content.tobytes(), "<u4").reshape(-1, _SHADER_BYTES // 4)[:, 0].tolist()
+    for command, number in enumerate(numbers):
+        if number >= len(programs):
+            raise ModelError(
+                f"damaged .nb file: shader command {command} runs program {number} of "
+                f"{len(programs)}"
+            )
+    return tuple(programs[number] for number in numbers)
 
 
 def _pieces(

@@ -192,7 +192,8 @@ class Executable:
     `nn` and `tp` are the units' commands, a row of 32-bit words each. `coefficients` are the blobs
     that commands of the NN core and the tensor processor refer to, `constants` those of shaders,
     `states` the register loads. `has_offsets_in_commands` says that an operand's offset is in the
-    command's own word, as older files have it, not in the patch.
+    command's own word, as older files have it, not in the patch. `shader_programs` are the machine
+    code of each command of the shader unit; older files have none here.
     """
 
     nn: NDArray[np.uint32]
@@ -202,6 +203,7 @@ class Executable:
     constants: tuple[NDArray[np.uint8], ...]
     states: tuple[NDArray[np.uint8], ...]
     has_offsets_in_commands: bool
+    shader_programs: tuple[NDArray[np.uint8], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from .v1 import MAX_DIMS
 from .view import View, checked_tensor, entries, read_layers, read_operations, text
 
 _INPUTS, _OUTPUTS, _LAYERS, _OPERATIONS, _NETWORK, _POOL, _VIP_SRAM = 1, 2, 3, 4, 0x23, 0x25, 0x26
-_NN, _TP, _PATCHES = 7, 8, 10
+_NN, _TP, _SHADERS, _PATCHES = 7, 8, 9, 10
+_SHADER_PROGRAMS, _SHADER_PROGRAM_TABLE = 0x13, 0x19
 _CONSTANTS, _STATES, _COEFFICIENT_TABLE, _COEFFICIENTS = 0x14, 0x15, 0x17, 0x18
 _CONSTANT_TABLE, _STATE_TABLE = 0x1A, 0x1B
 _NAMES = {
@@ -26,14 +27,14 @@ _NAMES = {
     _OPERATIONS: "operations",
     _NN: "NN operations",
     _TP: "TP operations",
-    9: "shader operations",
+    _SHADERS: "shader operations",
     _PATCHES: "patches",
-    0x13: "shader programs",
+    _SHADER_PROGRAMS: "shader programs",
     _CONSTANTS: "constants",
     _STATES: "states",
     _COEFFICIENT_TABLE: "coefficient table",
     _COEFFICIENTS: "coefficients",
-    0x19: "shader program table",
+    _SHADER_PROGRAM_TABLE: "shader program table",
     _CONSTANT_TABLE: "constant table",
     _STATE_TABLE: "state table",
     _NETWORK: "network",
@@ -92,6 +93,8 @@ def _parts(by_type: dict[int, tuple[Section, int]]) -> Parts:
         coefficients=(section(_COEFFICIENT_TABLE), section(_COEFFICIENTS)),
         constants=(section(_CONSTANT_TABLE), section(_CONSTANTS)),
         states=(section(_STATE_TABLE), section(_STATES)),
+        shaders=section(_SHADERS),
+        programs=(section(_SHADER_PROGRAM_TABLE), section(_SHADER_PROGRAMS)),
     )
 
 

@@ -19,6 +19,7 @@ from .stream import HEADER_SIZE, Header, decode
 
 _BLOCK = 9
 _ALIGNMENT = 64
+_WIDE_RECORD = 6
 _MOST_WEIGHTS = 1 << 29
 
 
@@ -27,7 +28,8 @@ class KernelShape:
     """What a command says of its kernels.
 
     `per_core` is how many of a superblock a core has at most. `is_signed` says that weights are
-    int8; otherwise they are uint8 less `zero_point`, or less one of each channel's own.
+    int8; otherwise they are uint8 less `zero_point`, or less one of each channel's own. `is_wide`
+    says that they are int16.
     """
 
     channels: int
@@ -41,6 +43,7 @@ class KernelShape:
     zero_point: int
     has_scales: bool
     has_negative_scales: bool
+    is_wide: bool = False
 
     @property
     def weights(self) -> int:
@@ -67,7 +70,7 @@ class Kernels:
     """
 
     weights: NDArray[np.int16]
-    bias: NDArray[np.int32]
+    bias: NDArray[np.int32] | NDArray[np.int64]
     scales: NDArray[np.float32] | None
     negative_scales: NDArray[np.float32] | None
     end: int
@@ -77,6 +80,8 @@ def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
     """Decode a blob; raises `Unknown` for what isn't known and what doesn't fit the command."""
     _check(shape)
     header = Header.read(blob)
+    if header.is_wide != shape.is_wide:
+        raise Unknown(f"coefficients of {8 << header.is_wide} bits, and a command for others")
     used = min(shape.channels, shape.cores)
     sizes_end = HEADER_SIZE + 4 * used
     if sizes_end > blob.size:
@@ -92,11 +97,14 @@ def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
         np.add.at(seen, channels, 1)
         stream = blob[position : position + _aligned(-(-bits // 8))]
         per_kernel = -(-shape.weights // shape.block) * shape.block + shape.has_zero_points
-        values, _ = decode(header, stream, bits, 2 + per_kernel * int(counts.sum()))
-        told = (int(values[0]) & 255) | (int(values[1]) & 255) << 8
+        told_by = 1 if shape.is_wide else 2
+        values, _ = decode(header, stream, bits, told_by + per_kernel * int(counts.sum()))
+        told = int(values[0]) & 0xFFFF
+        if not shape.is_wide:
+            told = told & 255 | (int(values[1]) & 255) << 8
         if told != counts.sum():
             raise Unknown(f"core {core} has {told} kernels, not {counts.sum()} as the command says")
-        _arrange(shape, counts, channels, values[2:], zero_points, weights)
+        _arrange(shape, counts, channels, values[told_by:], zero_points, weights)
         position += _aligned(-(-bits // 8))
     if not (seen == 1).all():
         raise Unknown("the kernels of the cores aren't the channels, each once")
@@ -172,6 +180,7 @@ def _arrange(
         block=shape.block,
         has_zero_points=shape.has_zero_points,
         is_signed=shape.is_signed,
+        is_wide=shape.is_wide,
         zero_points=address_of(zero_points),
         values=address_of(values),
         target=address_of(target),
@@ -199,7 +208,9 @@ def arrange_slowly(
         cut = values[position : position + size].reshape(blocks, count, shape.block)
         rows = cut.transpose(1, 0, 2).reshape(count, blocks * shape.block)
         kernels = rows[:, : shape.weights].astype(np.int32)
-        if shape.is_signed:
+        if shape.is_wide:
+            target[own] = kernels
+        elif shape.is_signed:
             target[own] = ((kernels + 128) & 255) - 128
         else:
             zero = zero_points[own][:, None]
@@ -210,6 +221,8 @@ def arrange_slowly(
 def _with_records(
     blob: NDArray[np.uint8], shape: KernelShape, position: int, weights: NDArray[np.int16]
 ) -> Kernels:
+    if shape.is_wide:
+        return _with_wide_records(blob, shape, position, weights)
     words = 1 + shape.has_scales + (shape.has_scales and shape.has_negative_scales)
     end = position + 4 * words * shape.channels
     if end > blob.size:
@@ -229,6 +242,24 @@ def _with_records(
             if not np.isfinite(array).all():
                 raise Unknown("a channel's scale that is no finite number")
             array.flags.writeable = False
+    return kernels
+
+
+def _with_wide_records(
+    blob: NDArray[np.uint8], shape: KernelShape, position: int, weights: NDArray[np.int16]
+) -> Kernels:
+    """The same with what is added to sums of int16: whole numbers of 48 bits."""
+    if shape.has_scales:
+        raise Unknown("int16 coefficients with a scale of each channel's own")
+    end = position + _WIDE_RECORD * shape.channels
+    if end > blob.size:
+        raise Unknown(f"a coefficient blob of {blob.size} bytes, whose records end at {end}")
+    records = np.zeros((shape.channels, 8), np.uint8)
+    records[:, 2:] = blob[position:end].reshape(shape.channels, _WIDE_RECORD)
+    bias = records.reshape(-1).view("<i8") >> 16
+    form = (shape.channels, 1 if shape.is_depthwise else shape.depth, shape.height, shape.width)
+    kernels = Kernels(weights.reshape(form), bias, None, None, _aligned(end))
+    kernels.weights.flags.writeable = kernels.bias.flags.writeable = False
     return kernels
 
 

@@ -26,17 +26,24 @@ SPARE = 1024
 
 _RUNS = 18
 _VERSION = 1
+_WIDE = 1
+"""The bit of the header that says that values have 16 bits."""
 _RAW, _LONG_RUN = 7, 8
 
 
 @dataclass(frozen=True)
 class Header:
-    """How streams are coded: the length of each symbol, the runs, what is added to every value."""
+    """How streams are coded: the length of each symbol, the runs, what is added to every value.
+
+    `is_wide` says that values have 16 bits: the code is that of the upper byte, less one where
+    there are runs, and the lower byte lies in front of it.
+    """
 
     lengths: bytes
     runs: bytes
     run_count: int
     average: int
+    is_wide: bool = False
 
     @classmethod
     def read(cls, blob: NDArray[np.uint8]) -> Header:
@@ -46,7 +53,7 @@ class Header:
         kinds, run_count, runs, symbols, average, _ = struct.unpack(
             "<BB18sIHH", blob[:HEADER_SIZE].tobytes()
         )
-        for bit, form in ((0, "a code before the code"), (1, "16-bit values"), (2, "float16")):
+        for bit, form in ((0, "a code before the code"), (2, "float16")):
             if kinds >> bit & 1:
                 raise Unknown(f"coefficients of {form} aren't known")
         if kinds >> 4 != _VERSION:
@@ -54,7 +61,7 @@ class Header:
         lengths = bytes(symbols >> 4 * number & 15 for number in range(8))
         if max(lengths) > _LONG_RUN or run_count in (1, 2) or run_count > _RUNS:
             raise Unknown("a coefficient blob whose header makes no sense")
-        return cls(lengths, runs, run_count, average)
+        return cls(lengths, runs, run_count, average, bool(kinds >> _WIDE & 1))
 
 
 def decode(
@@ -79,6 +86,7 @@ def decode(
             runs=header.runs,
             run_count=header.run_count,
             average=header.average,
+            is_wide=header.is_wide,
             values=address_of(values),
             wanted=wanted,
         )
@@ -151,16 +159,21 @@ def _values(header: Header, code: int, reader: _Bits) -> Iterator[int]:
         width = 8
     elif has_runs and length == _LONG_RUN:
         width = (header.run_count - 3).bit_length()
+    is_run = has_runs and length in (0, _LONG_RUN)
+    low = reader.take(8) if header.is_wide and not is_run else 0
     if inline is None:
         value = reader.take(width)
     else:
         value = reader.take(width - 1) << 1 | inline if width > 1 else inline
-    if has_runs and length in (0, _LONG_RUN):
+    if is_run:
         place = value if length == 0 else value + 2
         for _ in range(header.runs[min(place, _RUNS - 1)] + 1):
             yield header.average
     elif has_runs and length == _RAW:
-        yield value + header.average
+        yield (value << 8 | low if header.is_wide else value) + header.average
+    elif header.is_wide:
+        magnitude = (value >> 1 | (1 << (length - 1) if length else 0)) - has_runs
+        yield ((-1 - magnitude if value & 1 else magnitude) << 8 | low) + header.average
     else:
         magnitude = value >> 1 | (1 << (length - 1) if length else 0)
         lowest = 0 if has_runs else 1

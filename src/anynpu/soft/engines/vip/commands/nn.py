@@ -109,6 +109,7 @@ class NnCommand(Command, length=48):
     SECOND_CIRCLE_END = inert(35)
     ADDEND = bits(36, 0, 15)
     ADDITION_HINT = inert(40, 31, 31)
+    SHUFFLE_OF_8 = bits(43, 30)
 
 
 POINTERS = {"coefficients": 20, "input": 24, "output": 28, "second": 136}

@@ -72,7 +72,7 @@ class TpCommand(Command, length=48):
 
     FILTER_SWAP = bits(24, 0, only=(0,))
     ROUNDING_MODES = bits(24, 1, 4, only=(5,))
-    INPUT_SHIFT = bits(24, 5, 9, only=(0,))
+    INPUT_SHIFT = bits(24, 5, 9)
     SHIFT = joined((24, 26, 27), (24, 10, 14))
     REORDER = bits(24, 15, 19, only=(0,))
     BORDER_MODE = bits(24, 24, 25, only=(0, 1))

@@ -1,17 +1,22 @@
-"""Products of two tensors on A733: an NN command whose kernels come from memory."""
+"""Products of two tensors: an NN command whose kernels come from memory (A733), or from a blob of
+coefficients that a shader made (T527).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ....formats.nbg.model import OperationKind, PatchedPlace, Source
 from ..commands.fields import bits
 from ..commands.nn import CIRCLE_ENDS, POINTERS, NnCommand
-from ..memory import Window
-from ..operation import A733, OperationContext
+from ..memory import Window, space_of
+from ..operation import A733, CORES, OperationContext
 from ..planes import Planes
 from ..refusal import Unknown
+from ..shaders.coefficients import LAYER, MadeKernels, made_kernels
+from ..shaders.shader import Shader
 from ..tasks import Task
 from .nn import UINT8, first_scale, input_planes, output_planes
 
@@ -39,6 +44,16 @@ class MatrixCommand(NnCommand, length=48):
     DEPTH_TO_SPACE = bits(28, 29, only=(0,))
     INPUT_ZERO_POINT = bits(36, 0, 7)
     ADDEND = bits(36, 8, 15, only=(0,))
+
+
+class MadeMatrixCommand(MatrixCommand, length=48):
+    """The same where a shader made the coefficients: the border is the input's zero point."""
+
+    COMPUTED_KERNELS = bits(27, 19, only=(0,))
+    INPUT_ZERO_POINT = bits(15, 2, 17)
+    ADDEND = bits(36, 0, 15, only=(0,))
+    SECOND_X_STRIDE = bits(32, 0, 15, only=(0,))
+    SECOND_Y_STRIDE = bits(32, 16, 31, only=(0,))
 
 
 @dataclass(frozen=True)
@@ -74,6 +89,52 @@ def decode_matrix_product(context: OperationContext) -> MatrixProduct:
     if context.target != A733:
         raise Unknown("a product of two tensors on this chip")
     command = MatrixCommand(context.words)
+    address = context.address(POINTERS["second"])
+    kernels = Window(
+        address.space,
+        address.offset,
+        (command.OUTPUT_CHANNELS, command.KERNEL_DEPTH),
+        (command.SECOND_X_STRIDE, 1),
+        context.circle(CIRCLE_ENDS["second"], command.SECOND_CIRCLE, address.space),
+    )
+    if command.SECOND_X_STRIDE < command.KERNEL_DEPTH:
+        raise Unknown(f"kernels of {kernels.shape}, {command.SECOND_X_STRIDE} bytes apart")
+    return _product(context, command, kernels)
+
+
+def decode_made_product(context: OperationContext) -> MatrixProduct:
+    """A command whose coefficients a shader made; raises `Unknown` likewise."""
+    command = MadeMatrixCommand(context.words)
+    made = _made_for(context)
+    if -(-command.OUTPUT_CHANNELS // CORES[context.target]) > command.KERNELS_PER_CORE:
+        raise Unknown("coefficients of several superblocks that a shader made")
+    told = command.OUTPUT_CHANNELS, command.KERNEL_DEPTH, command.INPUT_ZERO_POINT
+    if (made.kernels, made.depth, made.input_zero_point) != told:
+        raise Unknown("coefficients that a shader made for another command")
+    # Where inputs have the zero point 128 the kernels' own one makes no difference to the shader.
+    if made.kernel_zero_point not in (None, command.COEFFICIENT_ZERO_POINT):
+        raise Unknown("coefficients that a shader made for another zero point")
+    return _product(context, command, made.window())
+
+
+def _made_for(context: OperationContext) -> MadeKernels:
+    """A command's coefficients, by the one shader in front of it that makes them."""
+    space = context.address(POINTERS["coefficients"]).space
+    found = []
+    for number, operation in enumerate(context.model.operations[: context.number]):
+        if operation.kind != OperationKind.SHADER:
+            continue
+        other = replace(context, number=number)
+        for patch in other.patches(PatchedPlace.STATES).values():
+            is_written = patch.source == Source.CONSTANTS_WRITTEN
+            if is_written and space_of(patch.source, patch.number) == space:
+                found.append(other)
+    if len(found) != 1 or found[0].layer != LAYER:
+        raise Unknown(f"coefficients in {space}, which {len(found)} shaders make")
+    return made_kernels(Shader(found[0]))
+
+
+def _product(context: OperationContext, command: MatrixCommand, kernels: Window) -> MatrixProduct:
     if {command.KERNEL_TYPE, command.INPUT_TYPE, command.OUTPUT_TYPE} != {UINT8}:
         raise Unknown("a product of other tensors than bytes")
     seen = command.INPUT_HEIGHT, command.INPUT_WIDTH
@@ -86,17 +147,9 @@ def decode_matrix_product(context: OperationContext) -> MatrixProduct:
         raise Unknown(f"a clamp from {low} to {high}")
     source = input_planes(context, command)
     source.check(context.layout)
-    address = context.address(POINTERS["second"])
-    kernels = Window(
-        address.space,
-        address.offset,
-        (command.OUTPUT_CHANNELS, command.KERNEL_DEPTH),
-        (command.SECOND_X_STRIDE, 1),
-        context.circle(CIRCLE_ENDS["second"], command.SECOND_CIRCLE, address.space),
-    )
     context.layout.check(kernels)
-    if 0 in kernels.shape or command.SECOND_X_STRIDE < command.KERNEL_DEPTH:
-        raise Unknown(f"kernels of {kernels.shape}, {command.SECOND_X_STRIDE} bytes apart")
+    if 0 in kernels.shape:
+        raise Unknown(f"kernels of {kernels.shape}")
     shape = command.OUTPUT_CHANNELS, command.OUTPUT_HEIGHT, command.OUTPUT_WIDTH
     return MatrixProduct(
         kernels=kernels,

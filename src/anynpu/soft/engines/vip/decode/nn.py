@@ -27,13 +27,16 @@ from ..tasks import (
     Task,
 )
 
-UINT8, FLOAT16, INT8 = 0, 1, 2
+UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
 _TYPES = {0: "uint8", 1: "float16", 2: "int8", 3: "bfloat16", 4: "int16"}
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
+_SIDES = (2, 4, 8)
+_LARGEST_SIDE = 8
+"""Channels become the pixels of squares of these sides."""
 _WITH_TABLE = 2
 _TABLE_WORDS = 1027
-_TABLE_FORMS = {0x35: (True, 32), 0x34: (True, 16), 0x25: (False, 32)}
+_TABLE_FORMS = {0x36: (True, 64), 0x35: (True, 32), 0x34: (True, 16), 0x25: (False, 32)}
 """Whether a table has a half for negative arguments, and for how many powers of two entries."""
 
 
@@ -61,20 +64,23 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
     if top < 0 or left < 0:
         raise Unknown(f"sums that begin {-top} rows and {-left} pixels inside the image")
     is_depthwise = bool(command.DEPTHWISE) or not has_coefficients
-    source = input_planes(context, command)
+    is_wide = command.INPUT_TYPE == INT16
+    source = input_planes(context, command, 2 if is_wide else 1)
     if is_depthwise:
         source = replace(source, channels=command.OUTPUT_CHANNELS)
-    # Rows that no output sees aren't read.
+    # Rows that no output sees aren't read; of an output that sees only the border, one is.
     source = replace(
         source,
-        height=min(source.height, command.OUTPUT_HEIGHT + height - 1 - top),
-        width=min(source.width, command.OUTPUT_WIDTH + width - 1 - left),
+        height=min(source.height, max(command.OUTPUT_HEIGHT + height - 1 - top, 1)),
+        width=min(source.width, max(command.OUTPUT_WIDTH + width - 1 - left, 1)),
     )
     if min(source.height, source.width, source.channels) < 1:
-        raise Unknown("an output that sees nothing of its input")
+        raise Unknown("an input without a pixel")
     source.check(context.layout)
     is_signed = command.INPUT_TYPE == INT8
-    border = command.BORDER_CONSTANT & 255
+    border = command.BORDER_CONSTANT & (0xFFFF if is_wide else 255)
+    if is_wide and (border or command.COEFFICIENT_ZERO_POINT):
+        raise Unknown("int16 values with a zero point")
     zero_point = command.COEFFICIENT_ZERO_POINT or border
     return Sums(
         source=source,
@@ -90,6 +96,7 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
         channels=command.OUTPUT_CHANNELS,
         height=command.OUTPUT_HEIGHT,
         width=command.OUTPUT_WIDTH,
+        is_wide=is_wide,
     )
 
 
@@ -127,8 +134,8 @@ def output_planes(
 ) -> Planes:
     """The output's (channels, rows, pixels), checked."""
     channels, height, width = shape
-    # Twice as many rows lie where the stride counts pairs of them.
-    row = command.OUTPUT_X_STRIDE * (1 + command.DEPTH_TO_SPACE)
+    # The stride counts rows that pixels of as many channels lie in.
+    row = command.OUTPUT_X_STRIDE * (command.OUTPUT_GROUP if command.DEPTH_TO_SPACE else 1)
     group = 1 if command.DEPTH_TO_SPACE else command.OUTPUT_GROUP
     address = context.address(POINTERS["output"])
     planes = Planes(
@@ -214,7 +221,7 @@ def pooled_shape(height: int, width: int, pooling: MaxPooling | None) -> tuple[i
 
 
 def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
-    if command.OUTPUT_TYPE not in (UINT8, INT8, FLOAT16):
+    if command.OUTPUT_TYPE not in (UINT8, INT8, FLOAT16, INT16):
         kind = _TYPES.get(command.OUTPUT_TYPE, str(command.OUTPUT_TYPE))
         raise Unknown(f"an output of {kind}")
     table, is_table = _table(context, command)
@@ -241,6 +248,9 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
     if command.FLOAT_OUTPUT:
         raise Unknown("an output of float32")
     is_half = command.OUTPUT_TYPE == FLOAT16
+    is_wide = command.OUTPUT_TYPE == INT16
+    if is_wide != sums.is_wide or (is_wide and (product or (command.LEAKY and not is_table))):
+        raise Unknown("int16 values in this form")
     if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
         raise Unknown("float16 values in this form")
     low, high = command.real(30), command.real(29)
@@ -249,7 +259,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
     return Convolution(
         sums=sums,
         target=output_planes(
-            context, command, _shuffled(context, command, shape), 2 if is_half else 1
+            context, command, _shuffled(context, command, shape), 2 if is_half or is_wide else 1
         ),
         is_signed=command.OUTPUT_TYPE == INT8,
         is_half=is_half,
@@ -265,7 +275,8 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         has_short_sums=context.target != A733,
         product=product,
         zero_point=command.OUTPUT_ZERO_POINT,
-        shuffles_depth=bool(command.DEPTH_TO_SPACE),
+        shuffles_depth=command.OUTPUT_GROUP if command.DEPTH_TO_SPACE else 0,
+        is_wide=is_wide,
     )
 
 
@@ -320,11 +331,16 @@ def _shuffled(
     context: OperationContext, command: NnCommand, shape: tuple[int, int, int]
 ) -> tuple[int, int, int]:
     if not command.DEPTH_TO_SPACE:
+        if command.SHUFFLE_OF_8:
+            raise Unknown("channels as pixels of larger ones in this form")
         return shape
     channels, height, width = shape
-    if channels % 4 or context.target != A733:
-        raise Unknown(f"{channels} channels as pixels of larger ones")
-    return channels // 4, height * 2, width * 2
+    side = command.OUTPUT_GROUP
+    if context.target != A733 or side not in _SIDES or channels % (side * side):
+        raise Unknown(f"{channels} channels as pixels of ones {side} times as large")
+    if bool(command.SHUFFLE_OF_8) != (side == _LARGEST_SIDE):
+        raise Unknown(f"channels as pixels of ones {side} times as large in this form")
+    return channels // (side * side), height * side, width * side
 
 
 def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, int, int]) -> Second:
@@ -335,7 +351,11 @@ def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, i
         raise Unknown("a subtraction")
     if not 0 <= zero_point < 255.5 or abs(zero_point - round(zero_point)) > 0.02 * zero_point:
         raise Unknown(f"an addition whose operand has the zero point {zero_point:.3f}")
-    return Second(second_planes(context, command, shape), scale, constant)
+    is_wide = command.OUTPUT_TYPE == INT16
+    if is_wide and (context.target != A733 or constant):
+        raise Unknown("an addition of int16 values in this form")
+    item = 2 if is_wide else 1
+    return Second(second_planes(context, command, shape, item), scale, constant)
 
 
 def addend(context: OperationContext, command: NnCommand) -> float:
@@ -378,12 +398,17 @@ def _kernels(context: OperationContext, command: NnCommand) -> Kernels:
         zero_point=command.COEFFICIENT_ZERO_POINT,
         has_scales=bool(command.PER_CHANNEL),
         has_negative_scales=bool(command.LEAKY) and not command.ADDITION,
+        is_wide=command.KERNEL_TYPE == INT16,
     )
     return context.kernels(address.space, shape)
 
 
 def _check_types(command: NnCommand) -> None:
     types = command.KERNEL_TYPE, command.INPUT_TYPE
+    if types == (INT16, INT16):
+        if command.INPUT_GROUP > 1 or command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE:
+            raise Unknown("channels of int16 side by side")
+        return
     if not set(types) <= {UINT8, INT8}:
         kernel, source = (_TYPES.get(number, str(number)) for number in types)
         raise Unknown(f"kernels of {kernel}, an input of {source}")

@@ -89,6 +89,8 @@ def _inputs(
         first = _real_input(context, command, shape, _FLOAT16)
     else:
         first = decode_sums(context, command)
+        if first.is_wide:
+            raise Unknown("sums of int16, and a program")
     if setup != TWO_INPUTS:
         if command.TWO_INPUTS:
             raise Unknown("a second input that the program doesn't read")

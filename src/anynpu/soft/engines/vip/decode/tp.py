@@ -16,7 +16,8 @@ from ..refusal import Unknown
 from ..tasks import FullyConnected, Move, Table, Task
 from .loops import Loops, Tile, places
 
-UINT8, FLOAT16, INT8 = 0, 1, 2
+UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
+_ITEMS = {UINT8: 1, FLOAT16: 2, INT8: 1, INT16: 2}
 _FULLY_CONNECTED = 3
 _SLIDING, _BY_ITS_SIZE = 1, 3
 _TABLE_BYTES = 4104
@@ -31,8 +32,14 @@ def decode_tp(context: OperationContext) -> Task:
     for word in range(31, len(context.words)):
         if context.words[word]:
             raise Unknown(f"word {word} of the command is {context.words[word]:#010x}")
-    if not {command.INPUT_TYPE, command.OUTPUT_TYPE} <= {UINT8, FLOAT16, INT8}:
+    types = {command.INPUT_TYPE, command.OUTPUT_TYPE}
+    if not types <= _ITEMS.keys() or (INT16 in types and len(types) > 1):
         raise Unknown(f"values of type {command.INPUT_TYPE} to {command.OUTPUT_TYPE}")
+    zero_points = command.INPUT_ZERO_POINT, command.OUTPUT_ZERO_POINT, command.BORDER_CONSTANT
+    if INT16 in types and any(zero_points):
+        raise Unknown("int16 values with a zero point, or a border of others than 0")
+    if command.INPUT_SHIFT and INT16 not in types:
+        raise Unknown(f"values of {types} shifted by {command.INPUT_SHIFT} bits")
     if command.SEQUENCE == _FULLY_CONNECTED:
         return _fully_connected(context, command)
     return _move(context, command)
@@ -46,7 +53,7 @@ def _scale(command: TpCommand) -> float:
 def _move(context: OperationContext, command: TpCommand) -> Move:
     if command.RELU:
         raise Unknown("a copy that cuts negative values off")
-    item = 2 if command.INPUT_TYPE == FLOAT16 else 1
+    item = _ITEMS[command.INPUT_TYPE]
     address = context.address(POINTERS["input"])
     source = Planes(
         space=address.space,
@@ -83,6 +90,8 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     is_float = command.OUTPUT_TYPE == FLOAT16
     return Move(
         source=source,
+        is_wide=command.INPUT_TYPE == INT16,
+        input_scale=2.0**-command.INPUT_SHIFT,
         input_is_float=command.INPUT_TYPE == FLOAT16,
         output_is_float=is_float,
         input_flips=command.INPUT_TYPE == INT8,
@@ -168,7 +177,7 @@ def _target(
         command.COUNT_5,
         0,
     )
-    item = 2 if command.OUTPUT_TYPE == FLOAT16 else 1
+    item = _ITEMS[command.OUTPUT_TYPE]
     increments = tuple(command.signed(word) * item for word in TpCommand.INCREMENTS)
     resets = bool(command.RESET_1), bool(command.RESET_2), bool(command.RESET_3)
     address = context.address(POINTERS["output"])

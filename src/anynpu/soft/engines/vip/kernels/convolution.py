@@ -135,7 +135,7 @@ def _before_pooling(task: Convolution) -> tuple[int, int]:
 
 
 def _final(task: Convolution) -> tuple[int, int]:
-    factor = 2 if task.shuffles_depth else 1
+    factor = task.shuffles_depth or 1
     return task.target.height // factor, task.target.width // factor
 
 
@@ -161,7 +161,7 @@ def _is_simple(task: Convolution) -> bool:
     """Whether the kernel has this combination of what follows sums."""
     has_second = task.addition is not None or task.product is not None
     has_slope = task.negative_scale is not None
-    if task.is_half or task.table is not None:
+    if task.is_half or task.is_wide or task.table is not None:
         return False
     if task.pooling is not None and (has_second or task.shuffles_depth):
         return False
@@ -174,7 +174,7 @@ def _fits(task: Convolution) -> bool:
     second = task.addition or task.product
     return (
         fits_circle(task.sums.source)
-        and fits_circle(task.target, whole_rows=task.shuffles_depth)
+        and fits_circle(task.target, whole_rows=bool(task.shuffles_depth))
         and (second is None or fits_circle(second.source))
     )
 
@@ -188,7 +188,7 @@ def _weights(task: Convolution) -> Weights | None:
         weights = np.ones((channels, 1, 1, 1), np.int16)
         bias = np.full(channels, sums.bias, np.int32)
     else:
-        weights, bias = kernels.weights, kernels.bias
+        weights, bias = kernels.weights, kernels.bias.astype(np.int32, copy=False)
     largest = np.abs(weights.reshape(channels, -1).astype(np.int64)).sum(1) * 128
     if (largest + np.abs(bias.astype(np.int64)) >= _MOST_SUM).any():
         return None

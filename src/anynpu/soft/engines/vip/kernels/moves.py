@@ -13,7 +13,8 @@ from .....native.memory import address_of
 from .. import structures
 from ..memory import Memory, MemoryMap, Space, Window
 from ..reference.table import look_up
-from ..rounding import TABLE_BITS, half_away, nearest
+from ..reference.tp import moved_bytes
+from ..rounding import TABLE_BITS, nearest
 from ..tasks import BlockTranspose, Move
 from . import native
 from .plan import Plan, is_apart, units_of
@@ -67,7 +68,7 @@ class MovePlan(Plan):
 
 def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
     """Bytes without a maximum: each result depends on one byte, so that a table has them all."""
-    if task.pooling is not None or task.input_is_float or task.output_is_float:
+    if task.pooling is not None or task.is_wide or task.input_is_float or task.output_is_float:
         return None
     if not is_apart(layout, task):
         return None
@@ -76,7 +77,7 @@ def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
         values = nearest(look_up(task.table, values), TABLE_BITS)
     if task.scale is not None:
         values = values * task.scale
-    table = np.clip(half_away(values) + task.output_zero_point, 0, 255).astype(np.uint8)
+    table = moved_bytes(values, task.output_zero_point)
     flipped = np.arange(256) ^ 128
     if task.input_flips:
         table = table[flipped]

@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 from ..memory import Memory
 from ..planes import Planes
 from ..refusal import Refusal
-from ..rounding import Reals, add_of_10_bits, add_of_16_bits, half_away, to_halves
+from ..rounding import (
+    TABLE_BITS,
+    Reals,
+    add_of_10_bits,
+    add_of_16_bits,
+    cut,
+    half_away,
+    to_halves,
+)
 from ..tasks import (
     BlockTranspose,
     Convolution,
@@ -47,9 +55,12 @@ def sums_of(task: Sums, memory: Memory) -> Reals:
 
 def _padded(task: Sums, memory: Memory) -> Reals:
     """The image as whole numbers less 128, with the border that the kernels see."""
-    values = task.source.read(memory)[..., 0]
+    pixels_bytes = task.source.read(memory)
+    values: NDArray[np.uint8] | NDArray[np.int16] = pixels_bytes[..., 0]
     border = task.border
-    if task.is_signed:
+    if task.is_wide:
+        values = np.ascontiguousarray(pixels_bytes).view(np.int16)[..., 0]
+    elif task.is_signed:
         values, border = values ^ _SIGN_BIT, border ^ _SIGN
     channels, height, width = values.shape
     rows = max(task.height + task.kernel_height - 1, task.top + height)
@@ -89,7 +100,7 @@ def pooled(values: Reals, pooling: MaxPooling) -> Reals:
 def _(task: Convolution, memory: Memory) -> None:
     values = scaled(task, sums_of(task.sums, memory))
     if task.table is not None:
-        values = look_up(task.table, values)
+        values = look_up(task.table, cut(values, TABLE_BITS))
     values = np.clip(values, task.low, task.high)
     if task.has_relu:
         values = np.maximum(values, 0)
@@ -100,16 +111,22 @@ def _(task: Convolution, memory: Memory) -> None:
     if task.addition is not None:
         values = _added(task, task.addition, values, memory)
     if task.product is not None:
-        values = values * (_bytes(task.product.source, memory) + task.product.constant)
+        values = values * (_whole(task.product.source, memory) + task.product.constant)
     store(task, values, memory)
 
 
-def _bytes(planes: Planes, memory: Memory) -> Reals:
-    return planes.read(memory)[..., 0].astype(np.float64)
+def _whole(planes: Planes, memory: Memory) -> Reals:
+    """An operand's bytes, or whole numbers of 16 bits."""
+    content = planes.read(memory)
+    if planes.item == 2:
+        return np.ascontiguousarray(content).view(np.int16)[..., 0].astype(np.float64)
+    return content[..., 0].astype(np.float64)
 
 
 def _added(task: Convolution, second: Second, values: Reals, memory: Memory) -> Reals:
-    operand = _bytes(second.source, memory) * second.scale
+    operand = _whole(second.source, memory) * second.scale
+    if task.is_wide:
+        return values + operand + second.constant
     add = add_of_10_bits if task.has_short_sums else add_of_16_bits
     return add(values, operand, second.constant)
 
@@ -119,13 +136,17 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
     if task.is_half:
         task.target.write(memory, half_bytes(values))
         return
+    if task.is_wide:
+        task.target.write(memory, wide_bytes(values))
+        return
     whole = whole_bytes(values, task.zero_point)
     if task.is_signed:
         whole ^= _SIGN_BIT
     if task.shuffles_depth:
-        channels, height, width = whole.shape
-        pixels = whole.reshape(channels // 4, 2, 2, height, width)
-        whole = pixels.transpose(0, 3, 1, 4, 2).reshape(channels // 4, height * 2, width * 2)
+        _, height, width = whole.shape
+        side = task.shuffles_depth
+        pixels = whole.reshape(-1, side, side, height, width)
+        whole = pixels.transpose(0, 3, 1, 4, 2).reshape(-1, height * side, width * side)
     task.target.write(memory, whole[..., None])
 
 
@@ -148,6 +169,14 @@ def whole_bytes(values: Reals, zero_point: int) -> NDArray[np.uint8]:
     if np.isnan(values).any():
         raise Refusal("which byte stands for a float16 value that is no number isn't known")
     return np.clip(half_away(values) + zero_point, 0, 255).astype(np.uint8)
+
+
+def wide_bytes(values: Reals) -> NDArray[np.uint8]:
+    """Values rounded to int16, halves to even numbers; their bytes as one more axis."""
+    limits = np.iinfo(np.int16)
+    wide = np.clip(np.rint(values), limits.min, limits.max).astype(np.int16)
+    result: NDArray[np.uint8] = np.ascontiguousarray(wide[..., None]).view(np.uint8)
+    return result
 
 
 def half_values(planes: Planes, memory: Memory) -> Reals:

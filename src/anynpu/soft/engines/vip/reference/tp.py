@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import Memory
+from ..refusal import Refusal
 from ..rounding import TABLE_BITS, Reals, half_away, nearest
 from ..tasks import FullyConnected, Move
 from .compute import compute
-from .nn import half_bytes, half_values, whole_bytes
+from .nn import half_bytes, half_values, wide_bytes
 from .table import look_up
 
 _SIGN_BIT = np.uint8(128)
@@ -34,7 +35,11 @@ def _(task: Move, memory: Memory) -> None:
 def _loaded(task: Move, memory: Memory) -> Reals:
     if task.input_is_float:
         return half_values(task.source, memory)
-    content = task.source.read(memory)[..., 0]
+    content = task.source.read(memory)
+    if task.is_wide:
+        wide = np.ascontiguousarray(content).view(np.int16)[..., 0]
+        return wide.astype(np.float64) * task.input_scale
+    content = content[..., 0]
     return (content ^ _SIGN_BIT if task.input_flips else content).astype(np.float64)
 
 
@@ -58,10 +63,20 @@ def _maximum(task: Move, size: tuple[int, int], values: Reals) -> Reals:
     return result
 
 
+def moved_bytes(values: Reals, zero_point: int) -> NDArray[np.uint8]:
+    """Products as bytes: they have sixteen significant bits, and halves go to even bytes."""
+    whole = np.rint(nearest(values, TABLE_BITS) + zero_point)
+    return np.clip(whole, 0, 255).astype(np.uint8)
+
+
 def _stored(task: Move, values: Reals) -> NDArray[np.uint8]:
     if task.output_is_float:
         return half_bytes(values)
-    whole = whole_bytes(values, task.output_zero_point)
+    if task.is_wide:
+        return wide_bytes(values)
+    if np.isnan(values).any():
+        raise Refusal("which byte stands for a float16 value that is no number isn't known")
+    whole = moved_bytes(values, task.output_zero_point)
     return (whole ^ _SIGN_BIT if task.output_flips else whole)[:, None]
 
 

@@ -66,6 +66,33 @@ def _copy(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, lambda values: values)
 
 
+_DIVISION = "b237209fdb59b659"
+"""The program of a quotient of bytes, which is known for divisors whose zero point is 0."""
+
+_ONE = np.float32(1).tobytes()
+
+
+def tensor_div(shader: Shader) -> ShaderTask:
+    """(a - zero point) * scale / b * scale + zero point; nothing by nothing is nothing."""
+    a, b, output = shader.images_of(0x00, 0x20, 0x40)
+    check_broadcast(output, a, b)
+    kinds = types(a, b, output)
+    if kinds != (U8, U8, U8) or shader.program != _DIVISION:
+        raise Unknown(f"a quotient of {kinds[0]} and {kinds[1]} to {kinds[2]} in this form")
+    if shader.has(0x74) or shader.constant(0x60)[:4].tobytes() != _ONE:
+        raise Unknown("a quotient in a form that isn't known")
+    scale_a, scale, zero = shader.real(0x64), shader.real(0x68), shader.real(0x6C)
+    own = shader.signed(0x70)
+
+    def quotient(x: Array, y: Array) -> Array:
+        dividend = (x.astype(_F32) - _F32(own)) * scale_a
+        with np.errstate(divide="ignore", invalid="ignore"):
+            real = dividend / y.astype(_F32) * scale + zero
+        return to_bytes(np.where(np.isnan(real), 0, real))
+
+    return ShaderTask((a, b), output, quotient)
+
+
 def maximum(shader: Shader) -> ShaderTask:
     """The larger of two, each brought to the output's steps by a multiplier of 15 fraction bits."""
     a, b, output = shader.images(0x00, 0x20, 0x40)

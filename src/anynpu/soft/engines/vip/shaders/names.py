@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from .activation import activation
-from .arithmetic import maximum, tensor_add, tensor_mul
+from .arithmetic import maximum, tensor_add, tensor_div, tensor_mul
+from .coefficients import LAYER, make_coefficients
 from .normalization import (
     batch_normalization,
     instance_means,
@@ -29,6 +30,7 @@ FAMILIES: Mapping[str, Family] = {
     "ActivationLayer": activation,
     "ArgmaxLayer": place_of_maximum,
     "BatchNormalizationLayer": batch_normalization,
+    LAYER: make_coefficients,
     "LayerNormalizationLayer": layer_normalization,
     "Max Pooling": max_pooling,
     "PoolingLayer2": average_pooling,
@@ -36,6 +38,7 @@ FAMILIES: Mapping[str, Family] = {
     "Softmax2Layer": softmax,
     "TensorAdd": tensor_add,
     "TensorCopy": copy,
+    "TensorDiv": tensor_div,
     "TensorGather": gather,
     "TensorMul": tensor_mul,
     "TensorReduceSum": sum_of_pixels,

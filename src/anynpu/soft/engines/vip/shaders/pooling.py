@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
-from .quantized import F16, F32, U8, types
+from .quantized import F16, F32, U8, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
 _LARGEST = 255
 """Pixels of a window, and from one to the next; those that were seen have thirteen at most."""
+
+_SIDE_BY_SIDE = "aea3e5379d9da178"
+"""The program of means over windows that fill the image."""
 
 _FLOOR = np.iinfo(np.int16).min
 
@@ -56,7 +59,12 @@ def max_pooling(shader: Shader) -> ShaderTask:
 
 
 def average_pooling(shader: Shader) -> ShaderTask:
-    """Sums of bytes over windows, by a factor for each place: that knows how many there are."""
+    """Sums of bytes over windows, by a factor for each place: that knows how many there are.
+
+    Windows that fill the image side by side have no table of factors.
+    """
+    if shader.program == _SIDE_BY_SIDE:
+        return _average_side_by_side(shader)
     source, factors, output = shader.images(0x00, 0x20, 0x40)
     if types(source, factors, output) != (U8, F32, U8):
         raise Unknown(f"means of {source.dtype} to {output.dtype}")
@@ -83,3 +91,23 @@ def average_pooling(shader: Shader) -> ShaderTask:
         return result
 
     return ShaderTask((source, factors), output, function)
+
+
+def _average_side_by_side(shader: Shader) -> ShaderTask:
+    source, output = shader.images(0x00, 0x30)
+    if types(source, output) != (U8, U8):
+        raise Unknown(f"means of {source.dtype} to {output.dtype}")
+    width, height = shader.whole(0x50), shader.whole(0x54)
+    planes, rows, pixels = output.shape
+    if source.shape != (planes, rows * height, pixels * width) or not width or not height:
+        raise Unknown(f"means over {height} x {width} pixels of {source.shape} to {output.shape}")
+    steps = {0x58: 0, 0x5C: 0, 0x60: width, 0x64: width, 0x68: height}
+    shader.expect(steps | {0x20: source.shape[1]})
+    own, scale, zero = shader.signed(0x24), shader.real(0x28), shader.real(0x2C)
+
+    def function(values: Array) -> Array:
+        windows = values.astype(np.int64).reshape(planes, rows, height, pixels, width)
+        total = windows.sum((2, 4)) - own * height * width
+        return to_bytes(total.astype(np.float32) * scale + zero)
+
+    return ShaderTask((source,), output, function)

@@ -46,12 +46,13 @@ def _bilinear(shader: Shader) -> ShaderTask:
     ratios = shader.real(0x64), shader.real(0x68)
     if not np.isfinite([offset, *ratios]).all() or min(ratios) <= 0:
         raise Unknown(f"an image {ratios[0]} and {ratios[1]} times as small")
-    if offset and any(ratio != np.rint(ratio) for ratio in ratios):
-        raise Unknown(f"an image {ratios[0]} and {ratios[1]} times as small by centres of pixels")
-    left = _first(pixels, width, ratios[0], offset)
-    top = _first(rows, height, ratios[1], offset)
-    right, bottom = np.minimum(left + 1, width - 1), np.minimum(top + 1, height - 1)
     is_plain = shader.whole(0x70) == _FIRST_OF_PLAIN
+    is_known = max(ratios) <= 1 if is_plain else all(ratio == np.rint(ratio) for ratio in ratios)
+    if offset and not is_known and not (ratios[0] == ratios[1] == 2):
+        raise Unknown(f"an image {ratios[0]} and {ratios[1]} times as small by centres of pixels")
+    offsets = _offsets_of_pixels(pixels, offset) if is_plain else offset
+    left, right = _neighbours(pixels, width, ratios[0], offsets)
+    top, bottom = _neighbours(rows, height, ratios[1], offset)
     if not is_plain:
         multiplier, addend = shader.signed(0x70), shader.signed(0x74)
         factor, constant = shader.real(0x78), shader.real(0x7C)
@@ -75,8 +76,24 @@ _FIRST_OF_PLAIN = 0x33333333
 """What is in the place of a multiplier where input and output have the same quantisation."""
 
 
-def _first(count: int, size: int, ratio: np.float32, offset: np.float32) -> Array:
-    """The left, or upper, neighbour of each pixel."""
-    places = (np.arange(count, dtype=_F32) + offset) * ratio - offset
-    result: Array = np.clip(np.floor(places), 0, size - 1).astype(np.intp)
+def _neighbours(
+    count: int, size: int, ratio: np.float32, offset: Array | np.float32
+) -> tuple[Array, Array]:
+    """The left, or upper, neighbour of each pixel, and the other one; both within the image."""
+    first = np.floor((np.arange(count, dtype=_F32) + offset) * ratio - offset)
+    last = size - 1
+    return np.clip(first, 0, last).astype(np.intp), np.clip(first + 1, 0, last).astype(np.intp)
+
+
+_PIXELS_OF_THREAD, _THREADS = 4, 3
+
+
+def _offsets_of_pixels(count: int, offset: np.float32) -> Array:
+    """A pixel's centre for the first of three threads, which have four pixels each in turn.
+
+    The others forget it and take neighbours as if pixels lay at their left edges, with weights for
+    centres: so the emulator was seen to do in images of several widths and ratios.
+    """
+    threads = np.arange(count) // _PIXELS_OF_THREAD
+    result: Array = np.where(threads % _THREADS == 0, offset, _F32(0))
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 from collections.abc import Mapping
@@ -13,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....formats.nbg.model import PatchedPlace, Source
-from ..memory import Window, space_of
-from ..operation import OperationContext
+from ..memory import Space, Window, space_of
+from ..operation import CORES, OperationContext
 from ..refusal import Unknown
 
 _LOAD_STATE = 1
@@ -93,6 +94,40 @@ class Shader:
             raise Unknown(f"shader {self.name!r} without an operand at {min(missing):#x}")
         return tuple(self._image(register) for register in registers)
 
+    @property
+    def cores(self) -> int:
+        """The NN cores of the chip that the file is for."""
+        return CORES[self._context.target]
+
+    def space(self, register: int) -> Space:
+        """The space that an operand lies in from its beginning."""
+        byte = self._addresses.get(register)
+        if byte is None:
+            raise Unknown(f"shader {self.name!r} without an operand at {register:#x}")
+        patch = self._context.patches(PatchedPlace.STATES)[byte]
+        if patch.base + self.whole(register):
+            raise Unknown(f"shader {self.name!r} with an operand inside a space")
+        return space_of(patch.source, patch.number)
+
+    def check(self, image: Image) -> None:
+        """Raise `Unknown` if an image leaves its space."""
+        self._context.layout.check(image.window)
+
+    def constant(self, register: int) -> NDArray[np.uint8]:
+        """The file's own bytes whose address a register gets."""
+        byte = self._addresses.get(register)
+        if byte is None:
+            raise Unknown(f"shader {self.name!r} without an operand at {register:#x}")
+        patch = self._context.patches(PatchedPlace.STATES)[byte]
+        constants = self._context.layout.constants
+        space = space_of(patch.source, patch.number)
+        if space.source is not Source.CONSTANTS or not 0 <= space.number < len(constants):
+            raise Unknown(f"shader {self.name!r} with {space} at {register:#x}, not a constant")
+        start = patch.base + self.whole(register)
+        if start < 0:
+            raise Unknown(f"shader {self.name!r} with bytes in front of {space} at {register:#x}")
+        return constants[space.number][start:]
+
     def _image(self, register: int) -> Image:
         patch = self._context.patches(PatchedPlace.STATES)[self._addresses[register]]
         row, sizes = self.whole(register + 4), self.whole(register + 8)
@@ -124,6 +159,15 @@ class Shader:
         )
         values: NDArray[Any] = np.ascontiguousarray(view).view(dtype)[..., 0]
         return values
+
+    @cached_property
+    def program(self) -> str:
+        """A digest of the machine code, by which one is told from others of the name; 2.x only."""
+        programs = self._context.executable.shader_programs
+        index = self._context.operation.index
+        if not 0 <= index < len(programs):
+            return ""
+        return hashlib.sha256(programs[index].tobytes()).hexdigest()[:16]
 
     def has(self, register: int) -> bool:
         return register + _FIRST_REGISTER in self._registers
