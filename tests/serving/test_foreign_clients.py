@@ -150,10 +150,13 @@ def test_kserve_s_client(serve: Serve, add: Path, is_binary: bool) -> None:
         by_grpc = kserve.InferenceGRPCClient(running.grpc)
         assert await by_grpc.is_server_ready()
         assert await by_grpc.is_model_ready("add")
-        return [
+        answers = [
             await rest.infer(url, request, model_name="add"),
             await by_grpc.infer(request),
         ]
+        await rest.close()
+        await by_grpc.close()
+        return answers
 
     for answer in asyncio.run(ask()):
         assert answer.id == "k"
