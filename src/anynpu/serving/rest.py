@@ -154,15 +154,17 @@ class RestServer:
     # -------------------------------------------------------------------------------------- health
 
     async def _live(self, request: Request) -> Response:
-        return Response()
+        return JSONResponse({"live": True})
 
     async def _ready(self, request: Request) -> Response:
         is_ready = self._models.is_ready and not self._inference.is_draining
-        return Response(status_code=200 if is_ready else Answer.UNAVAILABLE.status)
+        status = 200 if is_ready else Answer.UNAVAILABLE.status
+        return JSONResponse({"ready": is_ready}, status)
 
     async def _model_ready(self, request: Request) -> Response:
-        with self._models.lease(*_model_of(request)):
-            return Response()
+        model, version = _model_of(request)
+        with self._models.lease(model, version):
+            return JSONResponse({"name": model, "ready": True})
 
     async def _about(self, request: Request) -> Response:
         return JSONResponse(
