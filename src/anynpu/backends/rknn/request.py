@@ -87,6 +87,7 @@ class RknnRequest(Request):
     def _expect(self, given: list[np.dtype[Any]]) -> None:
         """Get ready for arrays of some dtypes."""
         types = self._network.input_types(tuple(given))
+        self._given = []  # an interrupt in the middle leaves nothing that is taken for done
         for entry, dtype in zip(self._inputs, types.dtypes, strict=True):
             entry.give_as(dtype)
         self._given, self._has_bytes = given, types.has_bytes

@@ -112,6 +112,8 @@ class RequestInput:
 
     def _pass(self, array: NDArray[Any]) -> None:
         if array is not self._passed:
-            self._passed = array
+            # An interrupt may come between any two lines: what is half done isn't taken for done.
+            self._passed = _NOTHING
             self._struct.buf = address_of(array)
             self._struct.size = array.nbytes
+            self._passed = array

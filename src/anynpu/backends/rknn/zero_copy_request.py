@@ -66,6 +66,7 @@ class ZeroCopyRequest(Request):
     def _expect(self, dtypes: list[np.dtype[Any]]) -> None:
         """Get ready for arrays of some dtypes."""
         forms = self._network.forms_for(tuple(dtypes))
+        self._dtypes = []  # an interrupt in the middle leaves nothing that is taken for done
         self.variant = self._network.variant(forms)
         self._current = [self._staged_as(index, form) for index, form in enumerate(forms.forms)]
         self._dtypes = dtypes

@@ -58,6 +58,8 @@ class VipliteRequest(Request):
             self._given[index] = planes
             transfer = self._inputs[index]
             if conversion is not self._described[index]:
+                # An interrupt in the middle leaves nothing that is taken for done.
+                self._described[index] = None
                 conversion.describe(transfer)
                 self._described[index] = conversion
             transfer.array = address_of(planes)
