@@ -134,7 +134,7 @@ def test_triton_s_asyncio_client(serve: Serve, add: Path, form: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("is_binary", [False, True])
 def test_kserve_s_client(serve: Serve, add: Path, is_binary: bool) -> None:
-    """Where it is installed: it brings Kubernetes' client, pandas and a server, for no test else."""
+    """Where it is installed: it brings Kubernetes' client, pandas and a server."""
     kserve: Any = pytest.importorskip("kserve")
     running = serve(add)
     url = f"http://{running.http}"

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from ..errors import TensorError
 from . import metadata, tensors
@@ -51,11 +51,11 @@ class GrpcService:
     def _handler(self, method: Method, answer: Handler) -> Any:
         is_open = method.name in ("ServerLive", "ServerReady")
 
-        async def handle(request: Any, context: Any) -> Message:
+        async def handle(data: bytes, context: Any) -> Message:
             try:
                 if not is_open:
                     self._access.check(_authorization(context))
-                return await answer(request, context)
+                return await answer(_parsed(method, data), context)
             except Exception as error:
                 kind, message = answer_to(error)
                 await context.abort(grpc.StatusCode[kind.code], message)
@@ -63,7 +63,7 @@ class GrpcService:
 
         return grpc.unary_unary_rpc_method_handler(
             handle,
-            request_deserializer=method.request.FromString,
+            request_deserializer=None,  # gRPC would log each message that is none
             response_serializer=method.response.SerializeToString,
         )
 
@@ -185,6 +185,13 @@ class GrpcService:
             else:
                 tensors.write_tensor(response, name, array)
         return response
+
+
+def _parsed(method: Method, data: bytes) -> Message:
+    try:
+        return method.request.FromString(data)
+    except DecodeError:
+        raise TensorError(f"the request is no message that {method.name} takes") from None
 
 
 def _places(request: Any) -> dict[str, Place]:
