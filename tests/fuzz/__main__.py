@@ -9,6 +9,7 @@ that look alike are kept once.
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import os
 import sys
@@ -30,6 +31,8 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     kind = KINDS[options.kind]
     kind.sound()
+    # The workers' collections leave alone what all of them share.
+    gc.freeze()
     totals, running = Counter(dict.fromkeys(("inputs", *_BAD), 0)), list[Worker]()
     begun, next_input, told = time.monotonic(), options.seed, 0.0
     while True:

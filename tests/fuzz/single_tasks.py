@@ -11,15 +11,21 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anynpu.errors import ModelError
 from anynpu.soft.engines.rknpu import PreparedGraph, prepare
+from anynpu.soft.engines.rknpu import graph as prepared_graph
+from anynpu.soft.engines.rknpu.command_stream import RegisterMachine, TaskState, run_commands
+from anynpu.soft.engines.rknpu.generations import GENERATIONS
+from anynpu.soft.engines.rknpu.registers.map import RegisterMap
 from anynpu.soft.engines.work import Budget
 from anynpu.soft.formats.rknn.model import CompiledModel, Graph, Relocation, Task
 from anynpu.soft.formats.rknn.reader import read_model
@@ -50,23 +56,46 @@ class Target:
 
     def prepared(self, damage: Mapping[str, Any] | None = None) -> PreparedGraph:
         """The one task with a damage, decoded and planned; raises `ModelError`."""
-        commands, relocations, mask = self.commands, self.graph.relocations, self.task.enable_mask
+        commands, relocations, task = self.commands, self.graph.relocations, self.task
+        *earlier, _ = self.graph.tasks
+        run = run_commands
         if damage is not None:
-            mask = damage["enable_mask"]
             commands = commands.copy()
             for place, word in damage["commands"]:
                 commands[place] = word
             changed = {place: Relocation(*where) for place, *where in damage["relocations"]}
             relocations = {**relocations, **changed}
-        task = replace(self.task, enable_mask=mask)
+            task = replace(task, enable_mask=damage["enable_mask"])
+            places = {place for place, *_ in (*damage["commands"], *damage["relocations"])}
+            if not any(places.intersection(_places(other)) for other in earlier):
+                run = self._run_last
         graph = replace(
             self.graph,
-            commands=memoryview(commands.tobytes()),
+            commands=commands.data.cast("B"),
             relocations=relocations,
-            tasks=(*self.graph.tasks[:-1], task),
+            tasks=(*earlier, task),
         )
-        others = frozenset(other.index for other in graph.tasks[:-1])
-        return prepare(self.model, graph, skipped=others, budget=Budget())
+        others = frozenset(other.index for other in earlier)
+        with patch.object(prepared_graph, "run_commands", run):
+            return prepare(self.model, graph, skipped=others, budget=Budget())
+
+    def _run_last(
+        self,
+        commands: NDArray[np.uint64],
+        tasks: Sequence[Task],
+        relocations: Mapping[int, Relocation],
+        registers: RegisterMap,
+    ) -> Iterator[TaskState]:
+        """As `run_commands`, where the tasks before the last one are as the file has them."""
+        machine, states = self._before
+        return iter([*states, machine.copy(commands, relocations).run(tasks[-1])])
+
+    @cached_property
+    def _before(self) -> tuple[RegisterMachine, list[TaskState]]:
+        """What the tasks before the last one leave, and what each of them starts with."""
+        registers = GENERATIONS[self.model.generation].registers
+        machine = RegisterMachine(self.commands, self.graph.relocations, registers)
+        return machine, [machine.run(task) for task in self.graph.tasks[:-1]]
 
 
 @cache
@@ -114,7 +143,17 @@ def _target(
     lasts = (earlier[len(earlier) - count :] for count in _FEW if count < len(earlier))
     for kept in (earlier, [task for task in earlier if _loads_tables(task)], *lasts):
         tasks = (*kept, task)
-        alone = replace(graph, tasks=tasks, task_bounds=(len(tasks),) * 3)
+        alone = replace(
+            graph,
+            tasks=tasks,
+            task_bounds=(len(tasks),) * 3,
+            relocations={
+                place: graph.relocations[place]
+                for other in tasks
+                for place in _places(other)
+                if place in graph.relocations
+            },
+        )
         target = Target(name, number, model, alone, task, commands)
         found = _bytes_of(target)
         if expected is None:
@@ -140,6 +179,11 @@ def _bytes_of(target: Target) -> bytes | None:
         # It needs what an earlier task of its node leaves.
         return None
     return memory.tobytes()
+
+
+def _places(task: Task) -> range:
+    """The numbers of its commands."""
+    return range(task.first_command, task.first_command + task.commands)
 
 
 def _loads_tables(task: Task) -> bool:

@@ -21,6 +21,9 @@ class Element(Enum):
     INT32 = 4
     FLOAT32 = 5
 
+    # As `Quantity`'s.
+    __hash__ = object.__hash__
+
     @classmethod
     def _missing_(cls, value: object) -> Element:
         raise ModelError(f"elements of type {value} are not known")

@@ -16,6 +16,9 @@ class Quantity(Enum):
     of `Element`. `IS_`, and verbs, are 0 or 1. Addresses are what `TaskRegisters.address` finds.
     """
 
+    # Decoding looks them up all the time, and Enum's own is a function in Python.
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
         return self.name
 
