@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -34,7 +36,7 @@ _MOST_COMPARED = 1 << 23
 """Bytes of internal memory; a damaged size alone makes no difference to what tasks compute."""
 
 
-def compiled_file(data: bytes, seed: int = 0) -> str:
+def compiled_file(data: bytes) -> str:
     """Load a compiled file and run it, its tasks with kernels and with the reference.
 
     Raises AssertionError where their bytes differ, and whatever isn't a `ModelError`.
@@ -46,25 +48,25 @@ def compiled_file(data: bytes, seed: int = 0) -> str:
             instance = program.instance(0)
     except ModelError:
         return REFUSED
-    rng = np.random.default_rng(seed)
+    seed = seed_of(data)
     try:
-        run(instance, rng)
+        run(instance, np.random.default_rng(seed))
     except ModelError:
         pass
     finally:
         instance.close()
     assert isinstance(program, compiled_program.CompiledProgram)
-    compare(program.graph(0).prepared, rng)
+    compare(program.graph(0).prepared, seed)
     return RAN
 
 
-def single_task(data: bytes, seed: int = 0) -> str:
+def single_task(data: bytes) -> str:
     """Decode one damaged task of a compiled file, and run it with kernels and with the reference.
 
     `data` is JSON, as `single_tasks` describes. Raises as `compiled_file` does.
     """
     damage = json.loads(data)
-    return run_single_task(single_tasks.find(damage), damage, seed)
+    return run_single_task(single_tasks.find(damage), damage, seed_of(data))
 
 
 def run_single_task(
@@ -75,29 +77,29 @@ def run_single_task(
         prepared = target.prepared(damage)
     except ModelError:
         return REFUSED
-    compare(prepared, np.random.default_rng(seed))
+    compare(prepared, seed)
     return RAN
 
 
-def onnx_file(data: bytes, seed: int = 0) -> str:
+def onnx_file(data: bytes) -> str:
     """Load an ONNX file with all its sets of shapes, and run it."""
     try:
         program = load(ModelSource.of(data))
     except ModelError:
         return REFUSED
-    return _run_program(program, seed)
+    return _run_program(program, seed_of(data))
 
 
-def nbg_file(data: bytes, seed: int = 0) -> str:
+def nbg_file(data: bytes) -> str:
     """Read a `.nb` file, and run the ONNX file inside."""
     try:
         program = vip.load(nbg.read(data))
     except ModelError:
         return REFUSED
-    return _run_program(program, seed)
+    return _run_program(program, seed_of(data))
 
 
-def vip_file(data: bytes, seed: int = 0) -> str:
+def vip_file(data: bytes) -> str:
     """Read a compiled `.nb` file and run it, its operations with kernels and with the reference.
 
     Raises as `compiled_file` does.
@@ -109,21 +111,21 @@ def vip_file(data: bytes, seed: int = 0) -> str:
     except ModelError:
         return REFUSED
     assert isinstance(program, VipProgram)
-    rng = np.random.default_rng(seed)
+    seed = seed_of(data)
     try:
         if program.prepared.layout.size <= _MOST_COMPARED:
             with suppress(ModelError):
-                run(instance, rng)
-            compare_operations(program.prepared, rng)
+                run(instance, np.random.default_rng(seed))
+            compare_operations(program.prepared, seed)
     finally:
         instance.close()
     return RAN
 
 
-def compare_operations(prepared: Prepared, rng: np.random.Generator) -> None:
+def compare_operations(prepared: Prepared, seed: int) -> None:
     """All of a `.nb` file's operations on noise, as `compare` does."""
     layout, tasks = prepared.layout, prepared.tasks
-    noise = rng.integers(0, 256, layout.size, np.uint8)
+    noise = noise_of(seed, layout.size)
     finals: list[NDArray[np.uint8] | None] = []
     for plans in (plans_of(layout, tasks), (None,) * len(tasks)):
         memory = Memory(layout, noise.copy())
@@ -173,13 +175,41 @@ def run(instance: Instance, rng: np.random.Generator) -> None:
     instance.run()
 
 
-def compare(fast: PreparedGraph, rng: np.random.Generator) -> None:
+def seed_of(data: bytes) -> int:
+    """What an input's noise follows from."""
+    return zlib.crc32(data)
+
+
+def noise_of(seed: int, count: int) -> NDArray[np.uint8]:
+    """What lies in memory before anything runs: up to `_MOST_COMPARED` bytes of some kind."""
+    kind, start = divmod(seed % (len(_KINDS_OF_NOISE) * _STARTS), _STARTS)
+    # Numbers of four bytes and fewer lie where they are whole.
+    start -= start % 4
+    return _noise(_KINDS_OF_NOISE[kind])[start : start + count]
+
+
+_STARTS = 1 << 16
+_KINDS_OF_NOISE = ("bytes", "bytes", "ends", "halves")
+
+
+@cache
+def _noise(kind: str) -> NDArray[np.uint8]:
+    """Any bytes, those at the ends of their ranges, or float16 numbers as networks have them."""
+    rng, count = np.random.default_rng(0), _MOST_COMPARED + _STARTS
+    if kind == "ends":
+        return rng.choice(np.array([0, 1, 0x7F, 0x80, 0xFF], np.uint8), count)
+    if kind == "halves":
+        return rng.standard_normal(count // 2, np.float32).astype(np.float16).view(np.uint8)
+    return rng.integers(0, 256, count, np.uint8)
+
+
+def compare(fast: PreparedGraph, seed: int) -> None:
     """All of a graph's tasks on noise, with kernels and with the reference: the same bytes."""
     tasks = [task for items in fast.tasks.values() for task in items]
     if fast.memory_bytes > _MOST_COMPARED or not all(map(_has_room, tasks)):
         return
     reference = PreparedGraph(fast.tasks, fast.memory_bytes, fast.sections, fast.written, {})
-    noise = rng.integers(0, 256, fast.memory_bytes, np.uint8)
+    noise = noise_of(seed, fast.memory_bytes)
     found, expected = _final(fast, noise), _final(reference, noise)
     if found is None or expected is None:
         assert found is expected, "what one way refuses, the other one does too"

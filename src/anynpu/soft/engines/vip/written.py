@@ -12,6 +12,9 @@ from .memory import MemoryMap, Scattered, Window
 from .refusal import Refusal
 from .tasks import BlockTranspose, Task
 
+_GIVEN = (Source.INPUT, Source.CONSTANTS)
+"""What is there before the first operation."""
+
 
 def check_written(
     layout: MemoryMap, model: Nbg, tasks: Sequence[Task], titles: Sequence[str]
@@ -19,8 +22,9 @@ def check_written(
     """Follow the operations in their order; raises `Refusal` for the first that reads a byte of
     which nothing is known, and for an output that isn't written as a whole.
     """
+    # Zeros that nobody touches take no memory, however large a pool a file says it has.
     known = {
-        space: np.full(size, space.source in (Source.INPUT, Source.CONSTANTS), np.bool_)
+        space: (np.ones if space.source in _GIVEN else np.zeros)(size, np.bool_)
         for space, size in layout.spaces()
     }
     for task, title in zip(tasks, titles, strict=True):
