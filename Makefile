@@ -44,6 +44,8 @@ nightly: $(VENV)/installed-conformance $(VENV)/installed-ray
 	$(BIN)/python -m tests.fuzz nbg --inputs $$(($(INPUTS) / 10))
 	$(BIN)/python -m tests.fuzz vip --inputs $$(($(INPUTS) / 10))
 	$(BIN)/python -m tests.fuzz onnx --inputs $$(($(INPUTS) / 10))
+	$(BIN)/python -m tests.fuzz rknn-calls --inputs $$(($(INPUTS) / 300))
+	$(BIN)/python -m tests.fuzz viplite-calls --inputs $$(($(INPUTS) / 300))
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check
@@ -85,6 +87,8 @@ sanitize: $(VENV)/installed-sanitize
 	$(WATCH) address $(BIN)/python -m tests.fuzz nbg --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz vip --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds $$(($(FUZZ) / 5))
+	$(WATCH) address $(BIN)/python -m tests.fuzz rknn-calls --gigabytes 0 --seconds $$(($(FUZZ) / 5))
+	$(WATCH) address $(BIN)/python -m tests.fuzz viplite-calls --gigabytes 0 --seconds $$(($(FUZZ) / 5))
 	$(WATCH) address $(BIN)/python -m tests.fuzz tasks --gigabytes 0 --seconds $$(($(FUZZ) * 2 / 5))
 
 sanitize-briefly: $(VENV)/installed-sanitize

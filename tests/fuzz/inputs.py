@@ -8,7 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import checks, compiled_files, nbg_files, onnx_files, single_tasks, vip_files
+from . import (
+    calls,
+    checks,
+    compiled_files,
+    nbg_files,
+    onnx_files,
+    rknn_calls,
+    single_tasks,
+    vip_calls,
+    vip_files,
+)
 
 
 @dataclass(frozen=True)
@@ -41,4 +51,7 @@ KINDS: dict[str, Inputs] = {
     "nbg": Inputs(nbg_files.damaged, checks.nbg_file, nbg_files.sound),
     "vip": Inputs(vip_files.damaged, checks.vip_file, vip_files.targets),
     "onnx": Inputs(onnx_files.damaged, checks.onnx_file, onnx_files.sound),
+    # Nothing is made before processes are forked: a child of one that has called gets errors alone.
+    "rknn-calls": Inputs(calls.damaged, calls.rknn_calls, rknn_calls.valid),
+    "viplite-calls": Inputs(calls.damaged, calls.vip_calls, vip_calls.valid),
 }

@@ -16,7 +16,15 @@ from .inputs import KINDS
 CORPUS = Path(__file__).parents[1] / "data" / "hostile"
 """Files that did harm once: <kind>_<what>.xz."""
 
-NUMBERS = {"tasks": 3000, "compiled": 600, "onnx": 200, "nbg": 150, "vip": 400}
+NUMBERS = {
+    "tasks": 3000,
+    "compiled": 600,
+    "onnx": 200,
+    "nbg": 150,
+    "vip": 400,
+    "rknn-calls": 20,
+    "viplite-calls": 20,
+}
 """Inputs of each kind."""
 
 
