@@ -149,3 +149,32 @@ def test_shapes_are_not_computed_with_what_may_not_end() -> None:
     numbers = {"zero": 0.0, "end": 1e12, "one": 1.0}
     made = model_of(nodes, None, **{k: np.array(v, np.float32) for k, v in numbers.items()})
     assert shape_of(infer_types(made)["y"]) == (999999995904,)
+
+
+@pytest.mark.parametrize("kind", ["If", "Loop", "Scan", "SequenceMap"])
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_operators_without_the_graphs_they_run_are_refused(kind: str, is_inside: bool) -> None:
+    """Before anything reads the graphs that aren't there."""
+    inputs = ["", "", "x"] if kind == "Loop" else ["x"]
+    made = model_of([helper.make_node(kind, inputs, ["y"])])
+    if is_inside:
+        inner = helper.make_graph(list(made.graph.node), "inner", [], [info("y")])
+        branches = {"then_branch": inner, "else_branch": inner}
+        made = model_of([helper.make_node("If", ["x"], ["y"], **branches)])
+    with pytest.raises(anynpu.ModelError, match=f"the {kind} 'y' has no graph '.*' to run"):
+        load(ModelSource.of(made.SerializeToString()))
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 3, 3), (2, 1, 3, 3, 3)])
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_weights_of_other_axes_than_the_input_s_are_refused(
+    shape: Shape, is_computed: bool
+) -> None:
+    weights = np.zeros(shape, np.float32)
+    nodes = [helper.make_node("Conv", ["x", "v" if is_computed else "w"], ["y"])]
+    if is_computed:
+        nodes.insert(0, helper.make_node("Neg", ["w"], ["v"]))
+    with pytest.raises(
+        anynpu.ModelError, match=r"the Conv 'y' has weights of \d axes for an input of 2"
+    ):
+        load(ModelSource.of(model_of(nodes, w=weights).SerializeToString()))

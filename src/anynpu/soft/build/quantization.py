@@ -19,6 +19,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from ...errors import ModelError
 from ..engines.onnx.boundary import fed_inputs, fix_shapes
 from ..engines.onnx.custom import node_keys
+from ..engines.onnx.nodes import check_bodies
 from .calibration import CalibrationFolder
 from .metadata import Metadata, Shapes
 
@@ -30,8 +31,10 @@ def quantize(model: ModelProto, folder: Path, metadata: Metadata, *, bgr: bool) 
     """The model with int8 QuantizeLinear/DequantizeLinear pairs, weights quantised by channel.
 
     It is calibrated with a folder's images or arrays, a dynamic model under its largest shapes.
-    Raises `OptionError` for data that doesn't fit the model, `ModelError` for custom operators.
+    Raises `OptionError` for data that doesn't fit the model, `ModelError` for custom operators,
+    and as `check_bodies` does.
     """
+    check_bodies(model)
     custom = sorted({key.op_type for key in node_keys(model) if key.is_foreign})
     if custom:
         raise ModelError(

@@ -142,7 +142,7 @@ def _quantizations(graph: onnx.GraphProto) -> Iterator[tuple[str, Quantization]]
     for node in graph.node:
         if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             found = [constants.get(name) for name in node.input[1:3]]
-            if all(t is not None and math.prod(t.dims) == 1 for t in found):
+            if found and all(t is not None and math.prod(t.dims) == 1 for t in found):
                 values = [numpy_helper.to_array(t).item() for t in found if t is not None]
                 scale, zero_point = (*values, 0)[:2]
                 is_maker = node.op_type == "QuantizeLinear"

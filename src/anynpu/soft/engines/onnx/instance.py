@@ -17,7 +17,7 @@ from .limits import Limits
 from .plan import Cut, Plan, Resolved, Segment
 from .sessions import has_run
 
-_SIGN_BIT = 0x80
+_SIGN_BIT = np.uint8(0x80)
 _Pairs = list[tuple[NDArray[Any], NDArray[Any]]]
 
 

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ....errors import ModelError
 from ..node_work import SAMPLER, node_work
 from ..work import ENVIRONMENT_VARIABLE, PER_SECOND, Budget, most_work
 from . import runtime as onnxruntime
+from .nodes import STANDARD, all_nodes
 from .shapes import Shape, infer_once, shape_of, without_weights
 
 _PER_NODE = 1 << 20
@@ -27,13 +28,16 @@ _LOOP = "Loop"
 _DEEPEST = 64
 """Functions that are called by one another."""
 
+_WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "DeformConv": 1, "QLinearConv": 3}
+"""Which input of an operator are its weights."""
+
 _PER_ELEMENT = 4
 
 
 def has_loop(model: ModelProto) -> bool:
     """Whether a Loop is in the model, however deep."""
     nodes = [model.graph.node, *(function.node for function in model.functions)]
-    return any(node.op_type == _LOOP for some in nodes for node in _all_nodes(some))
+    return any(node.op_type == _LOOP for some in nodes for node in all_nodes(some))
 
 
 def check_nodes(model: ModelProto) -> None:
@@ -43,7 +47,7 @@ def check_nodes(model: ModelProto) -> None:
     open_: set[tuple[str, str]] = set()
 
     def count(nodes: Iterable[NodeProto]) -> int:
-        return sum(1 + called((node.domain, node.op_type)) for node in _all_nodes(nodes))
+        return sum(1 + called((node.domain, node.op_type)) for node in all_nodes(nodes))
 
     def called(name: tuple[str, str]) -> int:
         if name not in bodies:
@@ -69,13 +73,17 @@ class Limits:
         self._has_loop = has_loop(model)
 
     def check(self, fix_shapes: Callable[[ModelProto], None]) -> None:
-        """Raise `ModelError` where work or a tensor is too large, for the inputs that are fixed."""
+        """Raise `ModelError` where work or a tensor is too large, for the inputs that are fixed.
+
+        So it is for weights of more axes, or fewer, than what they are applied to.
+        """
         light = ModelProto()
         light.CopyFrom(self._light)
         fix_shapes(light)
         infos = infer_once(light)
         _check_tensors(infos)
         budget = Budget()
+        _check_weights(light.graph, infos)
         for node in light.graph.node:
             budget.take(_work(node, infos), f"node {node.name or node.output[0]!r}")
 
@@ -130,6 +138,37 @@ def _work(node: NodeProto, infos: Mapping[str, ValueInfoProto]) -> float:
     return node_work(node, attributes, inputs, outputs)
 
 
+def _check_weights(graph: GraphProto, infos: Mapping[str, ValueInfoProto]) -> None:
+    """Raise `ModelError` for a convolution whose weights have not as many axes as its input.
+
+    ONNX Runtime, up to 1.26 at least, reads past its own arrays when it is given one.
+    """
+    ranks = _ranks(graph, infos)
+    for node in all_nodes(graph.node):
+        place = _WEIGHTS.get(node.op_type, 0)
+        if node.domain in STANDARD and 0 < place < len(node.input):
+            source, weights = ranks.get(node.input[0]), ranks.get(node.input[place])
+            if source is not None and weights is not None and source != weights:
+                raise ModelError(
+                    f"the {node.op_type} {node.name or ', '.join(node.output)!r} has weights of "
+                    f"{weights} axes for an input of {source}"
+                )
+
+
+def _ranks(graph: GraphProto, infos: Mapping[str, ValueInfoProto]) -> dict[str, int]:
+    """How many axes each tensor has, of those inside of graphs the constants alone."""
+    ranks = {
+        name: len(info.type.tensor_type.shape.dim)
+        for name, info in infos.items()
+        if info.type.tensor_type.HasField("shape")
+    }
+    for node in all_nodes(graph.node):
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                ranks |= {tensor.name: len(tensor.dims) for tensor in inner.initializer}
+    return ranks
+
+
 def _shapes(names: Iterable[str], infos: Mapping[str, ValueInfoProto]) -> list[Shape]:
     return [shape for name in names if (shape := shape_of(infos.get(name))) is not None]
 
@@ -143,12 +182,3 @@ def _check_tensors(infos: Mapping[str, ValueInfoProto]) -> None:
                 f"tensor {name!r} of shape {shape_of(info)} takes {size} bytes, more than this "
                 f"machine's {most}"
             )
-
-
-def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Nodes and those of the graphs inside them."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _all_nodes(graph.node)

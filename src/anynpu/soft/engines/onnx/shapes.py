@@ -24,6 +24,8 @@ from onnx import (
     numpy_helper,
 )
 
+from .nodes import check_bodies
+
 Shape = tuple[int, ...]
 Values = NDArray[Any]
 
@@ -58,7 +60,11 @@ def shape_of(info: ValueInfoProto | None) -> Shape | None:
 
 
 def without_weights(model: ModelProto) -> ModelProto:
-    """A copy in which large initialisers are inputs, so that inference is cheap."""
+    """A copy in which large initialisers are inputs, so that inference is cheap.
+
+    Raises `ModelError` as `check_bodies` does.
+    """
+    check_bodies(model)
     light = ModelProto(ir_version=model.ir_version)
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
