@@ -669,7 +669,13 @@ static void load_words(const struct features *f, int64_t g, int64_t first, int64
 static void load_second_integers(const struct dpu *d, int64_t g, int64_t first, int64_t count,
                                  double *e) {
     float narrow[BLOCK * GROUP];
-    if (d->has_operand && d->operand.element == INT32) {
+    if (!d->has_operand) {
+        /* It may have more digits than a float. */
+        for (int64_t i = 0; i < count * GROUP; i++)
+            e[i] = d->number;
+        return;
+    }
+    if (d->operand.element == INT32) {
         load_words(&d->operand, g, first, count, e);
         return;
     }

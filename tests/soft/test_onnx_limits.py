@@ -168,7 +168,7 @@ def test_operators_without_the_graphs_they_run_are_refused(kind: str, is_inside:
 @pytest.mark.parametrize("shape", [(2,), (2, 3, 3), (2, 1, 3, 3, 3)])
 @pytest.mark.parametrize("is_computed", [False, True])
 def test_weights_of_other_axes_than_the_input_s_are_refused(
-    shape: Shape, is_computed: bool
+    shape: tuple[int, ...], is_computed: bool
 ) -> None:
     weights = np.zeros(shape, np.float32)
     nodes = [helper.make_node("Conv", ["x", "v" if is_computed else "w"], ["y"])]
@@ -178,3 +178,10 @@ def test_weights_of_other_axes_than_the_input_s_are_refused(
         anynpu.ModelError, match=r"the Conv 'y' has weights of \d axes for an input of 2"
     ):
         load(ModelSource.of(model_of(nodes, w=weights).SerializeToString()))
+
+
+def test_weights_that_are_an_input_of_no_shape_are_refused() -> None:
+    made = model_of([helper.make_node("Conv", ["x", "w"], ["y"])])
+    made.graph.input.append(info("w", shape=None))
+    with pytest.raises(anynpu.ModelError, match="'y' has weights of 0 axes for an input of 2"):
+        load(ModelSource.of(made.SerializeToString()))

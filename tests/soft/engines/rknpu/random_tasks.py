@@ -170,7 +170,9 @@ def elementwise_stages(
         Operation.ADD, Operation.SUBTRACT, Operation.MAX, Operation.MIN, Operation.MULTIPLY
     ]  # fmt: skip
     operation = draw(st.sampled_from([None, *known]))
-    operand: float | Features | None = draw(st.sampled_from([None, 3.0 if is_float else 3]))
+    # A sum's number, or a maximum's, may have more digits than a float.
+    many = [] if is_float or operation is Operation.MULTIPLY else [(1 << 24) + 1, -123456789]
+    operand: float | Features | None = draw(st.sampled_from([None, 3.0 if is_float else 3, *many]))
     if operation and draw(st.booleans()):
         channels, height, width = shape
         own = draw(

@@ -63,7 +63,10 @@ class RealValues:
         return self._real
 
     def store(self, node: Node, values: NDArray[Any]) -> None:
-        """Quantise values and put them into memory; `ModelError` where they are too many or few."""
+        """Quantise values and put them into memory.
+
+        Raises `ModelError` for too many or few, and for a NaN where integers lie.
+        """
         tensor = self._buffer.tensor
         if values.size != math.prod(tensor.shape):
             raise ModelError(
@@ -76,6 +79,11 @@ class RealValues:
             real = np.ascontiguousarray(values, np.float32)
             values = quantize_affine(real, q.scale, q.zero_point, out=self._held)
         elif values.dtype.kind == "f" and np.isnan(values, out=self._is_nan).any():
+            if self._real.dtype.kind != "f":
+                raise ModelError(
+                    f"CPU node {node.index} {node.name!r} gives what is no number for "
+                    f"{tensor.name!r}, which holds {tensor.element.name}"
+                )
             # A board's processor has one NaN; that of others comes with either sign.
             np.copyto(self._real, values)
             np.copyto(self._real, np.nan, where=self._is_nan)

@@ -23,6 +23,7 @@ from .buffers import TensorBuffer, element_dtype
 _RECURRENT = frozenset({"GRU", "LSTM", "exGRU", "exLSTM"})
 _STAGED_INPUT, _STAGED_OUTPUT = "_exSecondary1", "_exSecondary2"
 _INITIAL_STATE = 5
+_STATE_AXES = 3
 """The operand of which the shape is (directions, batch, hidden size)."""
 
 Step = Callable[[], None]
@@ -116,6 +117,8 @@ def _staging_of(graph: Graph, node: Node, atom: int, used: set[str]) -> Staging 
         for suffix in (_STAGED_INPUT, _STAGED_OUTPUT)
         if tensor.name.endswith(suffix) and tensor.name in used
     }
+    if not operands or not node.outputs or node.outputs[0] < 0:
+        raise ModelError(f"node {node.name!r} has no sequence, or gives none")
     sequence, result = operands[0], graph.tensors[node.outputs[0]]
     if not result.shape:
         # Only the last state is asked for.
@@ -128,7 +131,13 @@ def _staging_of(graph: Graph, node: Node, atom: int, used: set[str]) -> Staging 
         staged[_STAGED_INPUT] = sequence
     if not staged:
         return None
-    directions, batch, _ = operands[_INITIAL_STATE].shape
+    state = operands[_INITIAL_STATE].shape if len(operands) > _INITIAL_STATE else ()
+    if len(state) != _STATE_AXES or 0 in state or not sequence.shape:
+        raise ModelError(
+            f"node {node.name!r} has a sequence of the shape {sequence.shape} and a state of the "
+            f"shape {state}, which is not known"
+        )
+    directions, batch, _ = state
     # The state may be padded, the result isn't.
     into, out = staged.get(_STAGED_INPUT), staged.get(_STAGED_OUTPUT)
     hidden = 0
@@ -170,9 +179,11 @@ def _padded_bytes(sequence: Tensor, atom: int) -> int:
 
 def _is_padded_in_place(sequence: Tensor, atom: int) -> bool:
     """Whether tasks take a sequence's own rows for atoms, as in files of toolkit 2.2."""
+    if sequence.layout is not TensorLayout.PLAIN or len(sequence.shape) < 2:
+        return False
     dense = math.prod(sequence.shape) * element_dtype(sequence).itemsize
     padded = _padded_bytes(sequence, atom)
-    if sequence.layout is not TensorLayout.PLAIN or padded == dense or len(sequence.shape) < 2:
+    if padded == dense:
         return False
     return math.prod(sequence.shape[:-1]) > 1 and sequence.size == padded
 

@@ -156,12 +156,14 @@ def _check_weights(graph: GraphProto, infos: Mapping[str, ValueInfoProto]) -> No
 
 
 def _ranks(graph: GraphProto, infos: Mapping[str, ValueInfoProto]) -> dict[str, int]:
-    """How many axes each tensor has, of those inside of graphs the constants alone."""
+    """How many axes each tensor has; of those inside of nodes' graphs the constants alone."""
     ranks = {
         name: len(info.type.tensor_type.shape.dim)
         for name, info in infos.items()
         if info.type.tensor_type.HasField("shape")
     }
+    # An input without a shape is fed as one number.
+    ranks |= {info.name: len(info.type.tensor_type.shape.dim) for info in graph.input}
     for node in all_nodes(graph.node):
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
