@@ -223,6 +223,8 @@ class OnnxProgram(Program):
 
 def _check_sizes(ports: Iterable[Port]) -> None:
     for port in ports:
+        if any(size < 0 for size in port.shape):
+            raise ModelError(f"tensor {port.name!r} has the shape {port.shape}")
         if port.elements * port.carrier.itemsize > _MAX_BYTES or len(port.shape) > MAX_DIMS:
             raise ModelError(f"tensor {port.name!r} of shape {port.shape} is too large for the API")
 
