@@ -86,7 +86,10 @@ def test_a_filling_that_was_torn_off_changes_no_later_run(
     with InferenceSession(model(), provider_options={"library": "soft", **options}) as session:
         shape = tuple(map(int, session.get_inputs()[0].shape))
         number = np.arange(np.prod(shape)).reshape(shape)
-        given = [(number % 90 / 8).astype(np.float32), (number % 7).astype(np.uint8)]
+        given: list[NDArray[Any]] = [
+            (number % 90 / 8).astype(np.float32),
+            (number % 7).astype(np.uint8),
+        ]
         expected = [feed(session, values) for values in given]
         for line in range(MOST_LINES):
             interrupted = [

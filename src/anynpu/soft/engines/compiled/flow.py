@@ -72,7 +72,7 @@ def _follow_staged(flow: DataFlow, prepared: PreparedGraph, staging: Staging) ->
         _require(flow, staging.sequence, f"node {node.name!r} reads {staging.sequence.name!r}")
         flow.write(staging.staged_input.offset, staging.staged_input.size)
     _follow_tasks(flow, prepared, node)
-    if staging.staged_output:
+    if staging.staged_output and staging.result:
         results = staging.results(flow.flags, staging.staged_output)
         whole = np.ascontiguousarray(results).view(np.uint8)
         if not whole.all():

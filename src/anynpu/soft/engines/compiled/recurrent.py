@@ -23,8 +23,8 @@ from .buffers import TensorBuffer, element_dtype
 _RECURRENT = frozenset({"GRU", "LSTM", "exGRU", "exLSTM"})
 _STAGED_INPUT, _STAGED_OUTPUT = "_exSecondary1", "_exSecondary2"
 _INITIAL_STATE = 5
-_STATE_AXES = 3
 """The operand of which the shape is (directions, batch, hidden size)."""
+_STATE_AXES = 3
 
 Step = Callable[[], None]
 
@@ -40,7 +40,7 @@ class Staging:
     node: Node
     sequence: Tensor
     staged_input: Tensor | None
-    result: Tensor
+    result: Tensor | None
     staged_output: Tensor | None
     directions: int
     batch: int
@@ -49,8 +49,9 @@ class Staging:
 
     def bind(self, memory: NDArray[np.uint8]) -> tuple[Step | None, Step | None]:
         """What runs before and after the node's tasks in an internal memory."""
+        staged, result = self.staged_output, self.result
         before = self._before(memory, self.staged_input) if self.staged_input else None
-        after = self._after(memory, self.staged_output) if self.staged_output else None
+        after = self._after(memory, staged, result) if staged and result else None
         return before, after
 
     def _before(self, memory: NDArray[np.uint8], staged: Tensor) -> Step:
@@ -67,14 +68,14 @@ class Staging:
 
         return run
 
-    def _after(self, memory: NDArray[np.uint8], staged: Tensor) -> Step:
-        target = TensorBuffer(memory, self.result)
+    def _after(self, memory: NDArray[np.uint8], staged: Tensor, result: Tensor) -> Step:
+        target = TensorBuffer(memory, result)
         rows = self.results(memory, staged)
         # ONNX has (steps, directions, batch, hidden); with three axes, directions lie inside.
-        order = (0, 1, 2, 3) if len(self.result.shape) == 4 else (0, 2, 1, 3)
+        order = (0, 1, 2, 3) if len(result.shape) == 4 else (0, 2, 1, 3)
 
         def run() -> None:
-            target.write(np.ascontiguousarray(rows.transpose(order)).reshape(self.result.shape))
+            target.write(np.ascontiguousarray(rows.transpose(order)).reshape(result.shape))
 
         return run
 
@@ -117,11 +118,10 @@ def _staging_of(graph: Graph, node: Node, atom: int, used: set[str]) -> Staging 
         for suffix in (_STAGED_INPUT, _STAGED_OUTPUT)
         if tensor.name.endswith(suffix) and tensor.name in used
     }
-    if not operands or not node.outputs or node.outputs[0] < 0:
-        raise ModelError(f"node {node.name!r} has no sequence, or gives none")
-    sequence, result = operands[0], graph.tensors[node.outputs[0]]
-    if not result.shape:
-        # Only the last state is asked for.
+    if not operands:
+        raise ModelError(f"node {node.name!r} has no sequence")
+    sequence, result = operands[0], _result_of(graph, node)
+    if result is None:
         staged.pop(_STAGED_OUTPUT, None)
     if (
         _STAGED_INPUT not in staged
@@ -141,12 +141,20 @@ def _staging_of(graph: Graph, node: Node, atom: int, used: set[str]) -> Staging 
     # The state may be padded, the result isn't.
     into, out = staged.get(_STAGED_INPUT), staged.get(_STAGED_OUTPUT)
     hidden = 0
-    if out is not None:
+    if out is not None and result is not None:
         hidden = result.shape[-1] // (directions if len(result.shape) == 3 else 1)
         _check(node, sequence, result, (directions, batch, hidden))
     if into is not None:
         _check_room(node, sequence, into, atom)
     return Staging(node, sequence, into, result, out, directions, batch, hidden, atom)
+
+
+def _result_of(graph: Graph, node: Node) -> Tensor | None:
+    """The results of all steps; None where only the last state is asked for."""
+    if not node.outputs or node.outputs[0] < 0:
+        return None
+    result = graph.tensors[node.outputs[0]]
+    return result if result.shape else None
 
 
 def _buffers_of(graph: Graph, nodes: Collection[int]) -> dict[int, set[str]]:
