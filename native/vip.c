@@ -362,8 +362,8 @@ INLINE void store(const struct convolution *c, int64_t k, int64_t y, const uint8
     if (c->shuffles_depth) {
         /* Every second pixel, or fourth or eighth, of a row that isn't cut. */
         const int64_t side = c->shuffles_depth, within = k % (side * side);
-        const struct row to = row_of(&c->target, k / (side * side), side * y + within / side,
-                                     side * c->final_width);
+        const struct row to =
+            row_of(&c->target, k / (side * side), side * y + within / side, side * c->final_width);
         store_part(to.first + within % side, side, flip, bytes, c->final_width);
         return;
     }

@@ -79,8 +79,8 @@ static int prepare(const struct coded_stream *s, Code *codes) {
             width = inline_bits;
         int is_run = s->run_count && (length == RUN || length == LONG_RUN);
         int tail = width - inline_bits + (s->is_wide && !is_run ? 8 : 0);
-        codes[i] = (Code){(uint8_t)length, (uint8_t)tail, (uint8_t)inline_bits,
-                          (uint8_t)inline_value};
+        codes[i] =
+            (Code){(uint8_t)length, (uint8_t)tail, (uint8_t)inline_bits, (uint8_t)inline_value};
     }
     return 1;
 }
