@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_COMPILERS = ("cc", "gcc", "g++", "clang")
+_COMPILERS = ("cc", "gcc", "g++", "clang", "aarch64-linux-gnu-gcc")
 SUPPRESSIONS = Path(__file__).resolve().parent / "data" / "sanitize"
 
 
