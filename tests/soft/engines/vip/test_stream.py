@@ -134,9 +134,9 @@ def test_a_program_may_begin_with_what_a_queue_holds() -> None:
             [(0, 0x00020000), (0, 0x300), (0, 0x400)],
             [],
             [(0, 0x21300000), (0, 0x10110000)],
-            "nobody",
+            "never set",
         ),
-        # R8 is written by nobody.
+        # R8 is never written.
         ([(0, 0x00010000), (0, 0), (0, 0x400)], [], [(0, 0x10800000)], "register 8"),
         # A multiplier's operation 5.
         ([(0, 0x00010000), (0, 0), (0, 0x400)], [], [(0, 0x50300000)], "MULTIPLIER"),

@@ -1,4 +1,4 @@
-"""Reads of memory that nobody wrote, found before anything runs."""
+"""Reads of memory that was never written, found before anything runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_written(
             continue
         for window in task.reads():
             if not _at(known[window.space], window).all():
-                raise Refusal(f"{title} reads bytes of {window.space} that nobody wrote")
+                raise Refusal(f"{title} reads bytes of {window.space} that were never written")
         for target in task.writes():
             _set(known[target.space], target)
     for space, content in known.items():

@@ -65,7 +65,7 @@ class Node:
     `kind` is `multiply`, `clamp` (a product within limits), `add`, `subtract`, `move`, `absolute`,
     `select` (by the first operand's sign), or of a table, number `function`: `entry`, `fraction` or
     `difference`, all three of the argument. `initial` is what its register holds before the first
-    result, None for what nobody wrote.
+    result, None for what was never written.
     """
 
     kind: str
@@ -471,7 +471,7 @@ def _check_initial(nodes: tuple[Node, ...], uses: dict[int, QueueUse]) -> None:
             else:
                 missing = uses[operand.queue].skips_row and node.initial is None
             if missing:
-                raise Unknown("a first element that finds a register that nobody set")
+                raise Unknown("a first element that finds a register that was never set")
 
 
 def _do_the_same(nodes: tuple[Node, ...], one: int, other: int, seen: set[tuple[int, int]]) -> bool:
