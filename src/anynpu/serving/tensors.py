@@ -56,6 +56,10 @@ class Described(Protocol):
 # ------------------------------------------------------------------------------------ the names
 
 
+_MOST_ELEMENTS = 2**59
+"""Of at most 8 bytes each, fewer than an array's bytes can be."""
+
+
 def datatype_of(dtype: DTypeLike) -> str:
     """The protocol's name of a dtype, such as ``FP32``; `TensorError` where it has none."""
     found = np.dtype(dtype)
@@ -85,6 +89,11 @@ def shape_of(shape: object, name: str) -> tuple[int, ...]:
         raise TensorError(
             f"tensor {name!r} has the shape {_short(shape)}; it takes a list of at most "
             f"{_MOST_AXES} whole numbers, none below 0"
+        )
+    if 0 in sizes and math.prod(size or 1 for size in sizes) >= _MOST_ELEMENTS:
+        # NumPy counts the other sizes where one is 0, too.
+        raise TensorError(
+            f"tensor {name!r} has the shape {_short(list(sizes))}: no array is so large"
         )
     return sizes
 
