@@ -12,6 +12,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,24 +57,17 @@ def _measure(
     source = ModelSource.of(file)
     instance = load(source).instance(0)
     name = f"{file.parent.name}/{file.stem}"
-    yield compare(
-        f"{name} / onnxruntime float32, a run",
-        instance.run,
-        lambda: plain.run(None, feed),
-        rounds=rounds,
-        goal=goal,
-        repeat=_REPEAT,
-        pause=_PAUSE,
-    )
     quantised = _in_int8(model, feed, options)
-    yield compare(
-        f"{name} / onnxruntime int8 QDQ, a run",
-        instance.run,
-        lambda: quantised.run(None, feed),
-        rounds=rounds,
-        repeat=_REPEAT,
-        pause=_PAUSE,
-    )
+    for kind, session, wanted in (("float32", plain, goal), ("int8 QDQ", quantised, None)):
+        yield compare(
+            f"{name} / onnxruntime {kind}, a run",
+            instance.run,
+            partial(session.run, None, feed),
+            rounds=rounds,
+            goal=wanted,
+            repeat=_REPEAT,
+            pause=_PAUSE,
+        )
     start = time.perf_counter()
     load(source).instance(0)
     ours = time.perf_counter() - start

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -151,7 +151,7 @@ class Options:
         values: dict[str, Any] = {}
         for key, value in given.items():
             if key not in known:
-                raise OptionError(_unknown(str(key), known))
+                raise OptionError(unknown("provider option", str(key), known))
             entry = known[key]
             if value is None:
                 continue
@@ -162,13 +162,11 @@ class Options:
         return cls(**values)
 
 
-def _unknown(key: str, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(key, known, 1)
-    return (
-        f"unknown provider option {key!r}"
-        + (f", perhaps {near[0]!r}" if near else "")
-        + f"; known are {', '.join(known)}"
-    )
+def unknown(kind: str, name: str, known: Collection[str]) -> str:
+    """What is said of an unknown name: the nearest one, and all that are known."""
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f", perhaps {near[0]!r}" if near else ""
+    return f"unknown {kind} {name!r}{hint}; known are {', '.join(known) or 'none'}"
 
 
 def _merge(name: str, first: Any, second: Any) -> Any:

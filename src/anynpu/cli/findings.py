@@ -24,11 +24,12 @@ _LIBRARY_NAMES = ("librknnrt.so", "librknnmrt.so", "libVIPlite.so", "libNBGlinke
 
 def examine(root: Path = _ROOT, model: str | None = None) -> list[Finding]:
     """All findings about a machine whose files are under a folder, and about a model on it."""
-    board = versions.Board(_chip(_compatible(root)), _driver_version(root), _libraries(root))
+    compatible = _compatible(root)
+    board = versions.Board(_chip(compatible), _driver_version(root), _libraries(root))
     return [
         *_package(),
-        *_board(root),
-        *_library(root),
+        *_board(root, compatible, board),
+        *_library(board),
         *versions.examine_board(board),
         *(versions.examine_model(board, model) if model else ()),
         *_soft_npu(),
@@ -99,18 +100,17 @@ def _instructions(root: Path = _ROOT) -> str:
 # ----------------------------------------------------------------------------------- the board
 
 
-def _board(root: Path) -> Iterator[Finding]:
-    compatible = _compatible(root)
+def _board(root: Path, compatible: Iterable[str], board: versions.Board) -> Iterator[Finding]:
     if not any(compatible):
         yield note("chip", "no device tree", "this is no board: models run on the soft NPU")
         return
-    chip = _chip(compatible)
+    chip = board.chip
     if chip is None:
         yield note("chip", f"{', '.join(filter(None, compatible))}, no NPU that anynpu knows")
         return
     yield fine("chip", f"{chip.name} ({_read(root / 'proc/device-tree/model').strip(chr(0))})")
     yield from _nodes(root)
-    yield from _driver(root)
+    yield _driver(board)
     yield from _cores(root)
     yield from _frequency(root)
 
@@ -166,12 +166,10 @@ def _container(root: Path) -> bool:
     return (root / ".dockerenv").exists() or (root / "run/.containerenv").exists()
 
 
-def _driver(root: Path) -> Iterator[Finding]:
-    version = _driver_version(root)
-    if version is None:
-        yield note("driver", "its version can't be read", "sudo anynpu doctor reads debugfs")
-        return
-    yield fine("driver", f"rknpu {version}")
+def _driver(board: versions.Board) -> Finding:
+    if board.driver is None:
+        return note("driver", "its version can't be read", "sudo anynpu doctor reads debugfs")
+    return fine("driver", f"rknpu {board.driver}")
 
 
 def _driver_version(root: Path) -> str | None:
@@ -218,11 +216,10 @@ def _libraries(root: Path) -> tuple[tuple[Path, str], ...]:
     return tuple((path, _version_of(path)) for path in dict.fromkeys(found))
 
 
-def _library(root: Path) -> Iterator[Finding]:
-    found = _libraries(root)
-    for path, version in found:
+def _library(board: versions.Board) -> Iterator[Finding]:
+    for path, version in board.libraries:
         yield fine("library", f"{path}{f', {version}' if version else ''}")
-    if not found and _chip(_compatible(root)):
+    if board.chip and not board.libraries:
         yield wrong(
             "library",
             f"none of {', '.join(_LIBRARY_NAMES)} in {', '.join(f'/{f}' for f in _LIBRARIES)}",

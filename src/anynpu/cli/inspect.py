@@ -70,37 +70,21 @@ def _describe(options: argparse.Namespace, data: bytes) -> None:
     from ..soft.formats import rknn
     from ..soft.formats.nbg import is_nbg
 
+    shown = {
+        "layers": options.layers,
+        "macs": options.macs,
+        "as_json": options.json,
+        "as_markdown": options.markdown,
+    }
     if is_nbg(data):
         from .inspect_nbg import inspect_nbg
 
-        inspect_nbg(
-            options.model,
-            data,
-            layers=options.layers,
-            macs=options.macs,
-            as_json=options.json,
-            as_markdown=options.markdown,
-        )
+        inspect_nbg(options.model, data, **shown)
     elif rknn.is_compiled(data) or b"RKNN" in data[4:8]:  # an encrypted file has it there
         from .inspect_rknn import inspect_rknn
 
-        inspect_rknn(
-            options.model,
-            data,
-            layers=options.layers,
-            kernels=options.kernels,
-            macs=options.macs,
-            as_json=options.json,
-            as_markdown=options.markdown,
-        )
+        inspect_rknn(options.model, data, kernels=options.kernels, **shown)
     else:
         from .inspect_onnx import inspect_onnx
 
-        inspect_onnx(
-            options.model,
-            data,
-            layers=options.layers,
-            macs=options.macs,
-            as_json=options.json,
-            as_markdown=options.markdown,
-        )
+        inspect_onnx(options.model, data, **shown)

@@ -42,6 +42,15 @@ def ray_module() -> Any:
     return ray
 
 
+def cores_of_nodes(ray: Any) -> dict[str, int]:
+    """The nodes that are alive, and how many cores each has; 0 for one without an NPU."""
+    return {
+        node["NodeID"]: int(node["Resources"].get(RESOURCE, 0))
+        for node in ray.nodes()
+        if node["Alive"]
+    }
+
+
 @dataclass
 class _Work:
     """A stack on its way: its number, where Ray has it, and how often it was sent."""
@@ -59,7 +68,7 @@ class _Place:
     cores: int
     actor: Any
     opening: Any
-    calls: dict[Any, _Work] = field(default_factory=dict)
+    calls: set[Any] = field(default_factory=set)
     due: float = 0.0
 
     @property
@@ -175,11 +184,7 @@ class Boards(Closeable):
     def _look_for_boards(self) -> None:
         """Begin to open the model on nodes that are new; forget those that are gone."""
         self._looked = time.monotonic()
-        alive = {
-            node["NodeID"]: int(node["Resources"].get(RESOURCE, 0))
-            for node in self._ray.nodes()
-            if node["Alive"]
-        }
+        alive = cores_of_nodes(self._ray)
         self._places = [place for place in self._places if place.node in alive or place.calls]
         known = {place.node for place in self._places}
         for node, cores in alive.items():
@@ -246,7 +251,7 @@ class _Run:
                         yield found
         finally:
             for call, (place, _) in self._flying.items():
-                place.calls.pop(call, None)
+                place.calls.discard(call)
                 self._ray.cancel(call)
 
     def _send(self, waiting: int) -> None:
@@ -265,7 +270,7 @@ class _Run:
             place = min(free, key=lambda each: len(each.calls) / each.cores)
             call = place.actor.run.remote(work.stack, self._names)
             work.tries += 1
-            place.calls[call] = work
+            place.calls.add(call)
             self._flying[call] = (place, work)
 
     def _next(self) -> _Work | None:
@@ -281,7 +286,7 @@ class _Run:
     def _taken(self, call: Any) -> tuple[int, _Results] | None:
         """A call's results; None where its board died, and the stack is to be sent again."""
         place, work = self._flying.pop(call)
-        place.calls.pop(call, None)
+        place.calls.discard(call)
         try:
             return work.number, self._boards.result(call)
         except self._boards.losses:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import ServerUnavailableError, TensorError
 from ..session import InferenceSession
-from .boards import RESOURCE, ray_module, sent
+from .boards import RESOURCE, cores_of_nodes, ray_module, sent
 from .stacks import FEWEST
 
 _Batch = dict[str, NDArray[Any]]
@@ -88,11 +88,7 @@ def mapped(
 ) -> Dataset:
     """The dataset with the model's outputs; the actors take the smallest board's cores each."""
     ray = ray_module()
-    boards = [
-        int(node["Resources"][RESOURCE])
-        for node in ray.nodes()
-        if node["Alive"] and node["Resources"].get(RESOURCE, 0) >= 1
-    ]
+    boards = [cores for cores in cores_of_nodes(ray).values() if cores]
     if not boards:
         raise ServerUnavailableError(
             f"no node of the cluster has {RESOURCE}: ray start --resources '{{\"{RESOURCE}\": 3}}'"

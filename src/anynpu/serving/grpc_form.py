@@ -73,8 +73,7 @@ class GrpcService:
         return messages.ServerLiveResponse(live=True)
 
     async def _ready(self, request: Any, context: Any) -> Message:
-        is_ready = self._models.is_ready and not self._inference.is_draining
-        return messages.ServerReadyResponse(ready=is_ready)
+        return messages.ServerReadyResponse(ready=self._inference.is_ready)
 
     async def _model_ready(self, request: Any, context: Any) -> Message:
         served = self._models.find(request.name, request.version)

@@ -68,6 +68,11 @@ class Inference:
         """How many requests each model has."""
         return dict(self._under_way)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the server takes requests, for every model that is wanted."""
+        return self.models.is_ready and not self.is_draining
+
     # ---------------------------------------------------------------------------- for each form
 
     @contextlib.contextmanager

@@ -25,7 +25,7 @@ from .settings import ModelSettings
 _log = logging.getLogger("anynpu.serving")
 _T = TypeVar("_T")
 _TIMEOUTS = 3
-"""So many runs in a row that the device doesn't end, and the model is opened anew."""
+"""After this many runs in a row that the device doesn't end the model is opened anew."""
 VERSION = "1"
 
 Stamp = tuple[int, int, int]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import TensorError
+from .tensors import is_count
 
 MOST_ID = 256
 """Characters of a request's id that are logged."""
@@ -17,7 +18,7 @@ def seconds_of(parameters: Mapping[str, Any]) -> float | None:
     value = parameters.get("timeout")
     if value is None or value == 0:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not is_count(value):
         raise TensorError("the parameter 'timeout' takes a whole number of microseconds")
     return min(value, _LONGEST) / 1e6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from .inference import Asked, Feed, Inference, Story
 from .metrics import CONTENT_TYPE, Metrics
 from .models import VERSION
 from .request_parameters import MOST_ID, refuse_classification, refuse_load_parameters, seconds_of
-from .rest_bodies import BinaryTensors
 from .settings import ServeSettings
 from .shared_memory import Place, Regions, place_of
 
@@ -157,7 +156,7 @@ class RestServer:
         return JSONResponse({"live": True})
 
     async def _ready(self, request: Request) -> Response:
-        is_ready = self._models.is_ready and not self._inference.is_draining
+        is_ready = self._inference.is_ready
         status = 200 if is_ready else Answer.UNAVAILABLE.status
         return JSONResponse({"ready": is_ready}, status)
 
@@ -272,23 +271,17 @@ class _Body:
         self._id = identifier
         self._outputs = rest_bodies.objects(header, "outputs")
         self._is_binary = self._parameters.get("binary_data_output") is True
-        self.inputs = self._read(rest_bodies.objects(header, "inputs"), data)
+        inputs = rest_bodies.objects(header, "inputs")
+        self.inputs = rest_bodies.read_tensors(inputs, data, self._in_region)
 
-    def _read(self, described: list[dict[str, Any]], data: memoryview) -> Feed:
-        binary, found = BinaryTensors(data), Feed()
-        for tensor in described:
-            name = rest_bodies.name_of(tensor)
-            if name in found:
-                raise TensorError(f"tensor {name!r} is there twice")
-            place = place_of(rest_bodies.parameters(tensor), name)
-            if place is None:
-                found[name] = rest_bodies.read_tensor(tensor, binary)
-                continue
-            tensors.dtype_of(tensor.get("datatype"), name)
-            shape = tensors.shape_of(tensor.get("shape"), name)
-            found[name] = self._regions.read(name, tensor["datatype"], shape, place)
-        binary.end()
-        return found
+    def _in_region(self, tensor: Mapping[str, Any]) -> NDArray[Any] | None:
+        name = rest_bodies.name_of(tensor)
+        place = place_of(rest_bodies.parameters(tensor), name)
+        if place is None:
+            return None
+        tensors.dtype_of(tensor.get("datatype"), name)
+        shape = tensors.shape_of(tensor.get("shape"), name)
+        return self._regions.read(name, tensor["datatype"], shape, place)
 
     def asked(self, model: str, version: str) -> Asked:
         """What is asked of a model; `TensorError` for what can't be done."""

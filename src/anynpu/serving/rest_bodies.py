@@ -1,13 +1,13 @@
-"""Bodies of the REST form: JSON, and binary tensors behind it (the binary data extension).
+"""Bodies of the REST form: JSON, and binary tensors after it (the binary data extension).
 
-The header ``Inference-Header-Content-Length`` says how long the JSON is; behind it lie the tensors
+The header ``Inference-Header-Content-Length`` says how long the JSON is; after it lie the tensors
 that have ``binary_data_size`` among their parameters, in their order.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -17,10 +17,12 @@ from . import tensors
 
 JSON_LENGTH = "inference-header-content-length"
 _MOST_DIGITS = 18
+Elsewhere = Callable[[Mapping[str, Any]], NDArray[Any] | None]
+"""A tensor's array where it isn't in the body, else None."""
 
 
 def split_body(body: bytes, json_length: str | None) -> tuple[dict[str, Any], memoryview]:
-    """A body's JSON object, and the bytes behind it: a view.
+    """A body's JSON object, and the bytes after it: a view.
 
     `json_length` is the header's value. `TensorError` for what isn't a JSON object, or not as long.
     """
@@ -78,14 +80,14 @@ def name_of(tensor: Mapping[str, Any]) -> str:
 
 
 class BinaryTensors:
-    """The bytes behind the JSON, taken tensor by tensor; `end` holds that all were."""
+    """The bytes after the JSON, taken tensor by tensor; `end` holds that all were."""
 
     def __init__(self, data: memoryview) -> None:
         self._left = data
 
     def take(self, name: str, size: object) -> memoryview:
         """The next tensor's bytes: a view."""
-        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= len(self._left):
+        if not tensors.is_count(size) or size > len(self._left):
             raise TensorError(
                 f"tensor {name!r} has the binary_data_size {str(size)[:60]}; {len(self._left)} "
                 f"bytes are left of the body"
@@ -115,19 +117,26 @@ def read_tensor(tensor: Mapping[str, Any], binary: BinaryTensors) -> NDArray[Any
     return tensors.from_bytes(name, str(datatype), sizes, binary.take(name, size))
 
 
-def read_tensors(described: Iterable[Mapping[str, Any]], data: memoryview) -> dict[str, Any]:
-    """The arrays of a body's tensors by their names."""
-    binary, found = BinaryTensors(data), dict[str, Any]()
+def _nowhere_else(tensor: Mapping[str, Any]) -> NDArray[Any] | None:
+    return None
+
+
+def read_tensors(
+    described: Iterable[Mapping[str, Any]], data: memoryview, elsewhere: Elsewhere = _nowhere_else
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a body's tensors by their names; `elsewhere` has those that lie beside it."""
+    binary, found = BinaryTensors(data), dict[str, NDArray[Any]]()
     for tensor in described:
         if (name := name_of(tensor)) in found:
             raise TensorError(f"tensor {name!r} is there twice")
-        found[name] = read_tensor(tensor, binary)
+        array = elsewhere(tensor)
+        found[name] = read_tensor(tensor, binary) if array is None else array
     binary.end()
     return found
 
 
 def describe(name: str, array: NDArray[Any], *, is_binary: bool) -> dict[str, Any]:
-    """A tensor as JSON: with its elements, or with how many bytes it has behind the JSON."""
+    """A tensor as JSON: with its elements, or with how many bytes it has after the JSON."""
     found = {
         "name": name,
         "datatype": tensors.datatype_of(array.dtype),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import ipaddress
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import OptionError
+from ..options import unknown
 
 _MEGABYTE = 2**20
 _MOST_PORT = 65535
@@ -164,17 +164,11 @@ def _check_models(settings: ServeSettings) -> None:
                 f"a model can't be called {model.name!r}: names take letters, digits, '.', '_', '-'"
             )
         if model.use_weight_from and model.use_weight_from not in names:
-            raise OptionError(_nearest("model", model.use_weight_from, names))
+            raise OptionError(unknown("model", model.use_weight_from, names))
         if model.use_weight_from == model.name:
             raise OptionError(f"model {model.name!r} can't share its own weights")
     if settings.zmq_model and settings.zmq_model not in names:
-        raise OptionError(_nearest("model", settings.zmq_model, names))
-
-
-def _nearest(kind: str, name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f", perhaps {near[0]!r}" if near else ""
-    return f"unknown {kind} {name!r}{hint}; known are {', '.join(known) or 'none'}"
+        raise OptionError(unknown("model", settings.zmq_model, names))
 
 
 # ------------------------------------------------------------------------------------ the models
@@ -201,7 +195,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     for key, value in found.items():
         name = key.replace("-", "_")
         if name not in known:
-            raise OptionError(f"{path}: {_nearest('key', name, [*known, 'models'])}")
+            raise OptionError(f"{path}: {unknown('key', name, [*known, 'models'])}")
         values[name] = value
     folder = Path(path).parent
     if not isinstance(models, dict):

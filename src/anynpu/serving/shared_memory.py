@@ -160,16 +160,12 @@ def place_of(parameters: Mapping[str, Any], name: str) -> Place | None:
         parameters.get(f"shared_memory_{key}", default)
         for key, default in (("byte_size", None), ("offset", 0))
     )
-    if not isinstance(region, str) or not _is_count(size) or not _is_count(offset):
+    if not isinstance(region, str) or not tensors.is_count(size) or not tensors.is_count(offset):
         raise TensorError(
             f"tensor {name!r} takes a shared_memory_region, a name, with its "
             f"shared_memory_byte_size and offset, whole numbers"
         )
     return Place(region, size, offset)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _open(key: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -38,6 +38,8 @@ _LISTS = {
     "FP32": "fp32_contents", "FP64": "fp64_contents",
 }  # fmt: skip
 _MOST_AXES = 32  # what every NumPy can have
+_MOST_ELEMENTS = 2**59
+"""Of at most 8 bytes each, fewer than an array's bytes can be."""
 
 
 class Described(Protocol):
@@ -54,10 +56,6 @@ class Described(Protocol):
 
 
 # ------------------------------------------------------------------------------------ the names
-
-
-_MOST_ELEMENTS = 2**59
-"""Of at most 8 bytes each, fewer than an array's bytes can be."""
 
 
 def datatype_of(dtype: DTypeLike) -> str:
@@ -85,7 +83,7 @@ def dtype_of(datatype: object, name: str) -> np.dtype[Any]:
 def shape_of(shape: object, name: str) -> tuple[int, ...]:
     """A shape of whole numbers from 0 on; `TensorError` for others."""
     sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else None
-    if sizes is None or len(sizes) > _MOST_AXES or not all(map(_is_size, sizes)):
+    if sizes is None or len(sizes) > _MOST_AXES or not all(map(is_count, sizes)):
         raise TensorError(
             f"tensor {name!r} has the shape {_short(shape)}; it takes a list of at most "
             f"{_MOST_AXES} whole numbers, none below 0"
@@ -98,7 +96,8 @@ def shape_of(shape: object, name: str) -> tuple[int, ...]:
     return sizes
 
 
-def _is_size(value: object) -> bool:
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether something from a request is a whole number from 0 on; JSON's true isn't one."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

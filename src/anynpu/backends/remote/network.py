@@ -20,7 +20,7 @@ from ..base import Binding, DeviceBuffer, Network, Request, Shapes
 from .fleet import Fleet, Place
 from .options import RemoteOptions
 from .request import NUMBER, RemoteRequest
-from .server import ServedModel, Server
+from .server import ServedModel, Server, fits
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t)
 _FAILED = 1
@@ -138,15 +138,9 @@ class _ShapeSets(tuple[Shapes, ...]):
 
     def __contains__(self, shapes: object) -> bool:
         assert isinstance(shapes, tuple)
-        return any(_fit(shapes, wanted) for wanted in self)
-
-
-def _fit(found: Sequence[Sequence[int]], wanted: Shapes) -> bool:
-    return len(found) == len(wanted) and all(
-        len(sizes) == len(shape)
-        and all(limit in (-1, size) for size, limit in zip(sizes, shape, strict=True))
-        for sizes, shape in zip(found, wanted, strict=True)
-    )
+        return any(
+            len(shapes) == len(declared) and all(map(fits, shapes, declared)) for declared in self
+        )
 
 
 def _refuse(what: str) -> NoReturn:

@@ -13,7 +13,7 @@ from ...native.pump import RequestRecord
 from ...tensor import TensorInfo
 from ..base import Request
 from .failures import of_answer
-from .server import Server
+from .server import Server, fits
 
 if TYPE_CHECKING:
     from .network import RemoteNetwork
@@ -89,10 +89,7 @@ def _results(answer: Any, infos: Sequence[TensorInfo]) -> list[NDArray[Any]]:
 
 def _result(array: NDArray[Any], info: TensorInfo) -> NDArray[Any]:
     """An array of an output's dtype and shape; raises `TensorError` for others."""
-    fits = len(array.shape) == len(info.shape) and all(
-        wanted in (-1, size) for size, wanted in zip(array.shape, info.shape, strict=True)
-    )
-    if array.dtype != info.dtype.numpy or not fits:
+    if array.dtype != info.dtype.numpy or not fits(array.shape, info.shape):
         raise TensorError(
             f"output {info.name!r} is {array.dtype} of {array.shape}, the model has "
             f"{info.dtype.numpy} of {info.shape}"

@@ -42,6 +42,13 @@ class ServedModel:
         return ""
 
 
+def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
+    """Whether a shape is a declared one, in which -1 is any size."""
+    return len(shape) == len(declared) and all(
+        limit in (-1, size) for size, limit in zip(shape, declared, strict=True)
+    )
+
+
 class Server:
     """A connection to one server. Any thread may call any method."""
 

@@ -16,13 +16,11 @@ class Quantity(Enum):
     of `Element`. `IS_`, and verbs, are 0 or 1. Addresses are what `TaskRegisters.address` finds.
     """
 
-    # Decoding looks them up all the time, and Enum's own is a function in Python.
-    __hash__ = object.__hash__
-
     def __repr__(self) -> str:
         return self.name
 
-    # Each is looked up tens of thousands of times as a model is loaded: not by its name's hash.
+    # Each is looked up tens of thousands of times as a model is loaded, and Enum's own hash is a
+    # function in Python.
     __hash__ = object.__hash__
 
     # Where the chip reads and writes.

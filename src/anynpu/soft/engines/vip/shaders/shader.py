@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....formats.nbg.model import PatchedPlace, Source
+from ....formats.nbg.model import Patch, PatchedPlace, Source
 from ..memory import Space, Window, space_of
 from ..operation import CORES, OperationContext
 from ..refusal import Unknown
@@ -101,10 +101,7 @@ class Shader:
 
     def space(self, register: int) -> Space:
         """The space that an operand lies in from its beginning."""
-        byte = self._addresses.get(register)
-        if byte is None:
-            raise Unknown(f"shader {self.name!r} without an operand at {register:#x}")
-        patch = self._context.patches(PatchedPlace.STATES)[byte]
+        patch = self._operand(register)
         if patch.base + self.whole(register):
             raise Unknown(f"shader {self.name!r} with an operand inside a space")
         return space_of(patch.source, patch.number)
@@ -115,10 +112,7 @@ class Shader:
 
     def constant(self, register: int) -> NDArray[np.uint8]:
         """The file's own bytes whose address a register gets."""
-        byte = self._addresses.get(register)
-        if byte is None:
-            raise Unknown(f"shader {self.name!r} without an operand at {register:#x}")
-        patch = self._context.patches(PatchedPlace.STATES)[byte]
+        patch = self._operand(register)
         constants = self._context.layout.constants
         space = space_of(patch.source, patch.number)
         if space.source is not Source.CONSTANTS or not 0 <= space.number < len(constants):
@@ -128,8 +122,15 @@ class Shader:
             raise Unknown(f"shader {self.name!r} with bytes in front of {space} at {register:#x}")
         return constants[space.number][start:]
 
+    def _operand(self, register: int) -> Patch:
+        """Where the operand of a register lies."""
+        byte = self._addresses.get(register)
+        if byte is None:
+            raise Unknown(f"shader {self.name!r} without an operand at {register:#x}")
+        return self._context.patches(PatchedPlace.STATES)[byte]
+
     def _image(self, register: int) -> Image:
-        patch = self._context.patches(PatchedPlace.STATES)[self._addresses[register]]
+        patch = self._operand(register)
         row, sizes = self.whole(register + 4), self.whole(register + 8)
         kind = self.whole(register + 12) & 255
         if kind not in _DTYPES:
