@@ -25,6 +25,9 @@ _WARM = 1000
 """Inputs after which everything that is kept is there: libraries, caches."""
 _MOST_GROWTH = 256 << 20
 """Bytes that a process may grow after it is warm; caches still fill."""
+_THREADS_END_WITHIN = 10.0
+"""Seconds: helpers of the last run may still be ending where others have the processor."""
+_PAUSE = 0.05
 _MOST_ERRORS = 20000
 _LEAKED = 66
 _LEAK_CHECK = "__lsan_do_recoverable_leak_check"
@@ -159,8 +162,13 @@ class Worker:
             return True
         if not any(before):
             return False
-        size, files, threads = (now - old for now, old in zip(_held(), before, strict=True))
-        # Threads of the kernels begin when a task is large enough for several.
+        until = time.monotonic() + _THREADS_END_WITHIN
+        while True:
+            size, files, threads = (now - old for now, old in zip(_held(), before, strict=True))
+            # Threads of the kernels begin when a task is large enough for several, and end after it.
+            if threads <= 0 or time.monotonic() > until:
+                break
+            time.sleep(_PAUSE)
         if size > _MOST_GROWTH or files > 0 or threads > (os.cpu_count() or 1):
             print(f"{size} bytes, {files} files, {threads} threads more", file=sys.stderr)
             return True

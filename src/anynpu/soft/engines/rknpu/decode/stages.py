@@ -36,6 +36,9 @@ _ADDENDS = 1
 _FACTOR_BITS, _EXPONENT_BITS = 16, 8
 _Parts = dict[str, Operand]
 
+_OF_FLOATS = frozenset({Operation.DIVIDE, Operation.FLOOR, Operation.CEIL})
+"""What the element-wise stage does in float arithmetic alone."""
+
 
 def decode_dpu(
     task: TaskRegisters,
@@ -182,6 +185,8 @@ def _elementwise(
 ) -> Elementwise | None:
     if said is None:
         return None
+    if said.operation in _OF_FLOATS and not is_float:
+        raise task.error(said.where, f"{said.operation.name} of integers is not known")
     operand: float | Features | None = None
     if said.operation is not None:
         operand = _operand(task, context, shape, is_float, said)
