@@ -165,7 +165,7 @@ class Worker:
         until = time.monotonic() + _THREADS_END_WITHIN
         while True:
             size, files, threads = (now - old for now, old in zip(_held(), before, strict=True))
-            # Threads of the kernels begin when a task is large enough for several, and end after it.
+            # Threads of the kernels begin when a task is large enough, and end after it.
             if threads <= 0 or time.monotonic() > until:
                 break
             time.sleep(_PAUSE)
