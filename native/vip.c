@@ -1,7 +1,7 @@
 /* What VeriSilicon's NN core and tensor processor do, on bytes in planes.
  *
  * Plain C11, with a second form of the hottest loops for AVX2. Sums are int32 and scaled in double: the
- * caller has proved that no sum leaves 29 bits, so that products with the 24 bits of a scale are exact
+ * caller has proved that no sum leaves int32, so that products with the 24 bits of a scale are exact
  * and results are those of the reference, bit for bit. Rounding is half away from zero.
  *
  * Every kernel has the form that steps.c calls: arguments, a part of the units of work, and a space of
@@ -18,7 +18,8 @@
 enum {
     VECTORS = 3, /* of pixels that are computed together */
     BIAS = 128,
-    BLOCK = 64, /* values that get a second operand together */
+    BLOCK = 64,    /* values that get a second operand together */
+    LINE_END = 32, /* bytes behind a row that vectors may read */
 };
 
 /* A row's pixels: `count` of them from `first` on, what is left from `rest` on. */
@@ -55,62 +56,121 @@ INLINE int64_t up_to(int64_t value, int64_t unit) {
 
 /* ------------------------------------------------------------------ the image as 16-bit numbers */
 
-INLINE void widen_part(const uint8_t *from, int64_t step, uint8_t flip, int16_t *to,
-                       int64_t count) {
+INLINE void copy_part(const uint8_t *from, int64_t step, uint8_t *to, int64_t count) {
     if (step == 1)
-        for (int64_t x = 0; x < count; x++)
-            to[x] = (int16_t)((uint8_t)(from[x] ^ flip) - BIAS);
+        memcpy(to, from, (size_t)count);
     else
         for (int64_t x = 0; x < count; x++)
-            to[x] = (int16_t)((uint8_t)(from[x * step] ^ flip) - BIAS);
+            to[x] = from[x * step];
 }
 
-/* Pixels of a row of the image as they lie, in `to`, with `left` and `right` more in the border. */
-INLINE void widen(const struct convolution *c, int64_t channel, int64_t y, int16_t *to,
-                  int64_t count) {
-    const int16_t border = (int16_t)c->border;
+/* Bytes of a row of the image as they lie, in `to`, with `left` and what is missing in the border. */
+INLINE void take_row(const struct convolution *c, int64_t channel, int64_t y, uint8_t *to,
+                     int64_t count) {
+    const uint8_t border = (uint8_t)((c->border + BIAS) ^ c->flip);
     if (channel >= c->channels || y < 0 || y >= c->height) {
         /* Channels that fill up a pair meet weights of zero. */
-        for (int64_t x = 0; x < count; x++)
-            to[x] = border;
+        memset(to, border, (size_t)count);
         return;
     }
     const int64_t step = c->source.group, there = least(c->width, count - c->left);
     const struct row from = row_of(&c->source, channel, y, there);
-    for (int64_t x = 0; x < c->left; x++)
-        to[x] = border;
-    int16_t *inside = to + c->left;
-    widen_part(from.first, step, (uint8_t)c->flip, inside, from.count);
-    widen_part(from.rest, step, (uint8_t)c->flip, inside + from.count, there - from.count);
-    for (int64_t x = there; x < count - c->left; x++)
-        inside[x] = border;
+    uint8_t *inside = to + c->left;
+    memset(to, border, (size_t)c->left);
+    copy_part(from.first, step, inside, from.count);
+    copy_part(from.rest, step, inside + from.count, there - from.count);
+    memset(inside + there, border, (size_t)(count - c->left - there));
 }
 
-INLINE int32_t pair(int16_t a, int16_t b) {
-    return (int32_t)((uint32_t)(uint16_t)a | (uint32_t)(uint16_t)b << 16);
+/* The same as numbers of 16 bits. */
+INLINE void widen(const struct convolution *c, int64_t channel, int64_t y, uint8_t *line,
+                  int16_t *to, int64_t count) {
+    const uint8_t flip = (uint8_t)c->flip ^ BIAS;
+    take_row(c, channel, y, line, count);
+    for (int64_t x = 0; x < count; x++)
+        to[x] = (int8_t)(line[x] ^ flip);
 }
+
+INLINE int32_t pair(uint8_t a, uint8_t b, uint8_t flip) {
+    const uint16_t low = (uint16_t)(int8_t)(a ^ flip), high = (uint16_t)(int8_t)(b ^ flip);
+    return (int32_t)((uint32_t)low | (uint32_t)high << 16);
+}
+
+/* Pairs of `width` pixels from two channels' rows, those of each phase of the stride together. */
+INLINE void pair_narrow(const uint8_t *line, const uint8_t *second, uint8_t flip, int64_t s,
+                        int32_t *to, int64_t width) {
+    for (int64_t phase = 0; phase < s; phase++)
+        for (int64_t x = 0; x < width; x++)
+            to[phase * width + x] = pair(line[s * x + phase], second[s * x + phase], flip);
+}
+
+#ifdef X86
+WITH_AVX2 INLINE void store_pairs(__m128i bytes, __m128i flip, int32_t *to) {
+    _mm256_storeu_si256((__m256i *)to, _mm256_cvtepi8_epi16(_mm_xor_si128(bytes, flip)));
+}
+
+/* The same; lines have LINE_END bytes more, and what is written past `width` is written again. */
+WITH_AVX2 static void pair_wide(const uint8_t *line, const uint8_t *second, uint8_t flip, int64_t s,
+                                int32_t *to, int64_t width) {
+    const __m128i f = _mm_set1_epi8((char)flip), even = _mm_set1_epi16(255);
+    if (s == 1) {
+        for (int64_t x = 0; x < width; x += PIXELS)
+            store_pairs(_mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(line + x)),
+                                          _mm_loadl_epi64((const __m128i *)(second + x))),
+                        f, to + x);
+        return;
+    }
+    for (int phase = 0; phase < 2; phase++, to += width)
+        for (int64_t x = 0; x < width; x += PIXELS) {
+            const __m128i a = _mm_loadu_si128((const __m128i *)(line + 2 * x));
+            const __m128i b = _mm_loadu_si128((const __m128i *)(second + 2 * x));
+            store_pairs(phase ? _mm_or_si128(_mm_srli_epi16(a, 8), _mm_andnot_si128(even, b))
+                              : _mm_or_si128(_mm_and_si128(a, even), _mm_slli_epi16(b, 8)),
+                        f, to + x);
+        }
+}
+#endif
 
 /* Rows from `y` on as pairs of channels: [pair][row][phase of the stride][pixel]. */
 INLINE void pack(const struct convolution *c, int64_t y, int64_t rows, int32_t *packed,
-                 int16_t *line) {
+                 uint8_t *lines, int is_wide) {
     const int64_t s = c->stride, width = c->packed_width, count = width * s;
+    const uint8_t flip = (uint8_t)c->flip ^ BIAS;
+    uint8_t *second = lines + count + LINE_END;
     for (int64_t channel = 0; channel < c->channels; channel += 2) {
         int32_t *to = packed + channel / 2 * c->packed_rows * count;
         for (int64_t r = 0; r < rows; r++, to += count) {
-            int16_t *second = line + count;
-            widen(c, channel, y + r, line, count);
-            widen(c, channel + 1, y + r, second, count);
-            if (s == 1) {
-                for (int64_t x = 0; x < count; x++)
-                    to[x] = pair(line[x], second[x]);
-            } else {
-                for (int64_t x = 0; x < width; x++) {
-                    to[x] = pair(line[2 * x], second[2 * x]);
-                    to[x + width] = pair(line[2 * x + 1], second[2 * x + 1]);
-                }
-            }
+            take_row(c, channel, y + r, lines, count);
+            take_row(c, channel + 1, y + r, second, count);
+#ifdef X86
+            if (is_wide)
+                pair_wide(lines, second, flip, s, to, width);
+            else
+#endif
+                pair_narrow(lines, second, flip, s, to, width);
         }
     }
+    (void)is_wide;
+}
+
+/* ----------------------------------------------------------------------------------- weights */
+
+/* Weights of bytes as pairs of 16-bit numbers, less the zero points of KERNELS kernels. */
+INLINE void spread(const uint8_t *bytes, const int16_t *zero_points, int64_t taps, int32_t *pairs) {
+    int16_t zero[2 * KERNELS];
+    for (int k = 0; k < 2 * KERNELS; k++)
+        zero[k] = zero_points[k / 2];
+    int16_t *to = (int16_t *)pairs;
+    for (int64_t t = 0; t < taps; t++)
+        for (int k = 0; k < 2 * KERNELS; k++)
+            to[t * 2 * KERNELS + k] = (int16_t)(bytes[t * 2 * KERNELS + k] - zero[k]);
+}
+
+/* The same of a depthwise kernel's `count` bytes. */
+INLINE void spread_one(const uint8_t *bytes, int16_t zero_point, int64_t count, int32_t *pairs) {
+    int16_t *to = (int16_t *)pairs;
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (int16_t)(bytes[i] - zero_point);
 }
 
 /* -------------------------------------------------------------------------------------- sums */
@@ -255,10 +315,20 @@ INLINE double power_of(double value) {
     return u.real;
 }
 
+/* One by a power of two, which is exact: products are quicker than quotients. */
+INLINE double inverse_of(double power) {
+    union {
+        double real;
+        uint64_t bits;
+    } u = {power};
+    u.bits = (UINT64_C(2046) << 52) - u.bits;
+    return u.real;
+}
+
 /* This many significant bits, toward zero. */
 INLINE double cut(double value, int bits) {
     const double unit = power_of(value) * ldexp(1, 1 - bits);
-    return trunc(value / unit) * unit;
+    return trunc(value * inverse_of(unit)) * unit;
 }
 
 struct small_sum {
@@ -268,8 +338,8 @@ struct small_sum {
 
 INLINE struct small_sum small_sum(double a, double b, int bits, int guard) {
     const double pa = power_of(a), pb = power_of(b),
-                 unit = (pa > pb ? pa : pb) * ldexp(1, 1 - bits - guard);
-    return (struct small_sum){trunc(a / unit) * unit + trunc(b / unit) * unit, unit};
+                 unit = (pa > pb ? pa : pb) * ldexp(1, 1 - bits - guard), units = inverse_of(unit);
+    return (struct small_sum){trunc(a * units) * unit + trunc(b * units) * unit, unit};
 }
 
 INLINE double nearer(struct small_sum sum, int where) {
@@ -277,24 +347,25 @@ INLINE double nearer(struct small_sum sum, int where) {
     return where ? kept : sum.total;
 }
 
-/* soft/engines/vip/rounding.py says what is known of these two. */
-INLINE double add_of_10_bits(double value, double second, double constant) {
-    const double kept = fabs(value) < 0x1p-6 ? 0 : cut(value, 10), operand = cut(second, 10);
+/* soft/engines/vip/rounding.py says what is known of these two. What depends on the second operand's
+ * byte alone was computed when the file was loaded: the operand of 10 bits, or its sum with the constant. */
+INLINE double add_of_10_bits(double value, double operand, double constant) {
+    const double kept = fabs(value) < 0x1p-6 ? 0 : cut(value, 10);
     struct small_sum sum = small_sum(kept, constant, 10, 1);
     const double first = cut(nearer(sum, kept * constant < 0 && sum.total < 0), 10);
     return nearer(small_sum(first, operand, 10, 2), first * operand < 0);
 }
 
-INLINE double add_of_16_bits(double value, double second, double constant) {
-    const double first = small_sum(cut(second, 16), constant, 16, 3).total, kept = cut(value, 16);
+INLINE double add_of_16_bits(double value, double first, double constant) {
+    const double kept = cut(value, 16);
     const int differ = first * kept < 0;
     return nearer(small_sum(first, kept, 16, 3),
                   differ && (constant == 0 || fabs(first) > fabs(kept)));
 }
 
 /* Sums of channel k as bytes; `low` and `high` are the byte's own limits, too. */
-INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, int64_t count,
-                   uint8_t *bytes) {
+INLINE void finish_narrow(const struct convolution *c, int64_t k, const int32_t *sums,
+                          int64_t count, uint8_t *bytes) {
     const double scale = c->scale[k], zero_point = (double)c->zero_point;
     const double low = clamped(c->low, -zero_point, 255 - zero_point),
                  high = clamped(c->high, -zero_point, 255 - zero_point);
@@ -312,19 +383,95 @@ INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, 
         bytes[i] = (uint8_t)(half_away(clamped(sums[i] * scale, low, high)) + add);
 }
 
+#ifdef X86
+/* The next larger number; zero stays. A product with it lies on the far side of a half that one with the
+ * number itself would be, and on the same side of any other: both are multiples of the scale's
+ * last place, and the caller has proved that the sums are so small that nothing in between is passed. */
+INLINE double beyond_halves(double scale) {
+    union {
+        double real;
+        uint64_t bits;
+    } u = {scale};
+    u.bits += u.bits != 0;
+    return u.real;
+}
+
+/* 1.5 * 2^52: where a sum with it has whole numbers in its lower 32 bits, rounded. */
+#define WHOLE 0x1.8p52
+
+WITH_AVX2 INLINE __m256d rounded_four(const int32_t *sums, __m256d scale, __m256d negative,
+                                      __m256d add, int has_negative) {
+    const __m256d sum = _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i *)sums));
+    return _mm256_fmadd_pd(sum, has_negative ? _mm256_blendv_pd(scale, negative, sum) : scale, add);
+}
+
+WITH_AVX2 INLINE __m256i rounded_eight(const int32_t *sums, __m256d scale, __m256d negative,
+                                       __m256d add, int has_negative) {
+    const __m256d a = rounded_four(sums, scale, negative, add, has_negative);
+    const __m256d b = rounded_four(sums + 4, scale, negative, add, has_negative);
+    return _mm256_castps_si256(
+        _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), _MM_SHUFFLE(2, 0, 2, 0)));
+}
+
+WITH_AVX2 INLINE void finish_vectors(const struct convolution *c, int64_t k, const int32_t *sums,
+                                     int64_t count, uint8_t *bytes, int has_negative) {
+    const double zero_point = (double)c->zero_point;
+    const __m256d scale = _mm256_set1_pd(beyond_halves(c->scale[k])),
+                  negative = has_negative ? _mm256_set1_pd(beyond_halves(c->negative[k])) : scale,
+                  add = _mm256_set1_pd(WHOLE + zero_point);
+    /* Rounding never changes an order, so limits may be rounded instead of what they limit. */
+    const int32_t low = half_away(clamped(c->low, -zero_point, 255 - zero_point)),
+                  high = half_away(clamped(c->high, -zero_point, 255 - zero_point));
+    const __m256i least = _mm256_set1_epi16((int16_t)(low + c->zero_point)),
+                  most = _mm256_set1_epi16((int16_t)(high + c->zero_point));
+    for (int64_t i = 0; i < count; i += 16) {
+        const __m256i first = rounded_eight(sums + i, scale, negative, add, has_negative),
+                      second = rounded_eight(sums + i + 8, scale, negative, add, has_negative);
+        const __m256i both = _mm256_packs_epi32(first, second);
+        const __m256i limited = _mm256_min_epi16(_mm256_max_epi16(both, least), most);
+        const __m256i packed = _mm256_packus_epi16(limited, limited);
+        /* Two values in turn from both halves. */
+        _mm_storeu_si128((__m128i *)(bytes + i),
+                         _mm_unpacklo_epi16(_mm256_castsi256_si128(packed),
+                                            _mm256_extracti128_si256(packed, 1)));
+    }
+}
+
+/* The same; up to 15 sums more are read, and as many bytes written. */
+WITH_AVX2 static void finish_wide(const struct convolution *c, int64_t k, const int32_t *sums,
+                                  int64_t count, uint8_t *bytes) {
+    if (c->negative)
+        finish_vectors(c, k, sums, count, bytes, 1);
+    else
+        finish_vectors(c, k, sums, count, bytes, 0);
+}
+#endif
+
+INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, int64_t count,
+                   uint8_t *bytes, int is_wide) {
+#ifdef X86
+    if (is_wide && c->has_small_sums) {
+        finish_wide(c, k, sums, count, bytes);
+        return;
+    }
+#endif
+    (void)is_wide;
+    finish_narrow(c, k, sums, count, bytes);
+}
+
 /* What `count` values, at most BLOCK, become with as many of the second operand. */
 INLINE void add_second(const struct convolution *c, double *values, const double *others,
                        int64_t count) {
-    const double constant = c->constant, scale = c->second_scale;
+    const double constant = c->constant;
     if (c->addition == PRODUCT)
         for (int64_t i = 0; i < count; i++)
-            values[i] *= others[i] + constant;
+            values[i] *= others[i];
     else if (c->addition == SHORT_SUM)
         for (int64_t i = 0; i < count; i++)
-            values[i] = add_of_10_bits(values[i], others[i] * scale, constant);
+            values[i] = add_of_10_bits(values[i], others[i], constant);
     else
         for (int64_t i = 0; i < count; i++)
-            values[i] = add_of_16_bits(values[i], others[i] * scale, constant);
+            values[i] = add_of_16_bits(values[i], others[i], constant);
 }
 
 INLINE void finish_with_second(const struct convolution *c, int64_t k, const int32_t *sums,
@@ -338,7 +485,7 @@ INLINE void finish_with_second(const struct convolution *c, int64_t k, const int
         const int64_t part = least(count - first, BLOCK);
         for (int64_t i = 0; i < part; i++) {
             values[i] = clamped(sums[first + i] * scale, low, high);
-            others[i] = second[(first + i) * step];
+            others[i] = c->operands[second[(first + i) * step]];
         }
         add_second(c, values, others, part);
         for (int64_t i = 0; i < part; i++)
@@ -389,9 +536,20 @@ INLINE void maximum(const struct convolution *c, const uint8_t *rows, int64_t pi
 
 /* One kernel's sums of `count` rows from `first` on, `pitch` apart, to the rows y .. y_end of the result. */
 INLINE void write_rows(const struct convolution *c, int64_t k, const int32_t *sums, int64_t pitch,
-                       int64_t first, int64_t count, int64_t y, int64_t y_end, uint8_t *bytes) {
+                       int64_t first, int64_t count, int64_t y, int64_t y_end, uint8_t *bytes,
+                       int is_wide) {
+    if (c->addition) {
+        for (; y < y_end; y++, sums += pitch) {
+            const struct row second = row_of(&c->second, k, y, c->final_width);
+            const int64_t left = c->final_width - second.count;
+            finish_with_second(c, k, sums, second.count, second.first, bytes);
+            finish_with_second(c, k, sums + second.count, left, second.rest, bytes + second.count);
+            store(c, k, y, bytes);
+        }
+        return;
+    }
+    finish(c, k, sums, count * pitch, bytes, is_wide);
     if (c->pool_size) {
-        finish(c, k, sums, count * pitch, bytes);
         uint8_t *row = bytes + count * pitch;
         for (; y < y_end; y++) {
             maximum(c, bytes, pitch, first, count, y, row);
@@ -399,16 +557,8 @@ INLINE void write_rows(const struct convolution *c, int64_t k, const int32_t *su
         }
         return;
     }
-    for (; y < y_end; y++, sums += pitch) {
-        if (c->addition) {
-            const struct row second = row_of(&c->second, k, y, c->final_width);
-            const int64_t left = c->final_width - second.count;
-            finish_with_second(c, k, sums, second.count, second.first, bytes);
-            finish_with_second(c, k, sums + second.count, left, second.rest, bytes + second.count);
-        } else
-            finish(c, k, sums, c->final_width, bytes);
+    for (; y < y_end; y++, bytes += pitch)
         store(c, k, y, bytes);
-    }
 }
 
 /* ------------------------------------------------------------------------------- the kernels */
@@ -431,10 +581,11 @@ INLINE void dense(const struct convolution *c, int64_t first_unit, int64_t end_u
     const int64_t pitch = vectors * PIXELS, line = c->packed_width * s;
     const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
     int32_t *packed = scratch;
-    int32_t *sums = packed + up_to((c->channels + 1) / 2 * c->packed_rows * line, 16);
-    int64_t *places = (int64_t *)(sums + up_to(KERNELS * most_rows * pitch, 16));
-    int16_t *lines = (int16_t *)(places + most_rows * vectors);
-    uint8_t *bytes = (uint8_t *)(lines + up_to(2 * line, 16));
+    int32_t *weights = packed + up_to((c->channels + 1) / 2 * c->packed_rows * line + PIXELS, 16);
+    int32_t *sums = weights + c->tap_count * KERNELS;
+    int64_t *places = (int64_t *)(sums + up_to(KERNELS * most_rows * pitch + 16, 16));
+    uint8_t *lines = (uint8_t *)(places + most_rows * vectors);
+    uint8_t *bytes = lines + 2 * (line + LINE_END);
     const int64_t groups = (c->out_channels + KERNELS - 1) / KERNELS;
     const int64_t parts = (groups + c->kernel_blocks - 1) / c->kernel_blocks;
     int64_t packed_block = -1, y = 0, y_end = 0, row = 0, count = 0;
@@ -445,15 +596,16 @@ INLINE void dense(const struct convolution *c, int64_t first_unit, int64_t end_u
             y = block * c->rows;
             y_end = least(y + c->rows, c->final_height);
             rows_needed(c, y, y_end, &row, &count);
-            pack(c, row * s - c->top, (count - 1) * s + c->kernel_height, packed, lines);
+            pack(c, row * s - c->top, (count - 1) * s + c->kernel_height, packed, lines, is_wide);
             for (int64_t r = 0; r < count; r++)
                 for (int64_t v = 0; v < vectors; v++)
                     places[r * vectors + v] = r * s * line + v * PIXELS;
         }
         const int64_t last = least((part + 1) * c->kernel_blocks, groups);
         for (int64_t group = part * c->kernel_blocks; group < last; group++) {
-            const int32_t *weights = c->weights + group * c->tap_count * KERNELS;
             const int32_t *bias = c->bias + group * KERNELS;
+            spread(c->weights + group * c->tap_count * 2 * KERNELS,
+                   c->weight_zero_points + group * KERNELS, c->tap_count, weights);
             const int64_t stride = most_rows * pitch;
 #ifdef X86
             if (is_wide)
@@ -463,10 +615,9 @@ INLINE void dense(const struct convolution *c, int64_t first_unit, int64_t end_u
                 sum_narrow(c, packed, weights, bias, places, count * vectors, sums, stride);
             for (int64_t k = 0; k < KERNELS && group * KERNELS + k < c->out_channels; k++)
                 write_rows(c, group * KERNELS + k, sums + k * stride, pitch, row, count, y, y_end,
-                           bytes);
+                           bytes, is_wide);
         }
     }
-    (void)is_wide;
 }
 
 INLINE void depthwise(const struct convolution *c, int64_t first_unit, int64_t end_unit,
@@ -474,9 +625,11 @@ INLINE void depthwise(const struct convolution *c, int64_t first_unit, int64_t e
     const int64_t s = c->stride, pitch = up_to(c->out_width, 2 * PIXELS), line = c->packed_width;
     const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
     const int64_t pairs = (c->kernel_width + 1) / 2 * c->kernel_height;
+    int32_t weights[MOST_PAIRS];
     int16_t *rows = scratch;
     int32_t *sums = (int32_t *)(rows + up_to(c->packed_rows * line, 32));
-    uint8_t *bytes = (uint8_t *)(sums + most_rows * pitch);
+    uint8_t *lines = (uint8_t *)(sums + most_rows * pitch + 16);
+    uint8_t *bytes = lines + line + LINE_END;
     const int64_t parts = (c->out_channels + c->kernel_blocks - 1) / c->kernel_blocks;
     for (int64_t unit = first_unit; unit < end_unit; unit++) {
         const int64_t block = unit / parts, part = unit % parts;
@@ -486,10 +639,10 @@ INLINE void depthwise(const struct convolution *c, int64_t first_unit, int64_t e
         const int64_t last = least((part + 1) * c->kernel_blocks, c->out_channels);
         for (int64_t k = part * c->kernel_blocks; k < last; k++) {
             for (int64_t r = 0; r < (count - 1) * s + c->kernel_height; r++)
-                widen(c, k, row * s - c->top + r, rows + r * line, line);
+                widen(c, k, row * s - c->top + r, lines, rows + r * line, line);
+            spread_one(c->weights + k * pairs * 2, c->weight_zero_points[k], 2 * pairs, weights);
             for (int64_t r = 0; r < count; r++) {
                 const int16_t *from = rows + r * s * line;
-                const int32_t *weights = c->weights + k * pairs;
 #ifdef X86
                 if (is_wide)
                     depthwise_wide(c, from, line, weights, c->bias[k], sums + r * pitch,
@@ -499,10 +652,9 @@ INLINE void depthwise(const struct convolution *c, int64_t first_unit, int64_t e
                     depthwise_narrow(c, from, line, weights, c->bias[k], sums + r * pitch,
                                      c->out_width);
             }
-            write_rows(c, k, sums, pitch, row, count, y, y_end, bytes);
+            write_rows(c, k, sums, pitch, row, count, y, y_end, bytes, is_wide);
         }
     }
-    (void)is_wide;
 }
 
 static void convolve_narrow(const struct convolution *c, int64_t first, int64_t end,

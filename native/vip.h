@@ -10,6 +10,7 @@
 enum {
     KERNELS = 4,
     PIXELS = 8,
+    MOST_PAIRS = 128,
 };
 
 /* What becomes of a second operand: sums of 10 or of 16 significant bits, a product. */
@@ -45,10 +46,12 @@ _Static_assert(sizeof(struct planes) == 56, "planes");
 
 /* Sums of products, and what makes bytes of them.
  * border is less 128; flip is what bytes are changed by first. The final image is the result's;
- * out is before a maximum of pool_size, 0 for none. weights are pairs: of channels, or of a row's
- * places in a depthwise kernel; taps say where each pair of a dense kernel is in the packed
- * image. negative is NULL where negative sums are scaled as others. A unit of work is rows of the
- * final image for kernel_blocks blocks of KERNELS kernels. */
+ * out is before a maximum of pool_size, 0 for none. weights are pairs of bytes: of channels, or
+ * of a row's places in a depthwise kernel, and count from the kernel's weight_zero_points; taps
+ * say where each pair of a dense kernel is in the packed image. negative is NULL where negative
+ * sums are scaled as others. has_small_sums says that no sum reaches 2^28, nor a scaled one 2^30.
+ * operands are what each byte of the second operand adds or multiplies. A unit of work is rows of
+ * the final image for kernel_blocks blocks of KERNELS kernels. */
 struct convolution {
     struct planes source;
     struct planes target;
@@ -73,7 +76,8 @@ struct convolution {
     int64_t final_height;
     int64_t final_width;
     int64_t is_depthwise;
-    const int32_t *weights;
+    const uint8_t *weights;
+    const int16_t *weight_zero_points;
     const int32_t *taps;
     int64_t tap_count;
     const int32_t *bias;
@@ -81,8 +85,9 @@ struct convolution {
     const double *negative;
     double low;
     double high;
+    int64_t has_small_sums;
     int64_t addition;
-    double second_scale;
+    const double *operands;
     double constant;
     int64_t zero_point;
     int64_t output_flip;
@@ -118,25 +123,27 @@ _Static_assert(offsetof(struct convolution, final_height) == 304, "convolution.f
 _Static_assert(offsetof(struct convolution, final_width) == 312, "convolution.final_width");
 _Static_assert(offsetof(struct convolution, is_depthwise) == 320, "convolution.is_depthwise");
 _Static_assert(offsetof(struct convolution, weights) == 328, "convolution.weights");
-_Static_assert(offsetof(struct convolution, taps) == 336, "convolution.taps");
-_Static_assert(offsetof(struct convolution, tap_count) == 344, "convolution.tap_count");
-_Static_assert(offsetof(struct convolution, bias) == 352, "convolution.bias");
-_Static_assert(offsetof(struct convolution, scale) == 360, "convolution.scale");
-_Static_assert(offsetof(struct convolution, negative) == 368, "convolution.negative");
-_Static_assert(offsetof(struct convolution, low) == 376, "convolution.low");
-_Static_assert(offsetof(struct convolution, high) == 384, "convolution.high");
-_Static_assert(offsetof(struct convolution, addition) == 392, "convolution.addition");
-_Static_assert(offsetof(struct convolution, second_scale) == 400, "convolution.second_scale");
-_Static_assert(offsetof(struct convolution, constant) == 408, "convolution.constant");
-_Static_assert(offsetof(struct convolution, zero_point) == 416, "convolution.zero_point");
-_Static_assert(offsetof(struct convolution, output_flip) == 424, "convolution.output_flip");
-_Static_assert(offsetof(struct convolution, shuffles_depth) == 432, "convolution.shuffles_depth");
-_Static_assert(offsetof(struct convolution, rows) == 440, "convolution.rows");
-_Static_assert(offsetof(struct convolution, row_blocks) == 448, "convolution.row_blocks");
-_Static_assert(offsetof(struct convolution, kernel_blocks) == 456, "convolution.kernel_blocks");
-_Static_assert(offsetof(struct convolution, packed_rows) == 464, "convolution.packed_rows");
-_Static_assert(offsetof(struct convolution, packed_width) == 472, "convolution.packed_width");
-_Static_assert(sizeof(struct convolution) == 480, "convolution");
+_Static_assert(offsetof(struct convolution, weight_zero_points) == 336, "convolution.weight_zero_points");
+_Static_assert(offsetof(struct convolution, taps) == 344, "convolution.taps");
+_Static_assert(offsetof(struct convolution, tap_count) == 352, "convolution.tap_count");
+_Static_assert(offsetof(struct convolution, bias) == 360, "convolution.bias");
+_Static_assert(offsetof(struct convolution, scale) == 368, "convolution.scale");
+_Static_assert(offsetof(struct convolution, negative) == 376, "convolution.negative");
+_Static_assert(offsetof(struct convolution, low) == 384, "convolution.low");
+_Static_assert(offsetof(struct convolution, high) == 392, "convolution.high");
+_Static_assert(offsetof(struct convolution, has_small_sums) == 400, "convolution.has_small_sums");
+_Static_assert(offsetof(struct convolution, addition) == 408, "convolution.addition");
+_Static_assert(offsetof(struct convolution, operands) == 416, "convolution.operands");
+_Static_assert(offsetof(struct convolution, constant) == 424, "convolution.constant");
+_Static_assert(offsetof(struct convolution, zero_point) == 432, "convolution.zero_point");
+_Static_assert(offsetof(struct convolution, output_flip) == 440, "convolution.output_flip");
+_Static_assert(offsetof(struct convolution, shuffles_depth) == 448, "convolution.shuffles_depth");
+_Static_assert(offsetof(struct convolution, rows) == 456, "convolution.rows");
+_Static_assert(offsetof(struct convolution, row_blocks) == 464, "convolution.row_blocks");
+_Static_assert(offsetof(struct convolution, kernel_blocks) == 472, "convolution.kernel_blocks");
+_Static_assert(offsetof(struct convolution, packed_rows) == 480, "convolution.packed_rows");
+_Static_assert(offsetof(struct convolution, packed_width) == 488, "convolution.packed_width");
+_Static_assert(sizeof(struct convolution) == 496, "convolution");
 #endif
 
 /* Bytes from places to places, through a table of 256 if there is one.

@@ -72,8 +72,11 @@ def convolutions(draw: st.DrawFn) -> Convolution:
     random = np.random.default_rng(draw(st.integers(0, 1000)))
     form = (channels, 1 if is_depthwise else depth, *kernel)
     scales = draw(st.booleans())
-    kernels = Kernels(
-        random.integers(-255, 256, form).astype(np.int16),
+    zero_points = random.integers(0, 256, channels)
+    kernels = Kernels.of_bytes(
+        (random.integers(0, 256, form) - zero_points[:, None, None, None]).astype(np.int16),
+        zero_points,
+        is_depthwise,
         random.integers(-9999, 9999, channels).astype(np.int32),
         random.uniform(1e-4, 1e-2, channels).astype(np.float32) if scales else None,
         random.uniform(1e-5, 1e-2, channels).astype(np.float32) if scales else None,

@@ -90,13 +90,19 @@ def add_of_10_bits(convolution: Reals, second: Reals, constant: float) -> Reals:
     return _nearer(total, unit, first * operand < 0)
 
 
+def sum_of_16_bits(second: Reals, constant: float) -> Reals:
+    """The first of the two sums that A733's fused addition consists of."""
+    total, _ = _small_sum(cut(second, 16), np.full_like(second, constant), 16, 3)
+    return total
+
+
 def add_of_16_bits(convolution: Reals, second: Reals, constant: float) -> Reals:
     """The fused addition of A733: (second + constant) + convolution.
 
     Where the signs of the last two differ, the sum is one unit nearer to zero if the first is the
     larger one, or if there is no constant.
     """
-    first, _ = _small_sum(cut(second, 16), np.full_like(second, constant), 16, 3)
+    first = sum_of_16_bits(second, constant)
     kept = cut(convolution, 16)
     total, unit = _small_sum(first, kept, 16, 3)
     differ = first * kept < 0

@@ -19,7 +19,10 @@ KERNELS = 4
 PIXELS = 8
 """Pixels of a vector."""
 
-CONSTANTS = {"KERNELS": KERNELS, "PIXELS": PIXELS}
+MOST_PAIRS = 128
+"""Pairs of weights that a depthwise kernel has at most."""
+
+CONSTANTS = {"KERNELS": KERNELS, "PIXELS": PIXELS, "MOST_PAIRS": MOST_PAIRS}
 
 
 class Addition(IntEnum):
@@ -53,10 +56,13 @@ class Convolution(Structure):
     """Sums of products, and what makes bytes of them.
 
     `border` is less 128; `flip` is what bytes are changed by first. The `final` image is the
-    result's; `out` is before a maximum of `pool_size`, 0 for none. `weights` are pairs: of
-    channels, or of a row's places in a depthwise kernel; `taps` say where each pair of a dense
-    kernel is in the packed image. `negative` is NULL where negative sums are scaled as others. A
-    unit of work is `rows` of the final image for `kernel_blocks` blocks of `KERNELS` kernels.
+    result's; `out` is before a maximum of `pool_size`, 0 for none. `weights` are pairs of bytes: of
+    channels, or of a row's places in a depthwise kernel, and count from the kernel's
+    `weight_zero_points`; `taps` say where each pair of a dense kernel is in the packed image.
+    `negative` is NULL where negative sums are scaled as others. `has_small_sums` says that no sum
+    reaches 2^28, nor a scaled one 2^30. `operands` are what each byte of the second operand adds or
+    multiplies. A unit of work is `rows` of the final image for `kernel_blocks` blocks of `KERNELS`
+    kernels.
     """
 
     _fields_ = [
@@ -84,6 +90,7 @@ class Convolution(Structure):
         ("final_width", _INTEGER),
         ("is_depthwise", _INTEGER),
         ("weights", _POINTER),
+        ("weight_zero_points", _POINTER),
         ("taps", _POINTER),
         ("tap_count", _INTEGER),
         ("bias", _POINTER),
@@ -91,8 +98,9 @@ class Convolution(Structure):
         ("negative", _POINTER),
         ("low", _REAL),
         ("high", _REAL),
+        ("has_small_sums", _INTEGER),
         ("addition", _INTEGER),
-        ("second_scale", _REAL),
+        ("operands", _POINTER),
         ("constant", _REAL),
         ("zero_point", _INTEGER),
         ("output_flip", _INTEGER),
@@ -175,11 +183,13 @@ ENUMERATIONS = {"addition": Addition}
 
 POINTERS = {
     "planes.base": "uint8_t *",
-    "convolution.weights": "const int32_t *",
+    "convolution.weights": "const uint8_t *",
+    "convolution.weight_zero_points": "const int16_t *",
     "convolution.taps": "const int32_t *",
     "convolution.bias": "const int32_t *",
     "convolution.scale": "const double *",
     "convolution.negative": "const double *",
+    "convolution.operands": "const double *",
     "move.source": "const uint8_t *",
     "move.target": "uint8_t *",
     "move.from_places": "const int32_t *",

@@ -1,5 +1,6 @@
 """Coefficients: compressed streams of whole numbers, and the kernels in them."""
 
-from .blob import Kernels, KernelShape, read_kernels
+from .blob import KernelShape, read_kernels
+from .kernels import Kernels, pairs_of
 
-__all__ = ["KernelShape", "Kernels", "read_kernels"]
+__all__ = ["KernelShape", "Kernels", "pairs_of", "read_kernels"]

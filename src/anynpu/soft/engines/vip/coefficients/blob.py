@@ -15,11 +15,13 @@ from .....native.library import load
 from .....native.memory import address_of
 from ..refusal import Unknown
 from ..structures import CoreValues
+from .kernels import Kernels
 from .stream import HEADER_SIZE, Header, decode
 
 _BLOCK = 9
 _ALIGNMENT = 64
 _WIDE_RECORD = 6
+_SIGN = 128
 _MOST_WEIGHTS = 1 << 29
 
 
@@ -60,22 +62,6 @@ class KernelShape:
         return -(-self.weights // _BLOCK) * _BLOCK if self.is_depthwise else _BLOCK
 
 
-@dataclass(frozen=True, eq=False)
-class Kernels:
-    """Decoded coefficients, read-only.
-
-    `weights` are (channels, depth, height, width) less their zero points; `bias` one a channel.
-    `scales` and `negative_scales` are those of channels with their own. `end` is the byte of the
-    blob after the records.
-    """
-
-    weights: NDArray[np.int16]
-    bias: NDArray[np.int32] | NDArray[np.int64]
-    scales: NDArray[np.float32] | None
-    negative_scales: NDArray[np.float32] | None
-    end: int
-
-
 def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
     """Decode a blob; raises `Unknown` for what isn't known and what doesn't fit the command."""
     _check(shape)
@@ -108,7 +94,7 @@ def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
         position += _aligned(-(-bits // 8))
     if not (seen == 1).all():
         raise Unknown("the kernels of the cores aren't the channels, each once")
-    return _with_records(blob, shape, position, weights)
+    return _with_records(blob, shape, position, weights, zero_points)
 
 
 def _check(shape: KernelShape) -> None:
@@ -219,7 +205,11 @@ def arrange_slowly(
 
 
 def _with_records(
-    blob: NDArray[np.uint8], shape: KernelShape, position: int, weights: NDArray[np.int16]
+    blob: NDArray[np.uint8],
+    shape: KernelShape,
+    position: int,
+    weights: NDArray[np.int16],
+    zero_points: NDArray[np.int32],
 ) -> Kernels:
     if shape.is_wide:
         return _with_wide_records(blob, shape, position, weights)
@@ -229,20 +219,20 @@ def _with_records(
         raise Unknown(f"a coefficient blob of {blob.size} bytes, whose records end at {end}")
     records = np.frombuffer(blob[position:end].tobytes(), "<u4").reshape(shape.channels, words)
     columns = [np.ascontiguousarray(records[:, number]) for number in range(words)]
+    bias = columns[0].view(np.int32)
+    scales = columns[1].view(np.float32) if words > 1 else None
+    negative_scales = columns[2].view(np.float32) if words > 2 else None
+    for array in (scales, negative_scales):
+        if array is not None and not np.isfinite(array).all():
+            raise Unknown("a channel's scale that is no finite number")
+    for column in columns:
+        column.flags.writeable = False
     form = (shape.channels, 1 if shape.is_depthwise else shape.depth, shape.height, shape.width)
-    kernels = Kernels(
-        weights.reshape(form),
-        columns[0].view(np.int32),
-        columns[1].view(np.float32) if words > 1 else None,
-        columns[2].view(np.float32) if words > 2 else None,
+    zeros = np.full(shape.channels, _SIGN) if shape.is_signed else zero_points
+    return Kernels.of_bytes(
+        weights.reshape(form), zeros, shape.is_depthwise, bias, scales, negative_scales,
         _aligned(end),
-    )
-    for array in (kernels.weights, kernels.bias, kernels.scales, kernels.negative_scales):
-        if array is not None:
-            if not np.isfinite(array).all():
-                raise Unknown("a channel's scale that is no finite number")
-            array.flags.writeable = False
-    return kernels
+    )  # fmt: skip
 
 
 def _with_wide_records(
@@ -258,9 +248,8 @@ def _with_wide_records(
     records[:, 2:] = blob[position:end].reshape(shape.channels, _WIDE_RECORD)
     bias = records.reshape(-1).view("<i8") >> 16
     form = (shape.channels, 1 if shape.is_depthwise else shape.depth, shape.height, shape.width)
-    kernels = Kernels(weights.reshape(form), bias, None, None, _aligned(end))
-    kernels.weights.flags.writeable = kernels.bias.flags.writeable = False
-    return kernels
+    bias.flags.writeable = weights.flags.writeable = False
+    return Kernels.of_wide(weights.reshape(form), shape.is_depthwise, bias, _aligned(end))
 
 
 def _aligned(size: int) -> int:

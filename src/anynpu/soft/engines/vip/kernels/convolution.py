@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 from .....native import steps
 from .....native.memory import address_of
 from .. import structures
+from ..coefficients import pairs_of
 from ..memory import Memory, MemoryMap
 from ..planes import Planes
-from ..structures import KERNELS, PIXELS, Addition
+from ..rounding import cut, sum_of_16_bits
+from ..structures import KERNELS, MOST_PAIRS, PIXELS, Addition
 from ..tasks import Convolution, Sums
 from . import native
 from .plan import Plan, fits_circle, is_apart, units_of
 
 _MOST_SUM = 1 << 31
+_SMALL_SUM, _SMALL_VALUE = 1 << 28, 1 << 30
+"""What lets the kernel round by a sum of doubles (`beyond_halves` in native/vip.c)."""
+_SHARES = 2
+"""Units of work for each thread, at least."""
 _CACHE = 192 << 10
 """Bytes of packed rows that a thread works on at a time."""
 
@@ -28,10 +34,12 @@ _CACHE = 192 << 10
 class Weights:
     """Kernels as the C kernel multiplies them; the tiles of a layer share them."""
 
-    pairs: NDArray[np.int32]
+    pairs: NDArray[np.uint8]
+    zero_points: NDArray[np.int16]
     bias: NDArray[np.int32]
     scale: NDArray[np.float64]
     negative: NDArray[np.float64] | None
+    has_small_sums: bool
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,7 @@ class ConvolutionPlan(Plan):
     def __init__(self, task: Convolution, weights: Weights, shape: Shape, threads: int) -> None:
         self._task, self._weights, self._shape, self._threads = task, weights, shape, threads
         self._taps = _taps(task.sums, task.stride, shape)
+        self._operands = _operands(task)
         self.scratch = shape.scratch
 
     def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
@@ -80,6 +89,7 @@ class ConvolutionPlan(Plan):
             final_width=_final(task)[1],
             is_depthwise=sums.is_depthwise,
             weights=address_of(weights.pairs),
+            weight_zero_points=address_of(weights.zero_points),
             taps=address_of(self._taps),
             tap_count=self._taps.size,
             bias=address_of(weights.bias),
@@ -87,6 +97,7 @@ class ConvolutionPlan(Plan):
             negative=None if weights.negative is None else address_of(weights.negative),
             low=max(task.low, 0.0) if task.has_relu else task.low,
             high=max(task.high, 0.0) if task.has_relu else task.high,
+            has_small_sums=weights.has_small_sums,
             zero_point=task.zero_point,
             output_flip=128 if task.is_signed else 0,
             shuffles_depth=task.shuffles_depth,
@@ -101,7 +112,7 @@ class ConvolutionPlan(Plan):
             call.pool_top, call.pool_left = pooling.top, pooling.left
         if second is not None:
             call.second = _planes(second.source, memory)
-            call.second_scale, call.constant = second.scale, second.constant
+            call.operands, call.constant = address_of(self._operands), second.constant
             call.addition = Addition.PRODUCT if task.product else _adder(task)
         units = shape.row_blocks * shape.kernel_parts
         entry = steps.Entry(
@@ -110,7 +121,20 @@ class ConvolutionPlan(Plan):
             units,
             units_of(units, self._threads),
         )
-        return entry, (call, weights, self._taps)
+        return entry, (call, weights, self._taps, self._operands)
+
+
+def _operands(task: Convolution) -> NDArray[np.float64]:
+    """What each byte of the second operand adds or multiplies."""
+    content = np.arange(256, dtype=np.float64)
+    if task.product is not None:
+        return content + task.product.constant
+    if task.addition is None:
+        return np.zeros(0)
+    operand = content * task.addition.scale
+    if task.has_short_sums:
+        return cut(operand, 10)
+    return sum_of_16_bits(operand, task.addition.constant)
 
 
 def _adder(task: Convolution) -> int:
@@ -185,12 +209,20 @@ def _weights(task: Convolution) -> Weights | None:
     kernels = sums.kernels
     channels = sums.channels
     if kernels is None:
-        weights = np.ones((channels, 1, 1, 1), np.int16)
+        zero_points = np.zeros(channels, np.int16)
+        pairs = pairs_of(np.ones((channels, 1, 1, 1), np.uint8), zero_points, sums.is_depthwise)
         bias = np.full(channels, sums.bias, np.int32)
+        largest = np.full(channels, 128, np.int64)
     else:
-        weights, bias = kernels.weights, kernels.bias.astype(np.int32, copy=False)
-    largest = np.abs(weights.reshape(channels, -1).astype(np.int64)).sum(1) * 128
-    if (largest + np.abs(bias.astype(np.int64)) >= _MOST_SUM).any():
+        stored, zero_points = kernels.stored, kernels.zero_points
+        assert stored.dtype == np.uint8, "tasks with int16 weights have no plan"
+        pairs = stored.view(np.uint8)
+        bias = kernels.bias.astype(np.int32, copy=False)
+        largest = kernels.largest_sums(_SMALL_SUM // 2)
+    if sums.is_depthwise and sums.kernel_height * math.ceil(sums.kernel_width / 2) > MOST_PAIRS:
+        return None
+    largest = largest + np.abs(bias.astype(np.int64))
+    if (largest >= _MOST_SUM).any():
         return None
     scale = np.full(channels, task.scale)
     negative = None
@@ -202,33 +234,17 @@ def _weights(task: Convolution) -> Weights | None:
             negative = kernels.negative_scales.astype(np.float64)
     if not (scale > 0).all() or (negative is not None and not (negative >= 0).all()):
         return None
-    pairs = _depthwise_pairs(weights) if sums.is_depthwise else _dense_pairs(weights)
+    factor = scale if negative is None else np.maximum(scale, negative)
+    has_small_sums = (largest < _SMALL_SUM).all() and (largest * factor < _SMALL_VALUE).all()
     padding = (0, -channels % KERNELS)
     return Weights(
         pairs,
+        np.pad(zero_points, padding),
         np.pad(bias, padding),
         np.pad(scale, padding),
         None if negative is None else np.pad(negative, padding),
+        bool(has_small_sums),
     )
-
-
-def _dense_pairs(weights: NDArray[np.int16]) -> NDArray[np.int32]:
-    """[block of kernels][pair of channels][row][pixel][kernel], both of a pair in 32 bits."""
-    channels, depth, height, width = weights.shape
-    blocks, pairs = math.ceil(channels / KERNELS), math.ceil(depth / 2)
-    padded = np.zeros((blocks * KERNELS, pairs * 2, height, width), np.int16)
-    padded[:channels, :depth] = weights
-    split = padded.reshape(blocks, KERNELS, pairs, 2, height, width)
-    ordered = np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3))
-    return ordered.view(np.int32).reshape(-1)
-
-
-def _depthwise_pairs(weights: NDArray[np.int16]) -> NDArray[np.int32]:
-    """[channel][row][pair of pixels]."""
-    channels, _, height, width = weights.shape
-    padded = np.zeros((channels, height, width + width % 2), np.int16)
-    padded[:, :, :width] = weights[:, 0]
-    return padded.view(np.int32).reshape(-1)
 
 
 def _taps(sums: Sums, stride: int, shape: Shape) -> NDArray[np.int32]:
@@ -255,14 +271,25 @@ def _shape(task: Convolution, threads: int) -> Shape:
         line = pitch + (sums.kernel_width - 1) // stride
         per_row = 4 * line * stride * math.ceil(sums.source.channels / 2)
         groups = math.ceil(sums.channels / KERNELS)
+    taps = 0
+    if not sums.is_depthwise:
+        taps = math.ceil(sums.source.channels / 2) * sums.kernel_height * sums.kernel_width
     fitting = max(1, _CACHE // per_row)
     rows = max(1, (fitting - sums.kernel_height) // stride + 1)
     if task.pooling is not None:
         rows = max(1, (rows - task.pooling.size) // task.pooling.stride + 1)
     rows = min(rows, final_height)
+    # Units share rows where the packed image is larger than the weights, kernels otherwise.
+    weight_bytes = 2 * KERNELS * groups * taps
+    if not sums.is_depthwise and weight_bytes < per_row * height * stride:
+        rows = min(rows, math.ceil(final_height / (_SHARES * threads)))
     row_blocks = math.ceil(final_height / rows)
-    # Few blocks of rows are shared by kernels, so that all threads have work.
-    parts = 1 if row_blocks >= 3 * threads else min(groups, 4 * threads)
+    shares = 4 if sums.is_depthwise else _SHARES
+    parts = (
+        1
+        if row_blocks >= _SHARES * threads
+        else min(groups, math.ceil(shares * threads / row_blocks))
+    )
     kernel_blocks = math.ceil(groups / parts)
     sum_rows = rows
     if task.pooling is not None:
@@ -270,6 +297,7 @@ def _shape(task: Convolution, threads: int) -> Shape:
     packed_rows = (sum_rows - 1) * stride + sums.kernel_height
     scratch = packed_rows * per_row + 4 * KERNELS * sum_rows * pitch + 8 * sum_rows * pitch
     scratch += 4 * line * stride + sum_rows * pitch + _up(task.target.width, 64) + 4096
+    scratch += 4 * KERNELS * taps
     return Shape(
         rows, row_blocks, kernel_blocks, math.ceil(groups / kernel_blocks), packed_rows, line,
         scratch,

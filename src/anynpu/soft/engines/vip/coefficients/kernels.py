@@ -1,0 +1,115 @@
+"""Decoded kernels, held once: as the C kernel multiplies them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..structures import KERNELS
+
+_LONGEST_STEP = 255
+"""What a byte and a zero point differ by at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """Decoded coefficients, read-only, of the shape `form`: (channels, depth, height, width).
+
+    `stored` are bytes, each channel's counting from its one of `zero_points`: pairs of a row's
+    pixels where `is_depthwise`, of channels otherwise (see `pairs_of`). Of int16 weights it is
+    themselves, in the order of `form`. `bias` is one a channel; `scales` and `negative_scales` are
+    those of channels with their own. `end` is the byte of the blob after the records.
+    """
+
+    stored: NDArray[np.uint8] | NDArray[np.int16]
+    zero_points: NDArray[np.int16]
+    form: tuple[int, int, int, int]
+    is_depthwise: bool
+    bias: NDArray[np.int32] | NDArray[np.int64]
+    scales: NDArray[np.float32] | None
+    negative_scales: NDArray[np.float32] | None
+    end: int
+
+    @classmethod
+    def of_bytes(
+        cls,
+        weights: NDArray[np.int16],
+        zero_points: NDArray[np.integer],
+        is_depthwise: bool,
+        bias: NDArray[np.int32],
+        scales: NDArray[np.float32] | None,
+        negative_scales: NDArray[np.float32] | None,
+        end: int,
+    ) -> Kernels:
+        """Weights less their zero points; with these they are bytes. Copied."""
+        zeros = zero_points.astype(np.int16)
+        content = (weights + zeros[:, None, None, None]).astype(np.uint8)
+        stored = pairs_of(content, zeros, is_depthwise)
+        stored.flags.writeable = zeros.flags.writeable = False
+        form = weights.shape
+        return cls(stored, zeros, form, is_depthwise, bias, scales, negative_scales, end)
+
+    @classmethod
+    def of_wide(
+        cls, weights: NDArray[np.int16], is_depthwise: bool, bias: NDArray[np.int64], end: int
+    ) -> Kernels:
+        """Weights of 16 bits, which aren't copied."""
+        zeros = np.zeros(weights.shape[0], np.int16)
+        return cls(weights, zeros, weights.shape, is_depthwise, bias, None, None, end)
+
+    @property
+    def weights(self) -> NDArray[np.int16]:
+        """All weights less their zero points, in the order of `form`; made anew."""
+        channels, depth, height, width = self.form
+        stored = self.stored
+        if stored.dtype == np.int16:
+            return stored.reshape(self.form).astype(np.int16, copy=False)
+        if self.is_depthwise:
+            content = stored.reshape(channels, 1, height, -1)[..., :width]
+        else:
+            blocks = math.ceil(channels / KERNELS)
+            split = stored.reshape(blocks, -1, height, width, KERNELS, 2).transpose(
+                0, 4, 1, 5, 2, 3
+            )
+            content = split.reshape(blocks * KERNELS, -1, height, width)[:channels, :depth]
+        return content.astype(np.int16) - self.zero_points[:, None, None, None]
+
+    def largest_sums(self, most: int) -> NDArray[np.int64]:
+        """What a channel's sum of products with bytes less 128 comes to at most, without its bias.
+
+        An estimate that is quick to make, where that isn't greater than `most`.
+        """
+        channels, depth, height, width = self.form
+        estimate = depth * height * width * _LONGEST_STEP * 128
+        if estimate <= most:
+            return np.full(channels, estimate, np.int64)
+        sums = [int(np.abs(kernel).sum(dtype=np.int64)) * 128 for kernel in self.weights]
+        return np.array(sums, np.int64)
+
+
+def pairs_of(
+    content: NDArray[np.uint8], zero_points: NDArray[np.int16], is_depthwise: bool
+) -> NDArray[np.uint8]:
+    """The bytes of kernels (channels, depth, height, width), two by two.
+
+    Dense ones as (block of kernels, pair of channels, row, pixel, kernel, one of a pair),
+    depthwise ones as (channel, row, pair of pixels); what fills up a pair counts for nothing.
+    """
+    channels, depth, height, width = content.shape
+    fill = zero_points.astype(np.uint8)[:, None, None]
+    if is_depthwise:
+        rows = np.empty((channels, height, width + width % 2), np.uint8)
+        rows[:, :, :width] = content[:, 0]
+        rows[:, :, width:] = fill
+        return rows.reshape(-1)
+    blocks, pairs = math.ceil(channels / KERNELS), math.ceil(depth / 2)
+    padded = content
+    if depth % 2 or channels % KERNELS:
+        padded = np.zeros((blocks * KERNELS, pairs * 2, height, width), np.uint8)
+        padded[:channels, :depth] = content
+        padded[:channels, depth:] = fill[..., None]
+    split = padded.reshape(blocks, KERNELS, pairs, 2, height, width)
+    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3)).reshape(-1)
