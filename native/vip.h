@@ -123,7 +123,8 @@ _Static_assert(offsetof(struct convolution, final_height) == 304, "convolution.f
 _Static_assert(offsetof(struct convolution, final_width) == 312, "convolution.final_width");
 _Static_assert(offsetof(struct convolution, is_depthwise) == 320, "convolution.is_depthwise");
 _Static_assert(offsetof(struct convolution, weights) == 328, "convolution.weights");
-_Static_assert(offsetof(struct convolution, weight_zero_points) == 336, "convolution.weight_zero_points");
+_Static_assert(offsetof(struct convolution, weight_zero_points) == 336,
+               "convolution.weight_zero_points");
 _Static_assert(offsetof(struct convolution, taps) == 344, "convolution.taps");
 _Static_assert(offsetof(struct convolution, tap_count) == 352, "convolution.tap_count");
 _Static_assert(offsetof(struct convolution, bias) == 360, "convolution.bias");

@@ -15,6 +15,9 @@ from typing import Any
 
 from .declarations import Enumeration, Function, Named, symbol_of
 
+_LINE = 100
+"""Characters of a line of C."""
+
 _SCALARS: dict[Any, str] = {
     ctypes.c_char: "char",
     ctypes.c_int8: "int8_t",
@@ -154,13 +157,20 @@ class SharedWriter(Writer):
     def _assertions(self, structure: type[ctypes.Structure], tag: str) -> Iterator[str]:
         for name, *_ in structure._fields_:
             offset = getattr(structure, name).offset
-            yield f'_Static_assert(offsetof(struct {tag}, {name}) == {offset}, "{tag}.{name}");'
-        yield f'_Static_assert(sizeof(struct {tag}) == {ctypes.sizeof(structure)}, "{tag}");'
+            yield _asserted(f"offsetof(struct {tag}, {name}) == {offset}", f"{tag}.{name}")
+        yield _asserted(f"sizeof(struct {tag}) == {ctypes.sizeof(structure)}", tag)
 
 
 def tag_of(structure: type) -> str:
     """A class's name as C spells it: ``Int8Dense`` is ``int8_dense``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", structure.__name__).lower().lstrip("_")
+
+
+def _asserted(condition: str, message: str) -> str:
+    """An assertion in the project's style of C."""
+    begin, end = f"_Static_assert({condition},", f'"{message}");'
+    line = f"{begin} {end}"
+    return line if len(line) <= _LINE else f"{begin}\n{' ' * len('_Static_assert(')}{end}"
 
 
 def _comment(text: str) -> str:
