@@ -27,6 +27,9 @@ _BITS: dict[int, int] = {
     TensorProto.FLOAT8E5M2: 8, TensorProto.FLOAT8E5M2FNUZ: 8, TensorProto.UINT4: 4,
     TensorProto.INT4: 4,
 }  # fmt: skip
+_MOST_ELEMENTS = 2**59
+"""What an array may have of the largest type, of 16 bytes."""
+
 _FIELDS: dict[str, dict[int, int]] = {
     "float_data": {TensorProto.FLOAT: 1, TensorProto.COMPLEX64: 2},
     "double_data": {TensorProto.DOUBLE: 1, TensorProto.COMPLEX128: 2},
@@ -115,7 +118,9 @@ def _nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
 
 def _check_tensor(tensor: TensorProto) -> None:
     elements = math.prod(tensor.dims)
-    if any(size < 0 for size in tensor.dims):
+    # NumPy has no array of such sizes, even where one of them is 0.
+    most = math.prod(size or 1 for size in tensor.dims)
+    if any(size < 0 for size in tensor.dims) or most > _MOST_ELEMENTS:
         raise ModelError(f"tensor {tensor.name!r} has the shape {list(tensor.dims)}")
     if tensor.HasField("raw_data"):
         found, wanted = len(tensor.raw_data), size_of(tensor)
@@ -149,8 +154,13 @@ def _check_node(node: NodeProto, version: int) -> None:
 @lru_cache(maxsize=1024)
 def _arity(op_type: str, version: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """How many inputs and outputs an operator takes at least and at most; None if unknown."""
-    try:
-        schema = defs.get_schema(op_type, version)
-    except Exception:  # of a class that has moved between versions
+    # Of an operator younger than the model says, what it takes today; ONNX Runtime refuses it.
+    for versions in ((version,), ()):
+        try:
+            schema = defs.get_schema(op_type, *versions)
+        except Exception:  # of a class that has moved between onnx's releases
+            continue
+        break
+    else:
         return None
     return (schema.min_input, schema.max_input), (schema.min_output, schema.max_output)
