@@ -297,6 +297,10 @@ class Program(ABC):
         """The nodes that a board doesn't compute under a set of shapes, in their order."""
         return ()
 
+    def mistakes(self, number: int) -> tuple[str, ...]:
+        """What the compiler is known to have done wrongly, which a board computes as it is."""
+        return ()
+
     @abstractmethod
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> Instance:
         """A new set of arrays to run with; `ModelError` where the model can't be run so."""

@@ -25,7 +25,12 @@ _noticed: set[tuple[str, str]] = set()
 
 
 def report(program: Program, chip: Soc) -> None:
-    """Say what a board refuses of a model that is loaded, or in strict mode refuse it."""
+    """Say what a board refuses of a model that is loaded, or in strict mode refuse it.
+
+    Mistakes of the compiler are said as well: a board computes them.
+    """
+    for mistake in program.mistakes(program.largest):
+        log.notice(mistake)
     refusals = program.refusals(program.largest)
     if not strict():
         _notice(refusals)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import lzma
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+import pytest
+
+from anynpu.errors import ModelError
+from anynpu.soft.engines.compiled.program import CompiledProgram
 from anynpu.soft.engines.compiled.recurrent import stagings_of
 from anynpu.soft.formats.rknn.model import Device, Graph, Relocation, Task
 
 from .parts import cpu_node, model_of, plain
 
 ATOM = 16
+FOLDER = Path(__file__).parents[3] / "data" / "compiled" / "recurrent"
 
 
 def recurrent(*read: str) -> Graph:
@@ -32,7 +40,7 @@ def recurrent(*read: str) -> Graph:
 
 
 def staged_input(graph: Graph) -> str | None:
-    staging = stagings_of(graph, graph.nodes, ATOM).get(0)
+    staging = stagings_of(graph, graph.nodes, ATOM, {}).get(0)
     return staging.staged_input.name if staging and staging.staged_input else None
 
 
@@ -47,3 +55,37 @@ def test_rows_stay_dense_where_tasks_copy_them() -> None:
 
 def test_nothing_is_copied_where_nothing_is_read() -> None:
     assert staged_input(recurrent()) is None
+
+
+def program_of(name: str) -> CompiledProgram:
+    return CompiledProgram(lzma.decompress((FOLDER / f"{name}.rknn.xz").read_bytes()))
+
+
+def distance(program: CompiledProgram, name: str) -> float:
+    """The greatest from ONNX Runtime's float32."""
+    instance = program.instance(0)
+    with np.load(FOLDER / "values.npz") as values:
+        given = instance.inputs[0]
+        given[...] = values[f"{name}.in0"].reshape(given.shape)
+        instance.run()
+        expected = values[f"{name}.out0"]
+        return float(np.abs(instance.outputs[0].reshape(expected.shape) - expected).max())
+
+
+def test_states_that_tasks_put_behind_the_sequence_are_used() -> None:
+    program = program_of("gru_state.rk3576")
+    assert program.mistakes(0) == ()
+    assert distance(program, "gru_state") < 0.002
+
+
+def test_a_state_that_the_toolkit_has_taken_from_the_sequence_is_said() -> None:
+    """The commands are followed, as a board does; the source model gives other values."""
+    program = program_of("lstm_state.rk3576")
+    (said,) = program.mistakes(0)
+    assert said.startswith("node 'exLSTM:/r/LSTM' begins with values of its input in place of its")
+    assert distance(program, "lstm_state") > 0.1
+
+
+def test_a_state_that_the_runtime_has_to_place_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"'exLSTM:/r/LSTM': .*352 bytes, 288 for the input"):
+        program_of("lstm_state.rk3588")

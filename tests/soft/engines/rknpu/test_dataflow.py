@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +21,7 @@ from anynpu.soft.engines.rknpu.tasks import (
     PhaseWriter,
     PoolingMethod,
     PoolingTask,
+    Stage,
     Task,
 )
 from anynpu.soft.engines.rknpu.weights import (
@@ -156,6 +159,35 @@ def test_what_is_multiplied_by_0_does_not_matter(weight_offset: int | None, is_k
     second = flow.flags[OPERAND + 4 * 16 : OPERAND + 8 * 16].reshape(4, 16)
     second[:, 2:] = 0
     what = convolution(source, kernels, 1, 4, weight_offset=weight_offset)
+    flow.run(ConvolutionTask(0, 0, what, dpu(), block_writer(1, 4)), "sums")
+    sums = flow.flags[TARGET : TARGET + 4 * 16]
+    assert sums.any() == sums.all() == is_known
+
+
+@pytest.mark.parametrize(
+    ("bs", "bn", "is_known"),
+    [
+        (stage(multiply=0), stage(add=-11), True),
+        (stage(multiply=0, add=5), stage(add=-11), True),
+        (stage(multiply=0), stage(add=-10), False),
+        (stage(add=-11), stage(multiply=0), False),
+        (stage(multiply=0, multiply_negatives=True), stage(add=-11), False),
+        (stage(), stage(add=-11), False),
+    ],
+)
+def test_rows_that_a_task_fills_make_weights_of_0(bs: Stage, bn: Stage, is_known: bool) -> None:
+    """What lies in the second sixteen channels of 16 kernels becomes -11, the offset is 11."""
+    flow = flow_of(TARGET)
+    place = Address(INTERNAL, some.WEIGHTS)
+    filled = dpu(bs=bs, bn=bn)
+    for half in range(2):
+        to = PhaseWriter(replace(place, offset=place.offset + 16 * half), 16 * 32, 32, 16, 16, 0)
+        rows = features((16, 1, 16))
+        flow.run(ElementwiseTask(0, 0, rows, filled if half else dpu(), to), "weights")
+    kernels = Weights(place, WeightLayout(Element.INT8, 16, 32, 1, 1, 16, 32, False), None)
+    source = features((32, 1, 4), offset=OPERAND)
+    flow.flags[OPERAND + 4 * 16 : OPERAND + 8 * 16] = 0
+    what = convolution(source, kernels, 1, 4, weight_offset=11)
     flow.run(ConvolutionTask(0, 0, what, dpu(), block_writer(1, 4)), "sums")
     sums = flow.flags[TARGET : TARGET + 4 * 16]
     assert sums.any() == sums.all() == is_known

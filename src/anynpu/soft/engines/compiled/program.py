@@ -44,7 +44,7 @@ from .layers import (
     shapes_of,
 )
 from .ports import variant_of
-from .recurrent import Staging, stagings_of
+from .recurrent import Staging, mistakes, stagings_of
 from .unroll import unroll
 
 Step = Callable[[], None]
@@ -78,6 +78,7 @@ class CompiledProgram(Program):
         self.soc = self.model.target
         self.custom_string = self.model.custom_string
         self.batch = self.model.batch
+        self._atom = GENERATIONS[self.model.generation].atom
         self._variants = [variant_of(self.model, graph) for graph in self.model.graphs]
         self.input_shapes = tuple(
             tuple(port.shape for port in variant.inputs) for variant in self._variants
@@ -115,6 +116,10 @@ class CompiledProgram(Program):
     def refusals(self, number: int) -> tuple[Refusal, ...]:
         return tuple(refusals(self.model, self.model.graphs[number]))
 
+    def mistakes(self, number: int) -> tuple[str, ...]:
+        graph = self.model.graphs[number]
+        return tuple(mistakes(graph, computing_nodes(graph), self._atom))
+
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
         return CompiledInstance(self.graph(number), self.model.batch, custom)
 
@@ -137,8 +142,7 @@ class CompiledProgram(Program):
             and not prepared.has_tasks(node.index)
             and not is_foreign(node)
         }
-        atom = GENERATIONS[self.model.generation].atom
-        stagings = stagings_of(graph, computing_nodes(graph), atom)
+        stagings = stagings_of(graph, computing_nodes(graph), self._atom, prepared.tasks)
         check_flow(graph, prepared, cpu_nodes, stagings)
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
 

@@ -1,15 +1,19 @@
 """What the vendor's runtime moves before and after a recurrent node's tasks.
 
 Where rows are no whole atoms, an LSTM's or GRU's tasks don't read the sequence itself but a copy
-of it in scratch memory with rows that are padded to atoms; and they write their results to other
-scratch memory, step after step, direction after direction, in rows of the same kind. The compiler
-leaves both copies to the runtime.
+of it in scratch memory with rows that are padded to atoms, and after it the initial states, padded
+as well; and they write their results to other scratch memory, step after step, direction after
+direction, in rows of the same kind. On some chips tasks of the node make the first copy, on others
+the compiler leaves it to the runtime; the second is always the runtime's.
+
+Toolkits 2.3.2 and 2.5.0 often let tasks take the initial state from the copy's begin, where the
+sequence is. A board computes that as well.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +22,23 @@ from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ...formats.rknn.model import Graph, Node, Tensor, TensorLayout
+from ..rknpu.layout import written
+from ..rknpu.memory import INTERNAL
+from ..rknpu.tasks import Task
 from .buffers import TensorBuffer, element_dtype
 
 _RECURRENT = frozenset({"GRU", "LSTM", "exGRU", "exLSTM"})
 _STAGED_INPUT, _STAGED_OUTPUT = "_exSecondary1", "_exSecondary2"
+_RECURRENCE = 2
+"""The operand with the weights that states are multiplied by."""
+
 _INITIAL_STATE = 5
 """The operand of which the shape is (directions, batch, hidden size)."""
 _STATE_AXES = 3
+_REMEDY = (
+    "leave a state of zeros out of the source model, or pad the input's last axis, and the weights "
+    "with zeros"
+)
 
 Step = Callable[[], None]
 
@@ -99,19 +113,56 @@ class Staging:
         return rows
 
 
-def stagings_of(graph: Graph, nodes: Iterable[Node], atom: int) -> dict[int, Staging]:
+def stagings_of(
+    graph: Graph, nodes: Iterable[Node], atom: int, tasks: Mapping[int, Sequence[Task]]
+) -> dict[int, Staging]:
     """The copies that nodes need, by their indices; raises `ModelError` for what isn't known.
 
-    `atom` is the chip's, in bytes.
+    `atom` is the chip's, in bytes; `tasks` are each node's.
     """
     recurrent = [node for node in nodes if node.op_type in _RECURRENT]
-    used = _buffers_of(graph, {node.index for node in recurrent})
-    found = {node.index: _staging_of(graph, node, atom, used[node.index]) for node in recurrent}
+    found = {
+        node.index: _staging_of(graph, node, atom, tasks.get(node.index, ())) for node in recurrent
+    }
     return {index: staging for index, staging in found.items() if staging is not None}
 
 
-def _staging_of(graph: Graph, node: Node, atom: int, used: set[str]) -> Staging | None:
+def mistakes(graph: Graph, nodes: Iterable[Node], atom: int) -> Iterator[str]:
+    """The nodes that the toolkit has given the sequence for their initial state, as sentences."""
+    for node in nodes:
+        if node.op_type in _RECURRENT and _takes_sequence_for_state(graph, node, atom):
+            yield (
+                f"node {node.name!r} begins with values of its input in place of its initial state:"
+                " so the toolkit has compiled it, and a board computes the same. Versions 2.3.2 and"
+                " 2.5.0 do so where an initial state is given and the input's rows are no multiple "
+                f"of {atom} bytes: {_REMEDY}"
+            )
+
+
+def _takes_sequence_for_state(graph: Graph, node: Node, atom: int) -> bool:
     operands = [graph.tensors[index] for index in node.inputs if index >= 0]
+    staged = [tensor for tensor in operands if tensor.name.endswith(_STAGED_INPUT)]
+    if not staged or len(operands) <= _RECURRENCE:
+        return False
+    weights, end = operands[_RECURRENCE].name, _padded_bytes(operands[0], atom)
+    return any(
+        weights in buffers and buffers.get(staged[0].name, end) < end
+        for buffers in _buffers_of_tasks(graph, node.index)
+    )
+
+
+def _buffers_of_tasks(graph: Graph, node: int) -> Iterator[dict[str, int]]:
+    """For each task of a node the buffers that its commands point to, and how far into them."""
+    for task in graph.tasks_for(1):
+        if task.node == node:
+            words = range(task.first_command, task.first_command + task.commands)
+            found = (graph.relocations[word] for word in words if word in graph.relocations)
+            yield {relocation.buffer: relocation.addend for relocation in found}
+
+
+def _staging_of(graph: Graph, node: Node, atom: int, tasks: Sequence[Task]) -> Staging | None:
+    operands = [graph.tensors[index] for index in node.inputs if index >= 0]
+    used = {name for buffers in _buffers_of_tasks(graph, node.index) for name in buffers}
     staged = {
         suffix: tensor
         for tensor in operands
@@ -123,11 +174,10 @@ def _staging_of(graph: Graph, node: Node, atom: int, used: set[str]) -> Staging 
     sequence, result = operands[0], _result_of(graph, node)
     if result is None:
         staged.pop(_STAGED_OUTPUT, None)
-    if (
-        _STAGED_INPUT not in staged
-        and sequence.name in used
-        and _is_padded_in_place(sequence, atom)
-    ):
+    if _STAGED_INPUT in staged:
+        if _is_written(staged[_STAGED_INPUT], tasks):
+            del staged[_STAGED_INPUT]
+    elif sequence.name in used and _is_padded_in_place(sequence, atom):
         staged[_STAGED_INPUT] = sequence
     if not staged:
         return None
@@ -157,15 +207,14 @@ def _result_of(graph: Graph, node: Node) -> Tensor | None:
     return result if result.shape else None
 
 
-def _buffers_of(graph: Graph, nodes: Collection[int]) -> dict[int, set[str]]:
-    """The names of the buffers that each node's commands point to."""
-    used: dict[int, set[str]] = {node: set() for node in nodes}
-    for task in graph.tasks_for(1) if used else ():
-        if task.node in used:
-            for word in range(task.first_command, task.first_command + task.commands):
-                if word in graph.relocations:
-                    used[task.node].add(graph.relocations[word].buffer)
-    return used
+def _is_written(tensor: Tensor, tasks: Sequence[Task]) -> bool:
+    """Whether tasks themselves put something into a tensor in internal memory."""
+    return any(
+        view.address.section == INTERNAL
+        and tensor.offset <= view.address.offset < tensor.offset + tensor.size
+        for task in tasks
+        for view in written(task).views
+    )
 
 
 def _check(node: Node, sequence: Tensor, result: Tensor, state: tuple[int, int, int]) -> None:
@@ -197,10 +246,13 @@ def _is_padded_in_place(sequence: Tensor, atom: int) -> bool:
 
 
 def _check_room(node: Node, sequence: Tensor, staged: Tensor, atom: int) -> None:
-    """Refuse a copy for more than the sequence: what lies after it there is not known."""
+    """Refuse a copy of the sequence and of states: where its tasks find these is not known."""
     needed = _padded_bytes(sequence, atom)
     if staged.size != needed:
         raise ModelError(
-            f"node {node.name!r}: its tasks read {staged.size} bytes of {staged.name!r}, where "
-            f"the sequence alone takes {needed}; what else lies there is not known"
+            f"node {node.name!r}: its tasks take their input of {sequence.shape[-1]} elements a "
+            f"row and the initial states from {staged.name!r} ({staged.size} bytes, {needed} for "
+            "the input), which the board's runtime fills in a way that is not known. Toolkits 2.3.2"
+            " and 2.5.0 compile it so where an initial state is given and rows are no multiple of "
+            f"{atom} bytes: {_REMEDY}"
         )

@@ -6,9 +6,10 @@ of them is no better known than they are, which does no harm until it is used. S
 results are followed, element by element, and only what leaves the NPU has to be known: a graph's
 outputs, and what the CPU reads.
 
-Writers fill the lanes after the last channel with a number of their own. Where that makes weights
-of zero, what is multiplied by them doesn't matter: products of matrices rely on it. So the number
-is kept with the flags of such bytes.
+Writers fill the lanes after the last channel with a number of their own, and whole rows are filled
+by tasks that multiply what was there by 0 and add that number. Where that makes weights of zero,
+what is multiplied by them doesn't matter: products of matrices rely on it. So the number is kept
+with the flags of such bytes.
 
 What lies after a graph's input isn't known to a task that begins in it: that may be written, and
 is none of the picture.
@@ -31,10 +32,12 @@ from .elements import Element
 from .layout import feature_views, image_view, operand_view, weight_view, written
 from .memory import INTERNAL, Memory, Strided
 from .reference.convolution import reach, spread, window
+from .reference.dpu import process
 from .reference.features import read_atoms
 from .reference.pooling import windows
 from .reference.weights import effective_weights
 from .reference.writer import write_atoms
+from .rounding import SILICON, SIMULATOR
 from .tasks import (
     BlockWriter,
     Convolution,
@@ -56,6 +59,9 @@ _KNOWN, _UNKNOWN = 255, 0
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD = 8
 _MOST_NAMED = 3
+_ROUNDINGS = SILICON, SIMULATOR
+"""By which a program's tasks are computed, one or the other."""
+
 _ALIGNED = 64
 """Tensors begin at multiples of this many bytes; what fills them up belongs to none."""
 
@@ -76,7 +82,7 @@ class DataFlow:
     """What is known of a memory while the nodes of a graph are gone through in order.
 
     `flags` shadow the internal memory: 0 for a byte that isn't known, 255 for one that is, and
-    another number for one that a writer has filled a lane with (`_filled`). Data sections that
+    another number for one that holds a number known beforehand (`_filled`). Data sections that
     tasks write are known at first; constants always are.
     """
 
@@ -312,7 +318,7 @@ class DataFlow:
     def _after_stage(
         self, stage: Stage, known: Flags | None, shape: tuple[int, ...], *, is_float: bool
     ) -> Flags | None:
-        if not is_float and not stage.multiply_negatives and _is_zero(stage.multiply):
+        if not is_float and _is_constant(stage):
             # Whole numbers times 0 are known, whatever they were.
             known = None
         for operand in (stage.add, stage.multiply):
@@ -407,7 +413,7 @@ def _filler(task: ConvolutionTask | ElementwiseTask) -> int:
 
 
 def _known_lanes(task: Task, atoms: tuple[int, int, int, int]) -> NDArray[np.uint8] | None:
-    """The flags of atoms of which all is known; None where no lanes are filled."""
+    """The flags of atoms of which all is known; None where none hold a number of `_filled`."""
     match task:
         case ConvolutionTask():
             shape = task.convolution.shape
@@ -415,15 +421,39 @@ def _known_lanes(task: Task, atoms: tuple[int, int, int, int]) -> NDArray[np.uin
             shape = task.source.shape
         case _:
             return None
-    if isinstance(task.writer, DenseWriter):
+    if isinstance(task.writer, DenseWriter) or task.dpu.output.element is not Element.INT8:
         return None
-    filler, atom = _filler(task), atoms[-1]
+    lanes = np.full(atoms[0] * atoms[-1], _filler(task), np.uint8)
     channels = task.dpu.reduced_shape(shape)[0]
-    if filler == _KNOWN or not channels % atom:
+    lanes[:channels] = _constants(task.dpu, channels)
+    if (lanes == _KNOWN).all():
         return None
-    flags: NDArray[np.uint8] = np.full(atoms, _KNOWN, np.uint8)
-    flags[-1, ..., channels % atom :] = filler
+    return np.broadcast_to(lanes.reshape(atoms[0], 1, 1, atoms[-1]), atoms)
+
+
+def _constants(dpu: Dpu, channels: int) -> NDArray[np.uint8]:
+    """The flags of channels, of those that get a number whatever a task reads."""
+    flags: NDArray[np.uint8] = np.full(channels, _KNOWN, np.uint8)
+    stages = [stage for stage in (dpu.bs, dpu.bn) if stage is not None]
+    operands = [operand for stage in stages for operand in (stage.add, stage.multiply)]
+    if (
+        dpu.is_float
+        or dpu.elementwise
+        or dpu.reduction
+        or any(isinstance(operand, StoredOperand) for operand in operands)
+        or not any(_is_constant(stage) for stage in stages)
+    ):
+        return flags
+    zeros = np.zeros((channels, 1, 1), np.int64)
+    memory = Memory(np.zeros(0, np.uint8), {}, frozenset())
+    one, other = (process(memory, dpu, zeros, rounding).ravel() for rounding in _ROUNDINGS)
+    for channel in np.flatnonzero(one == other):
+        flags[channel] = _filled(int(one[channel]))
     return flags
+
+
+def _is_constant(stage: Stage) -> bool:
+    return not stage.multiply_negatives and _is_zero(stage.multiply)
 
 
 def _atoms(known: Flags, size: int, atom: int, filler: int) -> NDArray[np.uint8]:
