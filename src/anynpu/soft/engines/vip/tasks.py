@@ -69,12 +69,14 @@ class Table:
 class Second:
     """A second operand, whose bytes less nothing are multiplied by `scale`.
 
-    `constant` is added with it: less the operand's zero point, in steps of the result.
+    `constant` is added with it: less the operand's zero point, in steps of the result. With
+    `is_subtracted` the result is less both of them.
     """
 
     source: Planes
     scale: float
     constant: float
+    is_subtracted: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,9 @@ class Convolution(Task):
 
     In this order: `table`; negative values by `negative_scale` instead (or each channel's own),
     within `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling`, then
-    `addition` or `product`. Values are steps of the result, which has the zero point `zero_point`;
-    with `is_half` they are float16, with `is_wide` int16.
+    `addition`, and with `cuts_sum` zero for what is below it, or `product`. Values are steps of the
+    result, which has the zero point `zero_point`; with `is_half` they are float16, with `is_wide`
+    int16.
     `shuffles_depth` n, if it isn't 0, says that n * n channels are the pixels of one n times as
     high and wide.
     """
@@ -142,6 +145,7 @@ class Convolution(Task):
     zero_point: int
     shuffles_depth: int
     is_wide: bool = False
+    cuts_sum: bool = False
 
     @property
     def macs(self) -> int:
@@ -201,7 +205,8 @@ class Move(Task):
     """The tensor processor: pixels of a window through arithmetic to where loops put them.
 
     The window (left, top, right, bottom, the last ones included) may reach over the image, where
-    pixels are `border`, or those of the image's edge with None. `pooling` are the height and width
+    pixels are `border`; with None those of the image's edge, or, with `mirrors`, of its mirror
+    image about the edge's pixels. `pooling` are the height and width
     of a maximum, which slides by one pixel or goes on by its size. Then integers lose
     `input_zero_point`, `table` is applied, the result multiplied by `scale`, an integer rounded.
     An int8 value has its top bit turned, before and after, where `flips` say so. `order` is which
@@ -226,6 +231,22 @@ class Move(Task):
     target: Scattered
     is_wide: bool = False
     input_scale: float = 1.0
+    mirrors: bool = False
+
+    def nearest_pixels(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The image's row and pixel that stands for each of the window's."""
+        left, top, right, bottom = self.window
+        found = []
+        for first, last, size in (
+            (top, bottom, self.source.height),
+            (left, right, self.source.width),
+        ):
+            places = np.arange(first, last + 1)
+            if self.mirrors:
+                places = np.abs(places)
+                places = np.minimum(places, 2 * (size - 1) - places)
+            found.append(np.clip(places, 0, size - 1))
+        return found[0], found[1]
 
     def reads(self) -> Iterator[Window]:
         for _, window in self.source.windows():

@@ -100,6 +100,7 @@ class NnCommand(Command, length=48):
     POOLING_RIGHT = bits(31, 7, 8)
     POOLING_BOTTOM = bits(31, 9, 10)
     CACHE_MODES = inert(31, 11, 15)
+    RELU_OF_SUM = bits(31, 16)
     SECOND_X_STRIDE = bits(32, 0, 15)
     SECOND_Y_STRIDE = bits(32, 16, 31)
     SECOND_HINT = inert(33, 0, 0)

@@ -75,7 +75,7 @@ class TpCommand(Command, length=48):
     INPUT_SHIFT = bits(24, 5, 9)
     SHIFT = joined((24, 26, 27), (24, 10, 14))
     REORDER = bits(24, 15, 19, only=(0,))
-    BORDER_MODE = bits(24, 24, 25, only=(0, 1))
+    BORDER_MODE = bits(24, 24, 25, only=(0, 1, 3))
     INPUT_CIRCLE = bits(25, 0, 25)
     INPUT_CIRCLE_END = inert(26)
     OUTPUT_CIRCLE = bits(27, 0, 25)

@@ -31,7 +31,7 @@ UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
 _TYPES = {0: "uint8", 1: "float16", 2: "int8", 3: "bfloat16", 4: "int16"}
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
-_SIDES = (2, 4, 8)
+_SIDES = (2, 3, 4, 8)
 _LARGEST_SIDE = 8
 """Channels become the pixels of squares of these sides."""
 _WITH_TABLE = 2
@@ -245,6 +245,8 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         addition = _addition(context, command, shape)
     elif context.has(POINTERS["second"]):
         raise Unknown("a second operand, and nothing says what for")
+    if addition is None and (command.SUBTRACTION or command.RELU_OF_SUM):
+        raise Unknown("what comes after a sum of two operands, without one")
     if command.FLOAT_OUTPUT:
         raise Unknown("an output of float32")
     is_half = command.OUTPUT_TYPE == FLOAT16
@@ -273,6 +275,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         pooling=pooling,
         addition=addition,
         has_short_sums=context.target != A733,
+        cuts_sum=bool(command.RELU_OF_SUM),
         product=product,
         zero_point=command.OUTPUT_ZERO_POINT,
         shuffles_depth=command.OUTPUT_GROUP if command.DEPTH_TO_SPACE else 0,
@@ -347,19 +350,25 @@ def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, i
     scale = second_scale(command)
     constant = addend(context, command)
     zero_point = -constant / scale
-    if command.SUBTRACTION:
-        raise Unknown("a subtraction")
     if not 0 <= zero_point < 255.5 or abs(zero_point - round(zero_point)) > 0.02 * zero_point:
         raise Unknown(f"an addition whose operand has the zero point {zero_point:.3f}")
     is_wide = command.OUTPUT_TYPE == INT16
-    if is_wide and (context.target != A733 or constant):
+    if is_wide and (context.target != A733 or constant or command.SUBTRACTION):
         raise Unknown("an addition of int16 values in this form")
     item = 2 if is_wide else 1
-    return Second(second_planes(context, command, shape, item), scale, constant)
+    return Second(
+        second_planes(context, command, shape, item),
+        scale,
+        constant,
+        is_subtracted=bool(command.SUBTRACTION),
+    )
 
 
 def addend(context: OperationContext, command: NnCommand) -> float:
-    """What is added with a second operand: a float of nine bits of mantissa, with a hidden one."""
+    """What is added with a second operand: a float of nine bits of mantissa, with a hidden one.
+
+    It is negative; of a subtraction, with the operand's sign, T527 has it positive.
+    """
     word = command.ADDEND
     mantissa = 1 + (word & 511) / 512
     if context.target == A733:
@@ -370,8 +379,8 @@ def addend(context: OperationContext, command: NnCommand) -> float:
         raise Unknown(f"an addend {word:#06x} of more than 14 bits")
     if not word & 0x1FFF:
         return 0.0
-    if not word >> 13:
-        raise Unknown("an addend above zero")
+    if bool(word >> 13) == bool(command.SUBTRACTION):
+        raise Unknown("an addend of the other sign")
     return -mantissa * 2.0 ** ((word >> 9 & 15) - 7)
 
 

@@ -99,6 +99,8 @@ def _inputs(
         raise Unknown("a second input of this type")
     dtype = _TYPES[kind[0]]
     second = second_planes(context, command, shape, dtype.itemsize)
+    if isinstance(first, Sums) and second.space.source is Source.CONSTANTS:
+        raise Unknown("a constant as a program's second input")
     return first, RealInput(second, dtype)
 
 

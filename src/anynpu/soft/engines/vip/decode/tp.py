@@ -19,6 +19,7 @@ from .loops import Loops, Tile, places
 UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
 _ITEMS = {UINT8: 1, FLOAT16: 2, INT8: 1, INT16: 2}
 _FULLY_CONNECTED = 3
+_MIRROR = 3
 _SLIDING, _BY_ITS_SIZE = 1, 3
 _TABLE_BYTES = 4104
 _SIZE_BITS = 14
@@ -70,6 +71,8 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
         raise Unknown("an image without a pixel")
     source.check(context.layout)
     left, top, right, bottom = window = _window(command)
+    if command.BORDER_MODE == _MIRROR:
+        _check_mirror(window, source)
     height, width = bottom - top + 1, right - left + 1
     if height < 1 or width < 1:
         raise Unknown(f"a window from {left}, {top} to {right}, {bottom}")
@@ -98,6 +101,7 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
         output_flips=command.OUTPUT_TYPE == INT8,
         window=window,
         border=None if command.BORDER_MODE else _border(command),
+        mirrors=command.BORDER_MODE == _MIRROR,
         pooling=pooling,
         slides=command.POOLING == _SLIDING,
         input_zero_point=command.INPUT_ZERO_POINT,
@@ -107,6 +111,15 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
         order=order,
         target=_target(context, command, source.channels, tiles),
     )
+
+
+def _check_mirror(window: tuple[int, int, int, int], source: Planes) -> None:
+    """Raise `Unknown` for a window whose mirrored pixels lie beyond the image themselves."""
+    left, top, right, bottom = window
+    if min(left, top) < 0 or max(right - source.width, bottom - source.height) >= 0:
+        beyond = max(-left, right - source.width + 1), max(-top, bottom - source.height + 1)
+        if beyond[0] >= source.width or beyond[1] >= source.height:
+            raise Unknown(f"a mirrored border of {beyond} pixels")
 
 
 def _window(command: TpCommand) -> tuple[int, int, int, int]:

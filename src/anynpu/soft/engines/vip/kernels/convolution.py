@@ -185,7 +185,9 @@ def _is_simple(task: Convolution) -> bool:
     """Whether the kernel has this combination of what follows sums."""
     has_second = task.addition is not None or task.product is not None
     has_slope = task.negative_scale is not None
-    if task.is_half or task.is_wide or task.table is not None:
+    if task.is_half or task.is_wide or task.table is not None or task.cuts_sum:
+        return False
+    if task.addition is not None and task.addition.is_subtracted:
         return False
     if task.pooling is not None and (has_second or task.shuffles_depth):
         return False

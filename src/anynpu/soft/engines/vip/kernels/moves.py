@@ -85,8 +85,7 @@ def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
         table = table ^ np.uint8(128)
     left, top, right, bottom = task.window
     rows, pixels = np.arange(top, bottom + 1), np.arange(left, right + 1)
-    height, width = task.source.height, task.source.width
-    inside_y, inside_x = np.clip(rows, 0, height - 1), np.clip(pixels, 0, width - 1)
+    inside_y, inside_x = task.nearest_pixels()
     (_, window), *others = task.source.windows()
     if others:
         return None

@@ -110,6 +110,8 @@ def _(task: Convolution, memory: Memory) -> None:
         values = pooled(values, task.pooling)
     if task.addition is not None:
         values = _added(task, task.addition, values, memory)
+        if task.cuts_sum:
+            values = np.maximum(values, 0)
     if task.product is not None:
         values = values * (_whole(task.product.source, memory) + task.product.constant)
     store(task, values, memory)
@@ -128,6 +130,9 @@ def _added(task: Convolution, second: Second, values: Reals, memory: Memory) -> 
     if task.is_wide:
         return values + operand + second.constant
     add = add_of_10_bits if task.has_short_sums else add_of_16_bits
+    if second.is_subtracted:
+        # The unit adds the operand to negative values, and turns the sum's sign.
+        return -add(-values, operand, second.constant)
     return add(values, operand, second.constant)
 
 

@@ -46,9 +46,8 @@ def _loaded(task: Move, memory: Memory) -> Reals:
 def _seen(task: Move, image: Reals) -> Reals:
     """The window's values, and those beyond the image."""
     left, top, right, bottom = task.window
-    _, height, width = image.shape
     rows, pixels = np.arange(top, bottom + 1), np.arange(left, right + 1)
-    inside_y, inside_x = np.clip(rows, 0, height - 1), np.clip(pixels, 0, width - 1)
+    inside_y, inside_x = task.nearest_pixels()
     seen: Reals = image[:, inside_y[:, None], inside_x]
     if task.border is not None:
         is_beyond = (rows != inside_y)[:, None] | (pixels != inside_x)

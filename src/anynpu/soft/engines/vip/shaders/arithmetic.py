@@ -10,30 +10,46 @@ from .shader import Shader
 from .task import Array, ShaderTask
 
 _F32 = np.float32
+_LARGEST_BYTE = 255
 
 
 def tensor_add(shader: Shader) -> ShaderTask:
-    """A * scale + b * scale + zero point; uint8 operands lose their zero point first."""
+    """A * scale + b * scale + zero point; uint8 operands lose their zero point first.
+
+    A difference has a negative scale.
+    """
     a, b, output = shader.images(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
     if kinds == (F16, F16, U8):
         zero, scale_a, scale_b = shader.real(0x60), shader.real(0x64), shader.real(0x68)
+        own_a = own_b = 0
+    elif kinds in ((U8, F16, U8), (U8, U8, U8)):
+        is_flat = not _is_real_scale(shader)
+        scale_a = shader.real(0x64)
+        if is_flat:
+            zero, scale_b, own_a = shader.real(0x60), shader.real(0x68), shader.signed(0x70)
+        else:
+            own_a, zero, scale_b = shader.signed(0x60), shader.real(0x68), shader.real(0x6C)
+        own_b = shader.signed(0x100 if is_flat else 0xF0) if kinds[1] == U8 else 0
+    else:
+        raise Unknown(f"a sum of {kinds[0]} and {kinds[1]} to {kinds[2]}")
+    if max(abs(own_a), abs(own_b)) > _LARGEST_BYTE:
+        raise Unknown(f"a sum of operands with the zero points {own_a} and {own_b}")
 
-        def of_halves(x: Array, y: Array) -> Array:
-            return to_bytes(x.astype(_F32) * scale_a + y.astype(_F32) * scale_b + zero)
+    def total(x: Array, y: Array) -> Array:
+        first = (x.astype(_F32) - _F32(own_a)) * scale_a
+        return to_bytes(first + (y.astype(_F32) - _F32(own_b)) * scale_b + zero)
 
-        return ShaderTask((a, b), output, of_halves)
-    if kinds == (U8, F16, U8):
-        own, scale_a = shader.signed(0x60), shader.real(0x64)
-        zero, scale_b = shader.real(0x68), shader.real(0x6C)
+    return ShaderTask((a, b), output, total)
 
-        def of_byte_and_half(x: Array, y: Array) -> Array:
-            first = (x.astype(_F32) - _F32(own)) * scale_a
-            return to_bytes(first + y.astype(_F32) * scale_b + zero)
 
-        return ShaderTask((a, b), output, of_byte_and_half)
-    raise Unknown(f"a sum of {kinds[0]} and {kinds[1]} to {kinds[2]}")
+def _is_real_scale(shader: Shader) -> bool:
+    """Whether the second scale stands where programs of planes have it, beside the zero point.
+
+    Programs of rows have the output's zero point first.
+    """
+    return shader.has(0x6C)
 
 
 def tensor_mul(shader: Shader) -> ShaderTask:
@@ -67,13 +83,13 @@ def _copy(shader: Shader) -> ShaderTask:
 
 
 _DIVISION = "b237209fdb59b659"
-"""The program of a quotient of bytes, which is known for divisors whose zero point is 0."""
+"""The program of a quotient of bytes."""
 
 _ONE = np.float32(1).tobytes()
 
 
 def tensor_div(shader: Shader) -> ShaderTask:
-    """(a - zero point) * scale / b * scale + zero point; nothing by nothing is nothing."""
+    """(a - zero point) * scale / (b - zero point) * scale + zero point; 0 by 0 is 0."""
     a, b, output = shader.images_of(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
@@ -82,12 +98,13 @@ def tensor_div(shader: Shader) -> ShaderTask:
     if shader.has(0x74) or shader.constant(0x60)[:4].tobytes() != _ONE:
         raise Unknown("a quotient in a form that isn't known")
     scale_a, scale, zero = shader.real(0x64), shader.real(0x68), shader.real(0x6C)
-    own = shader.signed(0x70)
+    own_a, own_b = shader.signed(0x70), shader.signed(0x100)
 
     def quotient(x: Array, y: Array) -> Array:
-        dividend = (x.astype(_F32) - _F32(own)) * scale_a
+        dividend = (x.astype(_F32) - _F32(own_a)) * scale_a
+        divisor = y.astype(_F32) - _F32(own_b)
         with np.errstate(divide="ignore", invalid="ignore"):
-            real = dividend / y.astype(_F32) * scale + zero
+            real = dividend / divisor * scale + zero
         return to_bytes(np.where(np.isnan(real), 0, real))
 
     return ShaderTask((a, b), output, quotient)
@@ -97,23 +114,28 @@ def maximum(shader: Shader) -> ShaderTask:
     """The larger of two, each brought to the output's steps by a multiplier of 15 fraction bits."""
     a, b, output = shader.images(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
-    if types(a, b, output) != (U8, U8, U8):
-        raise Unknown("a maximum of other values than bytes")
-    factors = (shader.signed(0x60), shader.signed(0x64)), (shader.signed(0x70), shader.signed(0x74))
-    shifts = shader.whole(0x9C) & 63, shader.whole(0x11C) & 63
+    kinds = types(a, b, output)
+    if kinds not in ((U8, U8, U8), (U8, F16, U8)):
+        raise Unknown(f"a maximum of {kinds[0]} and {kinds[1]} to {kinds[2]}")
+    factors = (shader.whole(0x60), shader.signed(0x64)), (shader.whole(0x70), shader.signed(0x74))
+    shifts = shader.whole(0x9C) & 63, shader.whole(0xDC if kinds[1] == F16 else 0x11C) & 63
     if not all(0 < shift < 32 for shift in shifts):
         raise Unknown(f"a maximum of values shifted by {shifts[0]} and {shifts[1]} bits")
     larger = np.maximum if "maximum" in shader.name else np.minimum
 
     def rescaled(x: Array, number: int) -> Array:
         factor, constant = factors[number]
+        if x.dtype == np.float16:
+            real = np.rint(x.astype(np.float64) * factor / (1 << shifts[number]))
+            scaled: Array = np.clip(real + constant / (1 << shifts[number]), 0, 255)
+            return scaled
         half = 1 << shifts[number] - 1
         whole = x.astype(np.int64) * factor + constant + half >> shifts[number]
         result: Array = np.clip(whole, 0, 255)
         return result
 
     def function(x: Array, y: Array) -> Array:
-        result: Array = larger(rescaled(x, 0), rescaled(y, 1))
+        result: Array = larger(rescaled(x, 0), rescaled(y, 1)).astype(np.uint8)
         return result
 
     return ShaderTask((a, b), output, function)

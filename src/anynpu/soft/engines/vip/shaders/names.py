@@ -44,10 +44,13 @@ FAMILIES: Mapping[str, Family] = {
     "TensorReduceSum": sum_of_pixels,
     "TensorScale": tensor_scale,
     "TensorStrideSlice": slice_rows,
+    "TensorSub": tensor_add,
     _EXTENSION + "instance_norm_U8_F32toU8_": instance_normalization,
     _EXTENSION + "instance_norm_means": instance_means,
     _EXTENSION + "instance_norm_sums_U8_": instance_sums,
+    _EXTENSION + "maximum_U8F16toU8_": maximum,
     _EXTENSION + "maximum_U8U8toU8_": maximum,
+    _EXTENSION + "minimum_U8F16toU8_": maximum,
     _EXTENSION + "minimum_U8U8toU8_": maximum,
     _EXTENSION + "reducemax_axis1_U8toF16_": maximum_of_rows,
 }

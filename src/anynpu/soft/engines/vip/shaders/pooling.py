@@ -15,6 +15,9 @@ _LARGEST = 255
 _SIDE_BY_SIDE = "aea3e5379d9da178"
 """The program of means over windows that fill the image."""
 
+_PADDED_OUTPUT = 0x50
+"""The output's register of the programs whose rows of factors are longer than the image's."""
+
 _FLOOR = np.iinfo(np.int16).min
 
 
@@ -65,7 +68,10 @@ def average_pooling(shader: Shader) -> ShaderTask:
     """
     if shader.program == _SIDE_BY_SIDE:
         return _average_side_by_side(shader)
-    source, factors, output = shader.images(0x00, 0x20, 0x40)
+    if not shader.has(0x7C):
+        raise Unknown("means in this form")
+    is_padded = shader.has_operand(_PADDED_OUTPUT)
+    source, factors, output = shader.images(0x00, 0x20, _PADDED_OUTPUT if is_padded else 0x40)
     if types(source, factors, output) != (U8, F32, U8):
         raise Unknown(f"means of {source.dtype} to {output.dtype}")
     left, top = shader.whole(0x70), shader.whole(0x74)
@@ -74,7 +80,7 @@ def average_pooling(shader: Shader) -> ShaderTask:
     if max(width, height, stride) > _LARGEST or min(width, height, stride) < 1:
         raise Unknown(f"means over {height} x {width} pixels, {stride} apart")
     planes, rows, pixels = output.shape
-    if factors.shape != (1, rows, pixels) or source.shape[0] != planes:
+    if factors.shape[:2] != (1, rows) or factors.shape[2] < pixels or source.shape[0] != planes:
         raise Unknown(f"factors of {factors.shape} for means of {output.shape}")
     bottom = (rows - 1) * stride + height - source.shape[1] - top
     right = (pixels - 1) * stride + width - source.shape[2] - left
@@ -87,8 +93,8 @@ def average_pooling(shader: Shader) -> ShaderTask:
         views = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(1, 2))
         seen = views[:, : rows * stride : stride, : pixels * stride : stride]
         total = seen.sum((-1, -2)).astype(np.float32)
-        result: Array = np.clip(np.floor(total * factor + zero), 0, 255).astype(np.uint8)
-        return result
+        real = total * factor[..., :pixels] + zero
+        return to_bytes(real if is_padded else np.floor(real))
 
     return ShaderTask((source, factors), output, function)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
+from ..rounding import to_halves
 from .quantized import F16, U8, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
@@ -13,20 +14,23 @@ _F32 = np.float32
 
 
 def sum_of_pixels(shader: Shader) -> ShaderTask:
-    """The sum of each row's bytes, times a scale, and a constant: a sum or a mean."""
+    """The sum of each row's or column's bytes, times a scale, and a constant: a sum or a mean."""
     source, output = shader.images(0x00, 0x20)
     kinds = types(source, output)
     planes, rows, pixels = source.shape
-    if kinds not in ((U8, U8), (U8, F16)) or output.shape != (planes, rows, 1):
+    axes = {(planes, rows, 1): 2, (planes, 1, pixels): 1}
+    if kinds not in ((U8, U8), (U8, F16)) or output.shape not in axes:
         raise Unknown(f"sums of {source.shape} {kinds[0]} to {output.shape} {kinds[1]}")
-    if shader.whole(0x40) < pixels:
-        raise Unknown(f"sums of {shader.whole(0x40)} of {pixels} pixels")
+    axis = axes[output.shape]
+    count = shader.whole(0x40)
+    if count < pixels if axis == 2 else count != rows:
+        raise Unknown(f"sums of {count} of {source.shape[axis]} values")
     scale, constant = shader.real(0x44), shader.real(0x48)
 
     def function(values: Array) -> Array:
-        total = values.sum(2, keepdims=True, dtype=np.int64)
+        total = values.sum(axis, keepdims=True, dtype=np.int64)
         real = total.astype(_F32) * scale + constant
-        return to_bytes(real) if kinds[1] == U8 else real.astype(np.float16)
+        return to_bytes(real) if kinds[1] == U8 else to_halves(real)
 
     return ShaderTask((source,), output, function)
 

@@ -170,6 +170,9 @@ class Shader:
             return ""
         return hashlib.sha256(programs[index].tobytes()).hexdigest()[:16]
 
+    def has_operand(self, register: int) -> bool:
+        return register in self._addresses
+
     def has(self, register: int) -> bool:
         return register + _FIRST_REGISTER in self._registers
 
