@@ -207,6 +207,30 @@ def test_arguments_beyond_a_table_have_their_values() -> None:
     assert table.entry(np.array([-600, 600], np.float32)).tolist() == [0, np.inf]
 
 
+def reciprocal() -> bytes:
+    """A table of 1/x as the public toolkit makes one: six bits of exponent, four more, no sign."""
+    words = []
+    for place in range(1024):
+        exponent = (place >> 4) - 64 if place & 512 else place >> 4
+        value = 1 / (2.0 ** (exponent + 1) * (1 + (place & 15) / 16))
+        mantissa, power = np.frexp(value)
+        words.append((int(power) - 1 + 127 << 12) + round((float(mantissa) * 2 - 1) * 4096))
+    return struct.pack("<1027I", *words, 0x069E8864, 0x5E8000, 0xBE8000)
+
+
+@given(rows(50))
+def test_a_reciprocal_keeps_the_sign(values: Reals) -> None:
+    argument = np.where(values == 0, np.float32(1), values).astype(np.float32)
+    table = read_table(np.frombuffer(reciprocal(), np.uint8))
+    found = table.entry(argument) + table.fraction(argument) * table.difference(argument)
+    np.testing.assert_allclose(found, 1 / argument, rtol=2e-3)
+
+
+def test_the_reciprocal_of_nothing_is_a_large_number_of_its_sign() -> None:
+    table = read_table(np.frombuffer(reciprocal(), np.uint8))
+    assert table.entry(np.array([0.0, -0.0], np.float32)).tolist() == [2.0**31, -(2.0**31)]
+
+
 def test_a_table_that_is_cut_off_is_refused() -> None:
     with pytest.raises(Unknown, match="1026 words"):
         read_table(np.zeros(TABLE_BYTES - 4, np.uint8))

@@ -41,11 +41,13 @@ class SpCommand(NnCommand, length=48):
     POOLING = bits(0, 27, 28, only=(0,))
     SCHEDULE_HIGH = inert(27, 20, 27)
     NEGATIVE_SCALE = bits(27, 28)
-    SUBTRACTION = bits(27, 29, only=(0,))
+    NEGATIVE_SECOND_SCALE = bits(27, 29)
     TWO_INPUTS = bits(28, 27)
     ROWS_ARE_LINES = bits(28, 28)
     DEPTH_TO_SPACE = bits(28, 29, only=(0,))
-    ADDEND = bits(36, 0, 15, only=(0,))
+    SECOND_CIRCLE_END = inert(35, 0, 27)
+    SECOND_TYPE = bits(35, 28, 31)
+    ADDEND = inert(36, 0, 15)
 
 
 class SpHeader(Command, length=6):

@@ -40,6 +40,13 @@ _TYPES: Mapping[int, Stored] = {
     _FLOAT32: np.dtype(np.float32),
 }
 
+_SECOND_TYPES: Mapping[int, Stored] = {
+    0: np.dtype(np.uint8),
+    1: np.dtype(np.float16),
+    8: np.dtype(np.float32),
+}
+"""The second input has a field of its own, with numbers of its own."""
+
 
 def decode_sp(context: OperationContext) -> StreamTask:
     """An operation of the stream processor; raises `Unknown` for what isn't known of it."""
@@ -58,7 +65,8 @@ def decode_sp(context: OperationContext) -> StreamTask:
         rows, length = channels * height, width
     else:
         rows, length = channels, height * width
-    flow = flow_of(program, -(-length // LANES))
+    registers = _registers(command)
+    flow = flow_of(program, -(-length // LANES), registers)
     inputs = () if setup >= _KEEPS_QUEUE else _inputs(context, command, shape, setup)
     if flow.inputs != len(inputs) and (flow.inputs > len(inputs) or setup != 0):
         raise Unknown(f"a program that reads {flow.inputs} inputs of {len(inputs)}")
@@ -69,7 +77,7 @@ def decode_sp(context: OperationContext) -> StreamTask:
         raise Unknown("a program without an output, and a place for one")
     return StreamTask(
         flow=flow,
-        binding=Binding(_registers(command), _tables(context, command, program, inputs)),
+        binding=Binding(registers, _tables(context, command, program, inputs)),
         inputs=inputs,
         output=output,
         shape=shape,
@@ -95,13 +103,10 @@ def _inputs(
         if command.TWO_INPUTS:
             raise Unknown("a second input that the program doesn't read")
         return (first,)
-    if kind[0] not in _TYPES:
-        raise Unknown("a second input of this type")
-    dtype = _TYPES[kind[0]]
-    second = second_planes(context, command, shape, dtype.itemsize)
-    if isinstance(first, Sums) and second.space.source is Source.CONSTANTS:
-        raise Unknown("a constant as a program's second input")
-    return first, RealInput(second, dtype)
+    if kind[0] not in _TYPES or command.SECOND_TYPE not in _SECOND_TYPES:
+        raise Unknown(f"a second input of type {command.SECOND_TYPE} beside one of {kind[0]}")
+    dtype = _SECOND_TYPES[command.SECOND_TYPE]
+    return first, RealInput(second_planes(context, command, shape, dtype.itemsize), dtype)
 
 
 def _real_input(
@@ -141,7 +146,7 @@ def _registers(command: SpCommand) -> Mapping[int, np.float32]:
     second = second_scale(command) if command.SECOND_MANTISSA | command.SECOND_EXPONENT else 0.0
     return {
         3: np.float32(-scale if command.NEGATIVE_SCALE else scale),
-        4: np.float32(second),
+        4: np.float32(-second if command.NEGATIVE_SECOND_SCALE else second),
         5: np.float32(0),
         6: np.float32(command.real(29)),
         7: np.float32(command.real(30)),

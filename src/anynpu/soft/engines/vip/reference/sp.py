@@ -13,7 +13,9 @@ from .compute import compute
 from .nn import sums_of
 
 _LEAST_NORMAL = np.float32(2.0**-14)
-"""Of float16; what is less becomes zero."""
+"""Of float16; what is less is zero, as an operand and as a result."""
+
+_ZERO = np.float32(0)
 
 
 @compute.register
@@ -36,6 +38,8 @@ def _(task: StreamTask, memory: Memory) -> None:
 def _values(part: RealInput, memory: Memory) -> Reals:
     content = np.ascontiguousarray(part.source.read(memory))
     values: Reals = content.view(part.dtype)[..., 0].astype(np.float32)
+    if part.dtype == np.float16:
+        values = np.where(np.abs(values) < _LEAST_NORMAL, np.copysign(_ZERO, values), values)
     return values
 
 
@@ -47,7 +51,7 @@ def _store(output: RealOutput, values: Reals, memory: Memory) -> None:
         whole = np.rint(kept.astype(np.float64) + output.zero_point)
         stored = np.clip(np.nan_to_num(whole), 0, 255).astype(np.uint8)
     elif output.dtype == np.float16:
-        stored = np.where(np.abs(kept) < _LEAST_NORMAL, np.copysign(0, kept), kept)
+        stored = np.where(np.abs(kept) < _LEAST_NORMAL, np.copysign(_ZERO, kept), kept)
         stored = stored.astype(np.float16)
     else:
         stored = kept

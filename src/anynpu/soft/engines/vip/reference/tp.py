@@ -14,6 +14,7 @@ from .nn import half_bytes, half_values, wide_bytes
 from .table import look_up
 
 _SIGN_BIT = np.uint8(128)
+_LARGEST_HALF = 65504.0
 
 
 @compute.register
@@ -70,13 +71,20 @@ def moved_bytes(values: Reals, zero_point: int) -> NDArray[np.uint8]:
 
 def _stored(task: Move, values: Reals) -> NDArray[np.uint8]:
     if task.output_is_float:
-        return half_bytes(values)
+        return half_bytes(_within_halves(task, values))
     if task.is_wide:
         return wide_bytes(values)
     if np.isnan(values).any():
         raise Refusal("which byte stands for a float16 value that is no number isn't known")
     whole = moved_bytes(values, task.output_zero_point)
     return (whole ^ _SIGN_BIT if task.output_flips else whole)[:, None]
+
+
+def _within_halves(task: Move, values: Reals) -> Reals:
+    """What was computed is the largest float16 where it would be more; copies stay as they are."""
+    if task.table is None and task.scale is None:
+        return values
+    return np.clip(values, -_LARGEST_HALF, _LARGEST_HALF)
 
 
 @compute.register

@@ -9,8 +9,9 @@ A loop whose values don't meet is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from ..refusal import Unknown
 
 LATENCY = 3
 """Instructions from one that makes a result to the first that can read it."""
+
+_NO_REGISTERS: Mapping[int, np.float32] = MappingProxyType({})
 
 _TABLE_TARGET = 1
 """The register that gets a table's entry."""
@@ -191,18 +194,24 @@ class _Lags:
 _OF_TABLE = ("fraction", "difference")
 
 
-def flow_of(program: SpProgram, vectors: int) -> Flow:
+def flow_of(
+    program: SpProgram, vectors: int, registers: Mapping[int, np.float32] = _NO_REGISTERS
+) -> Flow:
     """What a program computes on rows of a given number of vectors of the unit's lanes.
 
+    `registers` are what the command puts into R3 to R7 before the program begins.
     Raises `Unknown` for a program that isn't understood.
     """
-    return _Analysis(program, vectors).flow()
+    return _Analysis(program, vectors, registers).flow()
 
 
 class _Analysis:
-    def __init__(self, program: SpProgram, vectors: int) -> None:
+    def __init__(
+        self, program: SpProgram, vectors: int, registers: Mapping[int, np.float32]
+    ) -> None:
         self._header = header = program.header
         self._vectors = vectors
+        self._registers = registers
         self._period = len(program.loop)
         if any(_selects_with_table(code) for code in (*program.init, *program.loop)):
             raise Unknown("an instruction that selects and reads a table")
@@ -403,7 +412,7 @@ class _Analysis:
             )
 
     def _node(self, number: int, write: _Write, uses: dict[int, QueueUse]) -> Node:
-        initial = self._initial.get(write.target)
+        initial = self._initial.get(write.target, self._registers.get(write.target))
         if sum(write.target == other.target for other in self._writes) > 1:
             initial = None
         if write.kind not in _OF_TABLE:

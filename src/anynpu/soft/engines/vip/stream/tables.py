@@ -19,6 +19,11 @@ _ENTRIES = 1024
 TABLE_BYTES = 4 * (_ENTRIES + 3)
 """The entries, and three words that say how they are to be read."""
 
+_ALL_EXPONENTS = 8
+
+_IS_ODD = 1 << 23
+"""The bit of the last word that says, of a table without a sign, that the function is odd."""
+
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseTable:
@@ -26,15 +31,35 @@ class PiecewiseTable:
 
     Arguments have fifteen bits of mantissa, others are cut. Those beneath the least exponent lie
     between the first entries of both signs; `too_large` are the values of negative and of positive
-    ones beyond the greatest.
+    ones beyond the greatest. With `is_odd` a negative argument has the value of the positive one
+    with the other sign; then what is beneath the least exponent has its first entry, and what is
+    beyond the greatest the argument's product with the second of `too_large`.
     """
 
     values: Reals
     is_signed: bool
+    is_odd: bool
     exponent_bits: int
     too_large: tuple[np.float32, np.float32]
 
     def _lookup(self, argument: Reals) -> tuple[Reals, Reals, Reals]:
+        if self.is_odd:
+            return self._odd(argument)
+        return self._any(argument)
+
+    def _odd(self, argument: Reals) -> tuple[Reals, Reals, Reals]:
+        """By magnitudes, whose least and greatest ones are those of float32 and never endless."""
+        half = np.float32(2.0 ** (1 << self.exponent_bits >> 1))
+        magnitude = np.abs(argument)
+        inside = np.clip(magnitude, np.float32(2) / half, np.nextafter(2 * half, np.float32(0)))
+        entry, fraction, difference = self._any(inside)
+        is_beyond = magnitude >= 2 * half
+        beyond = np.minimum(magnitude, np.finfo(np.float32).max) * self.too_large[1]
+        sign = np.copysign(np.float32(1), argument)
+        difference = np.where(is_beyond, np.float32(0), difference) * sign
+        return np.where(is_beyond, beyond, entry) * sign, fraction, difference
+
+    def _any(self, argument: Reals) -> tuple[Reals, Reals, Reals]:
         raw = argument.view(np.uint32).astype(np.int64) & 0xFFFFFF00
         bits = 10 - self.is_signed - self.exponent_bits
         mask = (1 << bits + self.exponent_bits) - 1
@@ -81,7 +106,7 @@ def read_table(blob: NDArray[np.uint8]) -> PiecewiseTable:
     words = np.frombuffer(blob.tobytes(), "<u4").astype(np.int64)
     if words.size < _ENTRIES + 3:
         raise Unknown(f"a table of {words.size} words")
-    body, (form, negative, _zero) = words[:_ENTRIES], words[_ENTRIES:].tolist()
+    body, (form, negative, zero) = words[:_ENTRIES], words[_ENTRIES:].tolist()
     flags, exponent_bits = form >> 28, form >> 24 & 15
     is_signed, is_precise = bool(flags & 1), bool(flags & 2)
     if flags > 3 or exponent_bits not in (2, 4, 6, 8):
@@ -96,4 +121,7 @@ def read_table(blob: NDArray[np.uint8]) -> PiecewiseTable:
         magnitude = np.where(exponent > 0, (1 + mantissa) * 2.0 ** (exponent - 127.0), 0.0)
     values = magnitude * np.where(body >> 20 & 1, -1, 1)
     limits = _real24(negative), _real24(form)
-    return PiecewiseTable(values.astype(np.float32), is_signed, exponent_bits, limits)
+    is_odd = not is_signed and bool(zero & _IS_ODD)
+    if is_odd and exponent_bits == _ALL_EXPONENTS:
+        raise Unknown(f"a table of the form {form:#010x} of an odd function")
+    return PiecewiseTable(values.astype(np.float32), is_signed, is_odd, exponent_bits, limits)
