@@ -215,6 +215,29 @@ def test_a_hung_device_is_opened_anew(serve: Serve, slow: Slow, device: NullDevi
     assert running.ask("/v2/health/ready").status == 200
 
 
+def test_models_that_share_weights_are_opened_anew_with_them(
+    serve: Serve, add: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anynpu.serving.settings import ModelSettings
+
+    faults = " ".join(f"rknn_run@{number}=TIMEOUT" for number in (1, 2, 3))
+    monkeypatch.setenv("ANYNPU_SOFT_FAULTS", faults)
+    sharer, unwanted = (
+        ModelSettings(name, add, use_weight_from="add") for name in ("sharer", "unwanted")
+    )
+    running = serve(add, sharer, unwanted, admin=True)
+    served = running.server.models.served
+    assert running.ask("/v2/repository/models/unwanted/unload", b"").status == 200
+    x = {"name": "x", "datatype": "FP32", "shape": [1, 3, 4, 5], "data": [0] * 60}
+    for _ in range(3):
+        assert running.ask("/v2/models/add/infer", {"inputs": [x]}).status == 504
+    until(lambda: [each.loads for each in served.values()] == [2, 2, 1])
+    assert running.ask("/v2/repository/models/add/load", b"").status == 200
+    assert [each.loads for each in served.values()] == [3, 3, 1]
+    for name in ("add", "sharer"):
+        assert running.ask(f"/v2/models/{name}/infer", {"inputs": [x]}).status == 200
+
+
 def test_a_model_that_is_not_there_any_more_makes_the_server_unready(
     serve: Serve, slow: Slow, device: NullDevice
 ) -> None:

@@ -136,14 +136,7 @@ class Models:
         served.reason = f"{_TIMEOUTS} runs in a row timed out; it is being opened anew"
         served.current = None
         self._retire(opened)
-        self._begin(self._reopen(served))
-
-    async def _reopen(self, served: ServedModel) -> None:
-        try:
-            await self._open(served)
-        except Exception as error:
-            served.reason = str(error)
-            _log.error("model %s can't be opened: %s", served.settings.name, error)
+        self._begin(self._renew(served))
 
     # --------------------------------------------------------------------------------- their life
 
@@ -169,6 +162,7 @@ class Models:
         served = self.find(name)
         served.is_wanted = True
         await self._open(served)
+        await self._renew_sharers(served)
 
     async def unload(self, name: str) -> None:
         """Take a model out of service; requests that have it are finished."""
@@ -251,17 +245,22 @@ class Models:
         return now is not None and is_settled and now != served.stamp
 
     async def _renew(self, served: ServedModel) -> None:
+        """Open a model anew, and those that share its weights; what can't be opened is logged."""
         name = served.settings.name
         try:
             await self._open(served)
-        except Exception as error:  # whatever a file does to a library, the watch goes on
+        except Exception as error:  # whatever a file does to a library, the server goes on
             if served.current is None:
                 served.reason = str(error)
-            _log.error("model %s: its file can't be opened: %s", name, error)
+            _log.error("model %s can't be opened: %s", name, error)
             return
-        _log.info("model %s: its file was opened anew, and serves", name)
+        _log.info("model %s was opened anew, and serves", name)
+        await self._renew_sharers(served)
+
+    async def _renew_sharers(self, served: ServedModel) -> None:
+        """Those that share a model's weights take the ones that serve now."""
         for each in self.served.values():
-            if each.settings.use_weight_from == name and each.current is not None:
+            if each.settings.use_weight_from == served.settings.name and each.is_wanted:
                 await self._renew(each)
 
     def _begin(self, work: Any) -> None:
