@@ -3,6 +3,7 @@
 # make lint   types and style (make style corrects it)    make bench     benchmarks
 # make conformance   against the vendor's simulator and the vendor's own runtime, as tables
 # make site   the documents as pages in build/site (make pictures draws theirs anew)
+# make oldest   tests with the oldest dependencies that the metadata allow (Python 3.10 or 3.11)
 # make sanitize   native code and engines under sanitizers, and fuzzing (FUZZ=300 seconds of it)
 # Each makes .venv and installs what it needs on the first run.
 
@@ -24,11 +25,16 @@ WATCHED := tests/native tests/soft/engines tests/soft/formats tests/soft/viplite
 THREADED := tests/native/test_steps.py tests/native/test_pump.py \
 	tests/soft/engines/compiled/test_networks.py
 
+OLDEST := build/oldest/bin
+AGED := tests/soft/test_onnx_external.py tests/soft/test_onnx_limits.py tests/soft/test_calibration.py \
+	tests/soft/formats tests/soft/engines/vip tests/fuzz tests/rknn tests/session/test_inference_session.py \
+	tests/test_model.py tests/test_layouts.py
+
 C_FILES := $(wildcard native/*.[ch] native/driver/*.[ch])
 # What writes C headers from Python's declarations.
 HEADERS := anynpu.native.header anynpu.soft.engines.rknpu.kernels.header anynpu.soft.engines.vip.header
 
-.PHONY: demo test nightly conformance vendor-runtime vendor-runtime-tables lint style bench site pictures sanitize sanitize-briefly clean
+.PHONY: demo test nightly conformance vendor-runtime vendor-runtime-tables lint style bench site pictures sanitize sanitize-briefly oldest clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/anynpu demo
@@ -46,6 +52,13 @@ nightly: $(VENV)/installed-conformance $(VENV)/installed-ray
 	$(BIN)/python -m tests.fuzz onnx --inputs $$(($(INPUTS) / 10))
 	$(BIN)/python -m tests.fuzz rknn-calls --inputs $$(($(INPUTS) / 300))
 	$(BIN)/python -m tests.fuzz viplite-calls --inputs $$(($(INPUTS) / 300))
+
+oldest:
+	$(PYTHON) -m venv build/oldest
+	$(OLDEST)/python -m pip install --quiet uv
+	$(OLDEST)/uv pip install --quiet --python $(OLDEST)/python --resolution lowest-direct \
+		--reinstall-package anynpu '.[soft,cli]' 'pytest>=8' 'hypothesis>=6.100' 'psutil>=5.9'
+	$(OLDEST)/python -m pytest -q $(ARGS) $(AGED)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check
