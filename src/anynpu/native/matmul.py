@@ -6,7 +6,6 @@ The C functions let go of the GIL. Any thread may call these, each with arrays o
 from __future__ import annotations
 
 import ctypes
-import os
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,6 +17,7 @@ from ..matmul_layouts import BlockedB
 from ..structures import Structure
 from .forms import load_kernels
 from .memory import address_of
+from .threads import thread_count
 
 _EXACT_COLUMNS = 2**24 // 128**2
 """This many products of two int8 add up to no more than float32 holds exactly."""
@@ -119,8 +119,8 @@ def _multiplied_in_c(name: str, a: NDArray[Any], b: Weights, out: NDArray[Any]) 
 
 
 def _threads(products: int) -> int:
-    """How many threads are worth it: as many as there are processors, where there is work."""
-    return min(len(os.sched_getaffinity(0)), products // _PRODUCTS_FOR_A_THREAD + 1)
+    """How many threads are worth it: as many as there may be, where there is work."""
+    return min(thread_count(), products // _PRODUCTS_FOR_A_THREAD + 1)
 
 
 @cache

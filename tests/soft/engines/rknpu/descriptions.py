@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anynpu.layouts import nc1hwc2_to_nchw, nchw_to_nc1hwc2
+from anynpu.native.threads import thread_count
 from anynpu.soft.engines.rknpu.elements import Address, Element
 from anynpu.soft.engines.rknpu.kernels import (
     KernelKind,
     Scratch,
     chained,
     plan_task,
-    thread_count,
 )
 from anynpu.soft.engines.rknpu.memory import INTERNAL, Memory
 from anynpu.soft.engines.rknpu.reference import run_task

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anynpu.errors import ModelError
+from anynpu.native.threads import thread_count
 from anynpu.soft.engines.rknpu.elements import Address, Element
 from anynpu.soft.engines.rknpu.generations.base import always
 from anynpu.soft.engines.rknpu.generations.rk3588.cna import CnaWeightSize1
@@ -35,7 +36,7 @@ from anynpu.soft.engines.rknpu.generations.rk3588.rdma import (
     RdmaFeatureMode,
     RdmaWidth,
 )
-from anynpu.soft.engines.rknpu.kernels import Scratch, chained, plan_task, thread_count
+from anynpu.soft.engines.rknpu.kernels import Scratch, chained, plan_task
 from anynpu.soft.engines.rknpu.layout import Written, feature_views, image_view, written
 from anynpu.soft.engines.rknpu.memory import INTERNAL, Memory, Strided, span
 from anynpu.soft.engines.rknpu.reference import run_task

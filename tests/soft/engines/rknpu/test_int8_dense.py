@@ -252,3 +252,23 @@ def test_output_in_the_place_of_the_input() -> None:
     task = task_of(case, features((16, 9, 9)))
     task = replace(task, writer=replace(writer(case), address=Address(INTERNAL, SOURCE)))
     Scene().run(task, KernelKind.INT8)
+
+
+def test_tasks_that_share_weights_have_stages_of_their_own() -> None:
+    case = Case(16, 40, 32, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), 3, 0, "relu", 14, -20, 6)
+    first = task_of(case, features((32, 9, 9)))
+    scene = Scene()
+    for follow in (*FOLLOW, "relu"):
+        scene.run(replace(first, dpu=following(replace(case, follow=follow))), KernelKind.INT8)
+    for changes in ({"truncate": 3}, {"padding_value": -128.0}, {}):
+        changed = replace(first.convolution, **changes)
+        scene.run(replace(first, convolution=changed), KernelKind.INT8)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8, 16])
+def test_any_number_of_threads_gives_the_same_bytes(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYNPU_SOFT_THREADS", str(threads))
+    case = Case(16, 96, 64, (33, 31), (3, 3), (1, 1), (1, 1), (1, 1), 3, 0, "leaky", 14, -20, 7)
+    Scene().run(task_of(case, features((64, 33, 31))), KernelKind.INT8)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import ModelError
+from ....native.threads import thread_count
 from ...formats.rknn.model import CompiledModel, Graph
 from ...formats.rknn.model import Generation as FileGeneration
 from ...formats.rknn.model import Task as CommandTask
@@ -22,7 +23,7 @@ from .decode import decode_task
 from .decode.context import Context
 from .elements import Address
 from .generations import GENERATIONS, Generation
-from .kernels import KernelKind, Plan, Scratch, Step, chained, plan_task, thread_count
+from .kernels import KernelKind, Plan, Scratch, Step, chained, plan_task
 from .memory import INTERNAL, Memory, MemoryMap
 from .reference import run_task
 from .registers.blocks import Enabled

@@ -74,7 +74,8 @@ class TaskRegisters:
         field = self._map.field(quantity)
         if field is None:
             raise ModelError(f"this chip's registers don't say {quantity.name}")
-        return field.value(self.word(field.register))
+        register = field.register
+        return field.value(self.state.words.get(register.number, register.reset))
 
     def own(self, quantity: Quantity) -> int:
         """A quantity as its field says it, for those that follow from it."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+from numpy.typing import NDArray
 
 from .....errors import ModelError
 from ..elements import Address
@@ -26,7 +29,8 @@ in any case: a sound file has each weight once, and operands for each tile."""
 
 
 class Context:
-    """The chip, the memory, and what was unpacked already: tasks of a node often share weights.
+    """The chip, the memory, and what was unpacked already: tasks of a node often share weights and
+    operands. Operands of the same content are the same arrays.
 
     With `pictures_are_quantised` a picture isn't what its task's registers convert to int8, the
     bytes of a camera, but what that gives.
@@ -39,6 +43,7 @@ class Context:
         self.memory = memory
         self.pictures_are_quantised = pictures_are_quantised
         self._weights: dict[tuple[Address, WeightLayout], Weights] = {}
+        self._operands: dict[tuple[OperandBlock, bytes], dict[str, NDArray[Any]]] = {}
         size = sum(section.size for section in memory.sections.values())
         self._may_unpack = max(_TIMES_UNPACKED * size, _LEAST_UNPACKED)
 
@@ -66,8 +71,14 @@ class Context:
         stored = {name: StoredOperand(address, block, name) for name, _ in block.parts}
         view = operand_view(next(iter(stored.values())))
         if self.memory.is_constant(address.section):
+            key = block, self.memory.constant(view).tobytes()
             self._unpack(block.bytes)
-            return dict(unpack_operands(self.memory.constant(view), block))
+            known = self._operands.get(key)
+            if known is None:
+                known = self._operands[key] = unpack_operands(self.memory.constant(view), block)
+                for array in known.values():
+                    array.flags.writeable = False
+            return dict(known)
         self.memory.check(view)
         return dict(stored)
 

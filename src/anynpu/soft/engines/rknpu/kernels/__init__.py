@@ -4,6 +4,6 @@ A task that this can't take, or whose exactness can't be proved, has no plan: th
 """
 
 from .plan import plan_task
-from .steps import KernelKind, Plan, Scratch, Step, chained, thread_count
+from .steps import KernelKind, Plan, Scratch, Step, chained
 
-__all__ = ["KernelKind", "Plan", "Scratch", "Step", "chained", "plan_task", "thread_count"]
+__all__ = ["KernelKind", "Plan", "Scratch", "Step", "chained", "plan_task"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -16,7 +15,6 @@ from .....native.memory import address_of
 from .....native.steps import Entry, Steps
 from ..memory import Memory
 
-MOST_THREADS = 4
 _WORTH_A_PART = 1e6
 """Products that a thread takes at a time, at least: some tens of microseconds."""
 
@@ -96,11 +94,6 @@ class Plan(ABC):
 
         Steps keep the plan and its structures; the memory's and scratch arrays must outlive them.
         """
-
-
-def thread_count() -> int:
-    """Threads that work on one task."""
-    return min(MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
 def chained(

@@ -60,7 +60,9 @@ class Field:
 
     def value(self, word: int) -> int:
         """The quantity that the field says."""
-        number = sign_extend(word >> self.low, self.bits) if self.is_signed else self.of(word)
+        number = word >> self.low & self.mask
+        if self.is_signed:
+            number = sign_extend(number, self.bits)
         return (number + self.plus) * self.times
 
     def put(self, value: int) -> int:

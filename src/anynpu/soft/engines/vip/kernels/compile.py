@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import groupby
@@ -12,6 +11,7 @@ import numpy as np
 
 from .....native import steps
 from .....native.memory import address_of
+from .....native.threads import thread_count
 from ..memory import Memory, MemoryMap
 from ..reference.compute import compute
 from ..tasks import BlockTranspose, Convolution, Move, Task
@@ -24,16 +24,11 @@ Call = Callable[[], None]
 _ALIGNMENT = 64
 
 
-def threads() -> int:
-    """Threads that a run may use."""
-    return min(len(os.sched_getaffinity(0)), 16)
-
-
 def plans_of(layout: MemoryMap, tasks: Sequence[Task]) -> tuple[Plan | None, ...]:
     """A plan for each task, None where the reference computes it."""
     if native.library() is None:
         return (None,) * len(tasks)
-    count = threads()
+    count = thread_count()
     known: dict[object, Weights | None] = {}
     return tuple(_plan(layout, task, count, known) for task in tasks)
 
@@ -57,7 +52,7 @@ class Calls:
         self._cancelled = ctypes.c_int32(0)
         self._alive: list[object] = []
         size = max((plan.scratch for plan in plans if plan is not None), default=0)
-        spaces = [np.empty(size + _ALIGNMENT, np.uint8) for _ in range(threads())]
+        spaces = [np.empty(size + _ALIGNMENT, np.uint8) for _ in range(thread_count())]
         self._alive.append(spaces)
         self._scratch = [-(-address_of(s) // _ALIGNMENT) * _ALIGNMENT for s in spaces]
         self._memory = memory

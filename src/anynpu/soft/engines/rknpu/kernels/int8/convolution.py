@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ...layout import written
 from ...memory import Memory
 from ...reference.weights import effective_weights
 from ...rounding import Ties
-from ...tasks import BlockWriter, Convolution, ConvolutionTask, Features, Image, PhaseWriter
+from ...tasks import BlockWriter, Convolution, ConvolutionTask, Dpu, Features, Image, PhaseWriter
 from ...weights import StoredOperand, unpack_weights
 from .. import structures
 from ..aliasing import in_place, overlap
@@ -24,7 +25,7 @@ from ..value_ranges import FLOAT_SUMS, INTEGER_SUMS, largest_input, leaving_core
 from . import kernels
 from .arguments import writer_of
 from .dense_weights import DenseWeights, dense_weights
-from .stages import DpuArguments, stage_arguments
+from .stages import DpuArguments, is_supported, signature, stage_arguments
 
 _LARGEST_PADDING = 32767
 
@@ -50,6 +51,12 @@ _SUM = 4
 """Bytes of a row's sum, which forms with products of bytes keep after it."""
 
 
+_prepared: WeakKeyDictionary[
+    DenseWeights, dict[tuple[Hashable, ...], tuple[Dpu, DpuArguments | None]]
+] = WeakKeyDictionary()
+"""By signature; the stages are kept with what follows from them, and so are their arrays."""
+
+
 def plan_convolution(task: ConvolutionTask) -> Plan | None:
     """A plan, where the kernels know the task and its exactness is proved."""
     convolution, writer = task.convolution, task.writer
@@ -66,12 +73,24 @@ def _plan_dense(task: ConvolutionTask, lanes: int) -> Plan | None:
     weights = dense_weights(task.convolution)
     if weights is None:
         return None
-    sums = weights.magnitudes * largest_input(task.convolution)
-    entering = leaving_core(task.convolution, sums)
-    dpu = stage_arguments(task.dpu, task.convolution.shape, lanes, entering)
-    if sums.max() >= INTEGER_SUMS or dpu is None:
+    dpu = _stages(task, lanes, weights)
+    return None if dpu is None else _Dense(task, dpu, weights)
+
+
+def _stages(task: ConvolutionTask, lanes: int, weights: DenseWeights) -> DpuArguments | None:
+    """The stages where sums and they are exact: tasks of one convolution have the same ones."""
+    convolution, dpu = task.convolution, task.dpu
+    if not is_supported(dpu, convolution.shape, lanes):
         return None
-    return _Dense(task, dpu, weights)
+    largest = largest_input(convolution)
+    key = signature(dpu), convolution.channels, lanes, largest, convolution.truncate
+    known = _prepared.setdefault(weights, {})
+    if key not in known:
+        sums = weights.magnitudes * largest
+        entering = leaving_core(convolution, sums)
+        stages = stage_arguments(dpu, convolution.shape, lanes, entering)
+        known[key] = dpu, stages if sums.max() < INTEGER_SUMS else None
+    return known[key][1]
 
 
 def _plan_depthwise(task: ConvolutionTask, lanes: int) -> Plan | None:

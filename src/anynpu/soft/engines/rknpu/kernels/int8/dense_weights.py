@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...tasks import Convolution, Features, Image
-from ...weights import Weights, arrange_kernels
+from ...weights import WeightLayout, Weights, arrange_kernels
 from ..structures import COLUMNS
 
 _LARGEST_OFFSET = 32767 - 128
@@ -20,7 +21,7 @@ _DEPTH_UNIT = 8
 _CHUNK = 1 << 17
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DenseWeights:
     """Weights of one convolution.
 
@@ -67,11 +68,26 @@ def dense_weights(convolution: Convolution) -> DenseWeights | None:
 
 def _arrange(weights: Weights, used: int, lanes: int, offsets: NDArray[np.int32]) -> DenseWeights:
     assert weights.data is not None, "only constant weights have plans"
-    data = np.ascontiguousarray(weights.data).view(np.int8)
-    kernels = arrange_kernels(data, weights.layout)[:, :used]
-    return DenseWeights(
-        _quads(kernels, lanes), offsets.astype(np.int16), _magnitudes(kernels, offsets)
+    layout = weights.layout
+    together = _together(layout, used, lanes)
+    data = np.ascontiguousarray(weights.data).view(f"i{together}")
+    layout = replace(
+        layout,
+        channels=layout.channels // together,
+        channel_group=layout.channel_group // together,
     )
+    kernels = np.ascontiguousarray(arrange_kernels(data, layout)[:, : used // together])
+    flat = kernels.reshape(len(kernels), -1).view(np.int8)
+    return DenseWeights(
+        _quads(kernels, lanes // together), offsets.astype(np.int16), _magnitudes(flat, offsets)
+    )
+
+
+def _together(layout: WeightLayout, used: int, lanes: int) -> int:
+    """How many channels may be moved at a time: those of a quad, where they lie side by side."""
+    counts = layout.channels, layout.channel_group, used, lanes
+    is_whole = not (layout.row_bytes or any(count % _QUAD for count in counts))
+    return _QUAD if is_whole else 1
 
 
 def stored_channels(source: Features | Image) -> int:
@@ -79,24 +95,29 @@ def stored_channels(source: Features | Image) -> int:
     return source.channels if isinstance(source, Image) else source.surfaces * source.lanes
 
 
-def _magnitudes(kernels: NDArray[np.int8], offsets: NDArray[np.int32]) -> NDArray[np.float64]:
-    flat = kernels.reshape(len(kernels), -1)
+def _magnitudes(flat: NDArray[np.int8], offsets: NDArray[np.int32]) -> NDArray[np.float64]:
+    if not offsets.any():
+        # The magnitude of -128 is -128, the bits of 128.
+        sums: NDArray[np.uint64] = np.abs(flat).view(np.uint8).sum(1, dtype=np.uint64)
+        return sums.astype(np.float64)
     # Some kernels at a time: all of them as integers of 32 bits would be four times the file.
     some = max(1, _CHUNK // flat.shape[1])
-    sums = [
+    parts = [
         np.abs(flat[first : first + some] + offsets[first : min(first + some, len(flat)), None])
         .sum(1, dtype=np.int64)
         .astype(np.float64)
         for first in range(0, len(flat), some)
     ]
-    return np.concatenate(sums)
+    return np.concatenate(parts)
 
 
-def _quads(kernels: NDArray[np.int8], lanes: int) -> NDArray[np.int8]:
+def _quads(kernels: NDArray[Any], lanes: int) -> NDArray[np.int8]:
+    """Kernels (K, C, KH, KW), of which an element is a channel or a quad of them; so are lanes."""
     count, used, height, width = kernels.shape
     groups, depth = -(-count // COLUMNS), height * width * lanes
-    padded = np.zeros((groups * COLUMNS, -(-depth // _DEPTH_UNIT) * _DEPTH_UNIT), np.int8)
+    unit, quad = _DEPTH_UNIT // kernels.itemsize, _QUAD // kernels.itemsize
+    padded = np.zeros((groups * COLUMNS, -(-depth // unit) * unit), kernels.dtype)
     places = padded[:count, :depth].reshape(count, height, width, lanes)
     places[..., :used] = kernels.transpose(0, 2, 3, 1)
-    quads = padded.reshape(groups, COLUMNS, -1, _QUAD).transpose(0, 2, 1, 3)
-    return np.ascontiguousarray(quads)
+    quads = padded.reshape(groups, COLUMNS, -1, quad).transpose(0, 2, 1, 3)
+    return np.ascontiguousarray(quads).view(np.int8).reshape(groups, -1, COLUMNS, _QUAD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +56,16 @@ def stage_arguments(
         return None
     reach = exact_reach(dpu, largest)
     return None if reach is None else DpuArguments(dpu, shape[0], lanes, reach, largest)
+
+
+def signature(part: Dpu | object) -> Hashable:
+    """What tells stages apart; arrays by their identity, so that it holds while they are kept."""
+    if isinstance(part, np.ndarray):
+        return id(part)
+    if isinstance(part, Dpu | Stage | Elementwise | LookupTable):
+        return tuple(map(signature, vars(part).values()))
+    assert isinstance(part, Hashable), part
+    return part
 
 
 class DpuArguments:
