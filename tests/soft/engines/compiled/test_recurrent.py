@@ -88,4 +88,4 @@ def test_a_state_that_the_toolkit_has_taken_from_the_sequence_is_said() -> None:
 
 def test_a_state_that_the_runtime_has_to_place_is_refused() -> None:
     with pytest.raises(ModelError, match=r"'exLSTM:/r/LSTM': .*352 bytes, 288 for the input"):
-        program_of("lstm_state.rk3588")
+        program_of("refused/lstm_state.rk3588")

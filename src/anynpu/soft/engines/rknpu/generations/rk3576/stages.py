@@ -217,7 +217,7 @@ def elementwise(task: TaskRegisters) -> ElementwiseSettings | None:
     operation = OPERATIONS.get(_without_conversion(config))
     if WIDE_SUMS.get(config) is Element(task[Quantity.ELEMENT]):
         converts, operation = False, Operation.ADD
-    if not looks_up and operation is None:
+    if not looks_up and (operation is None or (operation is Operation.DIVIDE and not is_float)):
         raise task.error(DpuEw)
     return ElementwiseSettings(
         looks_up,
