@@ -30,9 +30,9 @@ def softmax(shader: Shader) -> ShaderTask:
         zero = shader.real(0x134 if over_pixels else 0x4C)
 
     def function(values: Array) -> Array:
-        wide = values.astype(np.float64)
-        powers = 2.0 ** ((wide - wide.max(axis, keepdims=True)) * scale)
-        shares = powers / powers.sum(axis, keepdims=True)
+        real = values.astype(np.float32)
+        powers = np.exp2((real - real.max(axis, keepdims=True)) * scale)
+        shares = powers / np.add.accumulate(powers, axis).take([-1], axis)
         if kinds[1] == U8:
             return to_bytes(shares * factor + zero)
         halves: Array = to_halves(shares)
