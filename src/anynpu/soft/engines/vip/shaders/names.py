@@ -17,11 +17,11 @@ from .normalization import (
 from .padding import padding
 from .pooling import average_pooling, max_pooling
 from .power import tensor_pow
-from .reduction import maximum_of_rows, place_of_maximum, sum_of_pixels
+from .reduction import extreme, place_of_maximum, sum_of_pixels
 from .resizing import tensor_scale
 from .selection import copy, gather, slice_rows
 from .shader import Shader
-from .softmax import softmax
+from .softmax import log_softmax, softmax
 from .task import ShaderTask
 
 Family = Callable[[Shader], ShaderTask]
@@ -34,6 +34,7 @@ FAMILIES: Mapping[str, Family] = {
     "BatchNormalizationLayer": batch_normalization,
     LAYER: make_coefficients,
     "LayerNormalizationLayer": layer_normalization,
+    "LogsoftmaxLayer": log_softmax,
     "Max Pooling": max_pooling,
     "PoolingLayer2": average_pooling,
     "ReduceMeanLayer": sum_of_pixels,
@@ -59,7 +60,10 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "minimum_F16F16toU8_": maximum,
     _EXTENSION + "minimum_U8F16toU8_": maximum,
     _EXTENSION + "minimum_U8U8toU8_": maximum,
-    _EXTENSION + "reducemax_axis1_U8toF16_": maximum_of_rows,
+    _EXTENSION + "reducemax_axis0_U8toF16_": extreme,
+    _EXTENSION + "reducemax_axis1_U8toF16_": extreme,
+    _EXTENSION + "reducemin_axis0_U8toF16_": extreme,
+    _EXTENSION + "reducemin_axis1_U8toF16_": extreme,
     _EXTENSION + "round_U8toF16_": nearest_whole,
     _EXTENSION + "sign_U8toF16_": sign,
 }
