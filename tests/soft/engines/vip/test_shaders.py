@@ -129,7 +129,8 @@ def test_the_first_of_equal_bytes_has_the_maximum() -> None:
 @pytest.mark.parametrize(
     ("name", "images", "constants", "reason"),
     [
-        ("TensorPow", PRODUCT, FACTORS, "isn't known"),
+        ("TensorCube", PRODUCT, FACTORS, "isn't known"),
+        ("TensorPow", PRODUCT, FACTORS, "in this form"),
         ("TensorMul", PRODUCT, {0x80: 0}, "without register 0x84"),
         ("TensorMul", PRODUCT, {}, "operands at 0x0, 0x20, 0x40"),
         ("TensorMul", PRODUCT[:2], FACTORS, "operands at 0x0, 0x20"),

@@ -206,7 +206,8 @@ class Move(Task):
 
     The window (left, top, right, bottom, the last ones included) may reach over the image, where
     pixels are `border`; with None those of the image's edge, or, with `mirrors`, of its mirror
-    image about the edge's pixels. `pooling` are the height and width
+    image about the edge's pixels. `planes_before` and `planes_after` planes of the border are
+    around those of the image. `pooling` are the height and width
     of a maximum, which slides by one pixel or goes on by its size. Then integers lose
     `input_zero_point`, `table` is applied, the result multiplied by `scale`, an integer rounded.
     An int8 value has its top bit turned, before and after, where `flips` say so. `order` is which
@@ -232,6 +233,8 @@ class Move(Task):
     is_wide: bool = False
     input_scale: float = 1.0
     mirrors: bool = False
+    planes_before: int = 0
+    planes_after: int = 0
 
     def nearest_pixels(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The image's row and pixel that stands for each of the window's."""

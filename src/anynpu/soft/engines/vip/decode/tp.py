@@ -24,6 +24,7 @@ _SLIDING, _BY_ITS_SIZE = 1, 3
 _TABLE_BYTES = 4104
 _SIZE_BITS = 14
 _ALIGNMENT = 64
+_LARGEST_BYTE = 255
 _MOST_VALUES = 1 << 26
 
 
@@ -88,6 +89,9 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     tiles = _tiles(command, height, width)
     if height * width * source.channels > _MOST_VALUES:
         raise Unknown(f"{source.channels} planes of {height} x {width} values")
+    planes = source.channels + command.PLANES_BEFORE + command.PLANES_AFTER
+    if planes > source.channels and (command.BORDER_MODE or command.POOLING):
+        raise Unknown("planes around an image in this form")
     order = _order(tiles, width)
     shift_or_factor = command.SHIFT or command.MULTIPLIER
     is_float = command.OUTPUT_TYPE == FLOAT16
@@ -109,7 +113,9 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
         scale=None if is_float and not shift_or_factor else _scale(command),
         table=_table(context, command) if command.TABLE else None,
         order=order,
-        target=_target(context, command, source.channels, tiles),
+        target=_target(context, command, planes, tiles),
+        planes_before=command.PLANES_BEFORE,
+        planes_after=command.PLANES_AFTER,
     )
 
 
@@ -135,13 +141,17 @@ def _window(command: TpCommand) -> tuple[int, int, int, int]:
 
 
 def _border(command: TpCommand) -> float:
-    """The value beyond the image; 0 stands for the zero point."""
+    """The value beyond the image; of bytes, the command has it less the zero point."""
     if command.INPUT_TYPE == FLOAT16:
         bits = np.array(command.BORDER_CONSTANT, np.uint16)
         return float(bits.view(np.float16))
-    if command.BORDER_CONSTANT > 255:
-        raise Unknown(f"a border of {command.BORDER_CONSTANT} round bytes")
-    return float(command.BORDER_CONSTANT or command.INPUT_ZERO_POINT)
+    constant = command.BORDER_CONSTANT
+    if constant >> 15:
+        constant -= 1 << 16
+    border = constant + command.INPUT_ZERO_POINT
+    if not 0 <= border <= _LARGEST_BYTE or (constant and command.INPUT_TYPE != UINT8):
+        raise Unknown(f"a border of {constant} more than the zero point of {command.INPUT_TYPE}")
+    return float(border)
 
 
 def _tiles(command: TpCommand, height: int, width: int) -> list[Tile]:

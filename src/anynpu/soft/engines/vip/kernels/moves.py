@@ -70,7 +70,7 @@ def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
     """Bytes without a maximum: each result depends on one byte, so that a table has them all."""
     if task.pooling is not None or task.is_wide or task.input_is_float or task.output_is_float:
         return None
-    if not is_apart(layout, task):
+    if task.planes_before or task.planes_after or not is_apart(layout, task):
         return None
     values = np.arange(256, dtype=np.float64) - task.input_zero_point
     if task.table is not None:

@@ -53,6 +53,8 @@ def _seen(task: Move, image: Reals) -> Reals:
     if task.border is not None:
         is_beyond = (rows != inside_y)[:, None] | (pixels != inside_x)
         seen[:, is_beyond] = task.border
+        around = (task.planes_before, task.planes_after), (0, 0), (0, 0)
+        seen = np.pad(seen, around, constant_values=task.border)
     return seen
 
 

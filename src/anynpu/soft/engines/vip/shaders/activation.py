@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from ..refusal import Unknown
@@ -23,6 +25,26 @@ _EXPONENTIAL = "3e84838794139bc1"
 
 _LARGEST_HALF = np.float16(65504)
 
+_UNIT = 0x3F800000
+"""1.0: what a result is multiplied by that isn't quantised; 0 is added."""
+
+
+def _roots(values: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        roots = np.sqrt(values)
+    result: Array = np.where(np.isnan(roots), -_F32(_LARGEST_HALF), roots)
+    return result
+
+
+_OF_BYTES: Mapping[str, Callable[[Array], Array]] = {
+    "b93c47bb262e1d21": _roots,
+    "5b5701c20052fa49": np.sin,
+    "bfb36b91ec9f71df": np.cos,
+    "5c61936e8447f003": np.floor,
+    "481032bb01b783d5": np.ceil,
+}
+"""Functions of real values from bytes, by the program."""
+
 
 def activation(shader: Shader) -> ShaderTask:
     """A function of each value; the layer's name is the same for all of them.
@@ -35,6 +57,9 @@ def activation(shader: Shader) -> ShaderTask:
         return ShaderTask((source,), output, _square_root)
     if types(source, output) == (U8, F16) and shader.program == _EXPONENTIAL:
         return _exponential(shader, source, output)
+    if types(source, output) == (U8, F16) and shader.program in _OF_BYTES:
+        shader.expect({0xC8: _UNIT, 0xCC: 0})
+        return _of_bytes(shader, source, output, (0xC0, 0xC4), _OF_BYTES[shader.program])
     if types(source, output) != (U8, F16):
         raise Unknown(f"an activation of {source.dtype} to {output.dtype}")
     shader.expect(_SOFTPLUS)
@@ -48,6 +73,54 @@ def activation(shader: Shader) -> ShaderTask:
         return result
 
     return ShaderTask((source,), output, function)
+
+
+def rounding(shader: Shader) -> ShaderTask:
+    """The next whole number below or above; the layer's name is the same for both."""
+    source, output = shader.images(0x00, 0x20)
+    check_same(output, source)
+    if types(source, output) != (U8, F16) or shader.program not in _OF_BYTES:
+        raise Unknown(f"whole numbers of {source.dtype} as {output.dtype} in this form")
+    return activation(shader)
+
+
+def nearest_whole(shader: Shader) -> ShaderTask:
+    """The nearest whole number; halves go to even ones."""
+    return _named(shader, np.rint)
+
+
+def sign(shader: Shader) -> ShaderTask:
+    """-1, 0 or 1."""
+    return _named(shader, np.sign)
+
+
+def _named(shader: Shader, function: Callable[[Array], Array]) -> ShaderTask:
+    source, output = shader.images(0x00, 0x20)
+    check_same(output, source)
+    if types(source, output) != (U8, F16):
+        raise Unknown(f"a function of {source.dtype} as {output.dtype}")
+    shader.expect({0xD4: _UNIT, 0xD8: 0})
+    return _of_bytes(shader, source, output, (0x4C, 0xD0), function)
+
+
+def _of_bytes(
+    shader: Shader,
+    source: Image,
+    output: Image,
+    registers: tuple[int, int],
+    function: Callable[[Array], Array],
+) -> ShaderTask:
+    """A function of bytes that a scale and a constant make real; it gives no negative zero."""
+    scale, constant = (shader.real(register) for register in registers)
+
+    def values_of(values: Array) -> Array:
+        result: Array = to_halves(function(values.astype(_F32) * scale + constant)) + _NOTHING
+        return result
+
+    return ShaderTask((source,), output, values_of)
+
+
+_NOTHING = np.float16(0)
 
 
 def _exponential(shader: Shader, source: Image, output: Image) -> ShaderTask:

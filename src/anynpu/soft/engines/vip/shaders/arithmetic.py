@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ..refusal import Unknown
@@ -24,7 +26,7 @@ def tensor_add(shader: Shader) -> ShaderTask:
     if kinds == (F16, F16, U8):
         zero, scale_a, scale_b = shader.real(0x60), shader.real(0x64), shader.real(0x68)
         own_a = own_b = 0
-    elif kinds in ((U8, F16, U8), (U8, U8, U8)):
+    elif kinds in ((U8, F16, U8), (U8, U8, U8), (F16, U8, U8)):
         is_flat = not _is_real_scale(shader)
         scale_a = shader.real(0x64)
         if is_flat:
@@ -82,8 +84,16 @@ def _copy(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, lambda values: values)
 
 
-_DIVISION = "b237209fdb59b659"
-"""The program of a quotient of bytes."""
+_DIVISIONS: Mapping[tuple[np.dtype[np.generic], ...], str] = {
+    (U8, U8, U8): "b237209fdb59b659",
+    (U8, F16, U8): "0d5a66719fcfd930",
+    (F16, U8, U8): "3805572481ba7915",
+    (F16, F16, U8): "8b3be1174b8d7771",
+}
+"""The programs of quotients, by the types of what they read and write."""
+
+_LEAST_NORMAL = _F32(2.0**-14)
+"""Of float16."""
 
 _ONE = np.float32(1).tobytes()
 
@@ -93,16 +103,21 @@ def tensor_div(shader: Shader) -> ShaderTask:
     a, b, output = shader.images_of(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
-    if kinds != (U8, U8, U8) or shader.program != _DIVISION:
+    if not shader.program or _DIVISIONS.get(kinds) != shader.program:
         raise Unknown(f"a quotient of {kinds[0]} and {kinds[1]} to {kinds[2]} in this form")
     if shader.has(0x74) or shader.constant(0x60)[:4].tobytes() != _ONE:
         raise Unknown("a quotient in a form that isn't known")
     scale_a, scale, zero = shader.real(0x64), shader.real(0x68), shader.real(0x6C)
     own_a, own_b = shader.signed(0x70), shader.signed(0x100)
 
+    def real_of(values: Array, own: int) -> Array:
+        real = values.astype(_F32) - _F32(own)
+        # Float16 that isn't normal is 0, which has no sign.
+        result: Array = np.where(np.abs(real) < _LEAST_NORMAL, _F32(0), real)
+        return result
+
     def quotient(x: Array, y: Array) -> Array:
-        dividend = (x.astype(_F32) - _F32(own_a)) * scale_a
-        divisor = y.astype(_F32) - _F32(own_b)
+        dividend, divisor = real_of(x, own_a) * scale_a, real_of(y, own_b)
         with np.errstate(divide="ignore", invalid="ignore"):
             real = dividend / divisor * scale + zero
         return to_bytes(np.where(np.isnan(real), 0, real))
@@ -115,7 +130,7 @@ def maximum(shader: Shader) -> ShaderTask:
     a, b, output = shader.images(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
-    if kinds not in ((U8, U8, U8), (U8, F16, U8)):
+    if kinds not in ((U8, U8, U8), (U8, F16, U8), (F16, F16, U8)):
         raise Unknown(f"a maximum of {kinds[0]} and {kinds[1]} to {kinds[2]}")
     factors = (shader.whole(0x60), shader.signed(0x64)), (shader.whole(0x70), shader.signed(0x74))
     shifts = shader.whole(0x9C) & 63, shader.whole(0xDC if kinds[1] == F16 else 0x11C) & 63

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .activation import activation
+from .activation import activation, nearest_whole, rounding, sign
 from .arithmetic import maximum, tensor_add, tensor_div, tensor_mul
 from .coefficients import LAYER, make_coefficients
 from .normalization import (
@@ -14,12 +14,14 @@ from .normalization import (
     instance_sums,
     layer_normalization,
 )
+from .padding import padding
 from .pooling import average_pooling, max_pooling
-from .reduction import maximum_of_rows, place_of_maximum, sum_of_pixels
+from .power import tensor_pow
+from .reduction import extreme, place_of_maximum, sum_of_pixels
 from .resizing import tensor_scale
 from .selection import copy, gather, slice_rows
 from .shader import Shader
-from .softmax import softmax
+from .softmax import log_softmax, softmax
 from .task import ShaderTask
 
 Family = Callable[[Shader], ShaderTask]
@@ -32,6 +34,7 @@ FAMILIES: Mapping[str, Family] = {
     "BatchNormalizationLayer": batch_normalization,
     LAYER: make_coefficients,
     "LayerNormalizationLayer": layer_normalization,
+    "LogsoftmaxLayer": log_softmax,
     "Max Pooling": max_pooling,
     "PoolingLayer2": average_pooling,
     "ReduceMeanLayer": sum_of_pixels,
@@ -41,16 +44,26 @@ FAMILIES: Mapping[str, Family] = {
     "TensorDiv": tensor_div,
     "TensorGather": gather,
     "TensorMul": tensor_mul,
+    "TensorPadOperation2": padding,
+    "TensorPow": tensor_pow,
     "TensorReduceSum": sum_of_pixels,
+    "TensorRounding": rounding,
     "TensorScale": tensor_scale,
     "TensorStrideSlice": slice_rows,
     "TensorSub": tensor_add,
     _EXTENSION + "instance_norm_U8_F32toU8_": instance_normalization,
     _EXTENSION + "instance_norm_means": instance_means,
     _EXTENSION + "instance_norm_sums_U8_": instance_sums,
+    _EXTENSION + "maximum_F16F16toU8_": maximum,
     _EXTENSION + "maximum_U8F16toU8_": maximum,
     _EXTENSION + "maximum_U8U8toU8_": maximum,
+    _EXTENSION + "minimum_F16F16toU8_": maximum,
     _EXTENSION + "minimum_U8F16toU8_": maximum,
     _EXTENSION + "minimum_U8U8toU8_": maximum,
-    _EXTENSION + "reducemax_axis1_U8toF16_": maximum_of_rows,
+    _EXTENSION + "reducemax_axis0_U8toF16_": extreme,
+    _EXTENSION + "reducemax_axis1_U8toF16_": extreme,
+    _EXTENSION + "reducemin_axis0_U8toF16_": extreme,
+    _EXTENSION + "reducemin_axis1_U8toF16_": extreme,
+    _EXTENSION + "round_U8toF16_": nearest_whole,
+    _EXTENSION + "sign_U8toF16_": sign,
 }

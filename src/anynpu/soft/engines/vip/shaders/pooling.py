@@ -18,6 +18,9 @@ _SIDE_BY_SIDE = "aea3e5379d9da178"
 _PADDED_OUTPUT = 0x50
 """The output's register of the programs whose rows of factors are longer than the image's."""
 
+_THREE_BY_THREE = "238964a7a7f4555c"
+"""The program of means over three rows and pixels, with one of each beyond the image."""
+
 _FLOOR = np.iinfo(np.int16).min
 
 
@@ -68,6 +71,8 @@ def average_pooling(shader: Shader) -> ShaderTask:
     """
     if shader.program == _SIDE_BY_SIDE:
         return _average_side_by_side(shader)
+    if shader.program == _THREE_BY_THREE:
+        return _average_of_three(shader)
     if not shader.has(0x7C):
         raise Unknown("means in this form")
     is_padded = shader.has_operand(_PADDED_OUTPUT)
@@ -95,6 +100,25 @@ def average_pooling(shader: Shader) -> ShaderTask:
         total = seen.sum((-1, -2)).astype(np.float32)
         real = total * factor[..., :pixels] + zero
         return to_bytes(real if is_padded else np.floor(real))
+
+    return ShaderTask((source, factors), output, function)
+
+
+def _average_of_three(shader: Shader) -> ShaderTask:
+    source, factors, output = shader.images(0x00, 0x20, _PADDED_OUTPUT)
+    if types(source, factors, output) != (U8, F32, U8) or output.shape != source.shape:
+        raise Unknown(f"means of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
+    _, rows, pixels = source.shape
+    shader.expect({0x40: rows, 0x44: 1, 0x48: 1})
+    if factors.shape[:2] != (1, rows) or factors.shape[2] < pixels:
+        raise Unknown(f"factors of {factors.shape} for means of {output.shape}")
+    own, zero = shader.whole(0x70), shader.real(0x4C)
+
+    def function(values: Array, factor: Array) -> Array:
+        padded = np.pad(values.astype(np.int64) - own, ((0, 0), (1, 1), (1, 1)))
+        views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+        real = views.sum((-1, -2)).astype(np.float32) * factor[..., :pixels] + zero
+        return to_bytes(np.floor(real))
 
     return ShaderTask((source, factors), output, function)
 

@@ -12,6 +12,9 @@ from .task import Array, ShaderTask
 
 _F32 = np.float32
 
+_PLACES_OF_PIXELS = "8e567e6e6119de46"
+"""The program of places of maxima of rows."""
+
 
 def sum_of_pixels(shader: Shader) -> ShaderTask:
     """The sum of each row's or column's bytes, times a scale, and a constant: a sum or a mean."""
@@ -35,36 +38,46 @@ def sum_of_pixels(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, function)
 
 
-def maximum_of_rows(shader: Shader) -> ShaderTask:
-    """The largest of each column's bytes as a real number."""
+def extreme(shader: Shader) -> ShaderTask:
+    """The largest, or least, of each row's or column's bytes as a real number."""
     source, output = shader.images(0x00, 0x20)
     planes, rows, pixels = source.shape
-    if types(source, output) != (U8, F16) or output.shape != (planes, 1, pixels):
+    over_pixels = "_axis0_" in shader.name
+    expected = (planes, 1, rows) if over_pixels else (planes, 1, pixels)
+    if types(source, output) != (U8, F16) or output.shape != expected:
         raise Unknown(f"maxima of {source.shape} to {output.shape}")
-    if shader.whole(0x40) != 1 or shader.whole(0x44) != rows:
-        raise Unknown(f"maxima of {shader.whole(0x44)} of {rows} rows")
+    axis, count = (2, pixels) if over_pixels else (1, rows)
+    if shader.whole(0x40) != 2 - axis or shader.whole(0x44) != count:
+        raise Unknown(f"maxima of {shader.whole(0x44)} of {count} values")
     scale, zero = shader.real(0x48), shader.real(0x4C)
+    chosen = np.max if "reducemax" in shader.name else np.min
 
     def function(values: Array) -> Array:
-        largest = values.max(1, keepdims=True).astype(_F32)
-        result: Array = ((largest - zero) * scale).astype(np.float16)
-        return result
+        found = chosen(values, axis=axis).astype(_F32)
+        result: Array = ((found - zero) * scale).astype(np.float16)
+        return result[:, None]
 
     return ShaderTask((source,), output, function)
 
 
 def place_of_maximum(shader: Shader) -> ShaderTask:
-    """The number of the row that has a column's largest byte, the first of several."""
+    """The number of the row, or pixel, that has a column's, or row's, largest byte.
+
+    It is the first of several. Columns of several planes become rows of one.
+    """
     source, output = shader.images(0x00, 0x20)
     planes, rows, pixels = source.shape
     kinds = types(source, output)
-    if kinds[0] != U8 or kinds[1] != np.int16 or output.shape != (planes, 1, pixels):
+    over_pixels = shader.program == _PLACES_OF_PIXELS
+    expected = ((planes, 1, rows),) if over_pixels else ((planes, 1, pixels), (1, planes, pixels))
+    if kinds[0] != U8 or kinds[1] != np.int16 or output.shape not in expected:
         raise Unknown(f"places of maxima of {source.shape} {kinds[0]} to {output.shape} {kinds[1]}")
-    if shader.whole(0x50) != rows - 1:
-        raise Unknown(f"a maximum of {shader.whole(0x50) + 1} of {rows} rows")
+    last = pixels if over_pixels else rows - 1
+    if shader.whole(0x50) != last:
+        raise Unknown(f"a maximum of {source.shape} in this form: {shader.whole(0x50)}")
 
     def function(values: Array) -> Array:
-        places: Array = values.argmax(1)[:, None].astype(np.int16)
-        return places
+        places: Array = values.argmax(2 if over_pixels else 1).astype(np.int16)
+        return places.reshape(output.shape)
 
     return ShaderTask((source,), output, function)

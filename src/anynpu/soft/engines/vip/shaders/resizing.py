@@ -12,8 +12,20 @@ from .task import Array, ShaderTask
 _F32 = np.float32
 
 
+_MIXES = {
+    "6aded2e8195f9cef": (2, True),
+    "39caa00c68b0ad63": (4, True),
+    "4b29f5f5bbf2fab7": (2, False),
+}
+"""Programs that mix four pixels by weights of their own: how many times an image grows, and whether
+by the centres of pixels or by their left edges.
+"""
+
+
 def tensor_scale(shader: Shader) -> ShaderTask:
     """Pixels repeated, or mixed of four by the weights of a table."""
+    if shader.program in _MIXES:
+        return _mixed(shader, *_MIXES[shader.program])
     if shader.has(0x60):
         return _bilinear(shader)
     source, output = shader.images(0x00, 0x20)
@@ -32,6 +44,35 @@ def tensor_scale(shader: Shader) -> ShaderTask:
         return result
 
     return ShaderTask((source,), output, function)
+
+
+def _mixed(shader: Shader, times: int, by_centres: bool) -> ShaderTask:
+    """Bytes of images that are a whole number of times as large, rounded once."""
+    source, output = shader.images(0x00, 0x20)
+    planes, height, width = source.shape
+    if types(source, output) != (U8, U8) or output.shape != (planes, height * times, width * times):
+        raise Unknown(f"{source.shape} {source.dtype} made {output.shape} {output.dtype}")
+    if by_centres:
+        shader.expect({0x40: height * times})
+    top, bottom, down = _between(height, times, by_centres)
+    left, right, across = _between(width, times, by_centres)
+    scale = _F32(1 / (2 * times) ** 2)
+
+    def function(values: Array) -> Array:
+        whole = values.astype(np.int32)
+        rows = whole[:, top] * (2 * times - down)[:, None] + whole[:, bottom] * down[:, None]
+        mixed = rows[:, :, left] * (2 * times - across) + rows[:, :, right] * across
+        return to_bytes(mixed.astype(_F32) * scale)
+
+    return ShaderTask((source,), output, function)
+
+
+def _between(size: int, times: int, by_centres: bool) -> tuple[Array, Array, Array]:
+    """Each place's two neighbours, and how near it is to the second in parts of 2 `times`."""
+    parts = 2 * np.arange(size * times) + (1 - times if by_centres else 0)
+    first = parts // (2 * times)
+    last = size - 1
+    return np.clip(first, 0, last), np.clip(first + 1, 0, last), parts - first * 2 * times
 
 
 def _bilinear(shader: Shader) -> ShaderTask:

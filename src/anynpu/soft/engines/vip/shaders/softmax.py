@@ -10,6 +10,30 @@ from .quantized import F16, U8, check_same, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
+_LOG_OF_ROWS = "4fc379906351d456"
+_NATURAL = 0x3F317218
+"""The natural logarithm of 2."""
+
+
+def log_softmax(shader: Shader) -> ShaderTask:
+    """Differences to the maximum of bytes over rows, less the logarithm of their powers' sum."""
+    source, output = shader.images(0x00, 0x20)
+    check_same(output, source)
+    if types(source, output) != (U8, F16) or shader.program != _LOG_OF_ROWS:
+        raise Unknown(f"logarithms of softmax of {source.dtype} to {output.dtype} in this form")
+    shader.expect({0x40: source.shape[1], 0x48: _NATURAL})
+    to_binary, to_natural, scale = shader.real(0x44), shader.real(0x48), shader.real(0x4C)
+
+    def function(values: Array) -> Array:
+        real = values.astype(np.float32)
+        less = real - real.max(1, keepdims=True)
+        powers = np.exp2(less * to_binary)
+        total = np.add.accumulate(powers, 1)[:, -1:]
+        halves: Array = to_halves(less * scale - np.log2(total) * to_natural)
+        return halves
+
+    return ShaderTask((source,), output, function)
+
 
 def softmax(shader: Shader) -> ShaderTask:
     """Powers of two of the differences to the maximum, in steps that a scale gives."""
@@ -30,9 +54,9 @@ def softmax(shader: Shader) -> ShaderTask:
         zero = shader.real(0x134 if over_pixels else 0x4C)
 
     def function(values: Array) -> Array:
-        wide = values.astype(np.float64)
-        powers = 2.0 ** ((wide - wide.max(axis, keepdims=True)) * scale)
-        shares = powers / powers.sum(axis, keepdims=True)
+        real = values.astype(np.float32)
+        powers = np.exp2((real - real.max(axis, keepdims=True)) * scale)
+        shares = powers / np.add.accumulate(powers, axis).take([-1], axis)
         if kinds[1] == U8:
             return to_bytes(shares * factor + zero)
         halves: Array = to_halves(shares)

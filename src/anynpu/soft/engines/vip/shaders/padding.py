@@ -1,0 +1,83 @@
+"""Images with a border."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..refusal import Unknown
+from .quantized import U8, types
+from .shader import Image, Shader
+from .task import Array, ShaderTask
+
+_MIRRORED, _EDGE, _CONSTANT = "845bb8831456c73b", "045118e9b312f808", "19f612a9aa32a1d3"
+"""Programs; the layer's name is the same for all of them."""
+
+
+def padding(shader: Shader) -> ShaderTask:
+    """Bytes with a border: of the image's mirror image, of its edge, or of one byte."""
+    if shader.program == _CONSTANT:
+        return _with_constant(shader)
+    if shader.program not in (_MIRRORED, _EDGE):
+        raise Unknown("an image with a border in this form")
+    source, output = shader.images(0x00, 0x20)
+    planes, rows, pixels = source.shape
+    if shader.program == _MIRRORED:
+        left, top = shader.whole(0x40), shader.whole(0x44)
+        shader.expect({0x48: 0, 0x4C: pixels - 1, 0x50: rows - 1, 0x54: planes - 1})
+    else:
+        left, top = shader.whole(0x44), shader.whole(0x48)
+        shader.expect({0x40: planes, 0x4C: 0, 0x50: 0, 0x54: planes})
+    places = [
+        _places(size, begin, count, is_mirrored=shader.program == _MIRRORED)
+        for size, begin, count in zip((rows, pixels), (top, left), output.shape[1:], strict=True)
+    ]
+    if output.shape[0] != planes or types(source, output) != (U8, U8):
+        raise Unknown(f"{source.shape} {source.dtype} with a border as {output.shape}")
+
+    def function(values: Array) -> Array:
+        return values[:, places[0][:, None], places[1]]
+
+    return ShaderTask((source,), output, function)
+
+
+def _places(size: int, begin: int, count: int, is_mirrored: bool) -> Array:
+    """Which row, or pixel, stands at each place of one with a border."""
+    end = count - size - begin
+    if end < 0 or (is_mirrored and max(begin, end) >= size):
+        raise Unknown(f"a border of {begin} and {end} beside {size}")
+    places = np.arange(-begin, size + end)
+    if is_mirrored:
+        places = np.abs(places)
+        places = np.minimum(places, 2 * (size - 1) - places)
+    result: Array = np.clip(places, 0, size - 1)
+    return result
+
+
+def _with_constant(shader: Shader) -> ShaderTask:
+    """A border of one byte, in front of and behind planes as well."""
+    source, output = shader.images(0x00, 0x30)
+    planes, rows, pixels = source.shape
+    starts = shader.whole(0x28), shader.whole(0x64), shader.whole(0x60)
+    _check_inside(source, output, starts)
+    border = shader.whole(0x50)
+    words = [shader.whole(0x50 + 4 * word) for word in range(4)]
+    if shader.whole(0x24) != output.shape[0] or shader.whole(0x2C) != planes:
+        raise Unknown(f"{planes} planes with others around them in this form")
+    if words != [border & 255 | (border & 255) << 8 | (border & 0xFFFF) << 16] * 4:
+        raise Unknown("a border of several bytes")
+
+    def function(values: Array) -> Array:
+        padded = np.full(output.shape, border & 255, np.uint8)
+        front, top, left = starts
+        padded[front : front + planes, top : top + rows, left : left + pixels] = values
+        return padded
+
+    return ShaderTask((source,), output, function)
+
+
+def _check_inside(source: Image, output: Image, starts: tuple[int, int, int]) -> None:
+    if types(source, output) != (U8, U8):
+        raise Unknown(f"a border of {source.dtype} as {output.dtype}")
+    for size, start, count in zip(source.shape, starts, output.shape, strict=True):
+        if start + size > count:
+            raise Unknown(f"{source.shape} at {starts} of {output.shape}")
