@@ -21,6 +21,12 @@ _PADDED_OUTPUT = 0x50
 _THREE_BY_THREE = "238964a7a7f4555c"
 """The program of means over three rows and pixels, with one of each beyond the image."""
 
+_OF_ROWS = "d203a0fdc201fb5c"
+"""The program of means of whole rows, which are planes of a network."""
+
+_LANES, _VECTORS_BEHIND = 16, 3
+"""Pixels that it sums at a time, and how many times it does so outside its loop."""
+
 _FLOOR = np.iinfo(np.int16).min
 
 
@@ -71,6 +77,8 @@ def average_pooling(shader: Shader) -> ShaderTask:
     """
     if shader.program == _SIDE_BY_SIDE:
         return _average_side_by_side(shader)
+    if shader.program == _OF_ROWS:
+        return _average_of_rows(shader)
     if shader.program == _THREE_BY_THREE:
         return _average_of_three(shader)
     if not shader.has(0x7C):
@@ -121,6 +129,25 @@ def _average_of_three(shader: Shader) -> ShaderTask:
         return to_bytes(np.floor(real))
 
     return ShaderTask((source, factors), output, function)
+
+
+def _average_of_rows(shader: Shader) -> ShaderTask:
+    source, output = shader.images(0x00, 0x30)
+    planes, rows, pixels = source.shape
+    if types(source, output) != (U8, U8) or output.shape != (planes, rows, 1):
+        raise Unknown(f"means of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
+    vectors, rest = divmod(pixels, _LANES)
+    if rest or planes != 1:
+        raise Unknown(f"means of rows of {pixels} pixels in {planes} planes")
+    shader.expect({0x20: vectors - _VECTORS_BEHIND, 0x24: pixels + _LANES})
+    scale, constant = shader.real(0x28), shader.real(0x2C)
+    factor, zero = shader.real(0xF0), shader.real(0xF4)
+
+    def function(values: Array) -> Array:
+        total = values.sum(2, keepdims=True, dtype=np.int64).astype(np.float32)
+        return to_bytes((total * scale - constant) * factor + zero)
+
+    return ShaderTask((source,), output, function)
 
 
 def _average_side_by_side(shader: Shader) -> ShaderTask:
