@@ -35,6 +35,8 @@ _SHARE = 0.95
 _RAY_SHARE = 0.9
 """Of the session's."""
 EQUAL = (10, 10, 10)
+SLOW = (30, 30, 30)
+"""Of which this machine's processors can keep more boards busy."""
 UNLIKE = (EQUAL, (30, 30), (25,))
 
 
@@ -46,6 +48,8 @@ def run(rounds: int) -> Iterator[Comparison]:
         device.set_output(_OUTPUT)
         yield _rate(device, "one board of three cores at 10 ms", [EQUAL], frames)
         yield _rate(device, "two boards of three cores at 10 ms", [EQUAL] * 2, 2 * frames)
+        yield _rate(device, "two boards of three cores at 30 ms", [SLOW] * 2, frames)
+        yield _rate(device, "four boards of three cores at 30 ms", [SLOW] * 4, 2 * frames)
         yield _rate(device, "boards of 3 x 10, 2 x 30 and 25 ms", UNLIKE, 2 * frames)
         yield _killed(device, 2 * frames)
         if find_spec("ray") is not None:

@@ -235,7 +235,10 @@ def _spent(server: Addresses, ask: Call, requests: int) -> float:
 
 
 def _added_time(device: NullDevice, rounds: int) -> Iterator[Comparison]:
-    """A request's time against the same session's in this process, runs of 10 ms."""
+    """A request's time against the same session's in this process, runs of 10 ms.
+
+    And against that plus the time of an empty server's answer: what is left is the server's own.
+    """
     for size, name, client in (
         (224, "gRPC", by_grpc),
         (224, "REST", by_rest),
@@ -243,16 +246,27 @@ def _added_time(device: NullDevice, rounds: int) -> Iterator[Comparison]:
         (640, "shared memory", by_shared_memory),
     ):
         device.cores(10, 10, 10)
-        with ours(device, size) as served, device.open() as session:
-            picture = {"x": picture_of(size)}
-            with client(served.http if name == "REST" else served.grpc, size) as ask:
-                yield compare(
-                    f"10 ms, {size}x{size}, {name} / in this process",
-                    ask,
-                    functools.partial(session.run, None, picture),
-                    rounds=rounds,
-                    goal=1.1,
-                )
+        form = "http" if name == "REST" else "grpc"
+        with ours(device, size) as served, device.open() as session, empty() as bare:
+            run = functools.partial(session.run, None, {"x": picture_of(size)})
+            title = f"10 ms, {size}x{size}, {name} / in this process"
+            with client(getattr(served, form), size) as ask:
+                yield compare(title, ask, run, rounds=rounds, goal=1.1)
+                if client is by_shared_memory:
+                    continue
+                with client(getattr(bare, form), size) as ask_bare:
+                    yield compare(
+                        f"{title} and an empty server's answer",
+                        ask,
+                        functools.partial(_both, run, ask_bare),
+                        rounds=rounds,
+                        goal=1.1,
+                    )
+
+
+def _both(run: Call, ask: Call) -> None:
+    run()
+    ask()
 
 
 def _rates(device: NullDevice, requests: int) -> Iterator[Comparison]:

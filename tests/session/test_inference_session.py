@@ -166,10 +166,17 @@ def test_metadata_and_providers(tmp_path: Path) -> None:
     [
         {"providers": ["RKNNExecutionProvider"]},
         {"providers": "RKNPU2ExecutionProvider"},
-        {"providers": [("RKNPU2ExecutionProvider", {"library": "soft"})]},
+        {"providers": [("RKNNExecutionProvider", {"library": "soft"})]},
         {"providers": [], "provider_options": [{"library": "soft"}]},
         {"provider_options": {"library": "soft"}},
         {"sess_options": "any object", "provider_options": []},
+        {"providers": anynpu.get_available_providers()},
+        {
+            "providers": [
+                "VIPLiteExecutionProvider",
+                ("RKNPU2ExecutionProvider", {"library": "soft"}),
+            ]
+        },
     ],
     ids=str,
 )
@@ -183,6 +190,7 @@ def test_ways_to_ask_for_a_provider(arguments: dict[str, object]) -> None:
     [
         ({"providers": ["CUDAExecutionProvider"]}, "known are RKNPU2ExecutionProvider"),
         ({"providers": ["RKNNExecutionProvider"] * 2}, "2 were given"),
+        ({"providers": ["RKNNExecutionProvider", "RKNPUExecutionProvider"]}, "2 were given"),
         ({"provider_options": {"libary": "x"}}, "perhaps 'library'; known are max_queue_size"),
         ({"provider_options": [{}, {}]}, "2 entries"),
         (

@@ -32,8 +32,8 @@ def choose(
 
     Raises `OptionError` for unknown names and options, and for a provider that the model isn't for.
     """
-    name, inline = _requested(providers)
     backend = backends.choose(model)
+    name, inline = _requested(providers, backend)
     _check(name, backend)
     separate = _of_ours(providers, provider_options, backend)
     return backend, backend.options.parse(_merged(inline, separate))
@@ -59,8 +59,13 @@ def _of_ours(
     return provider_options
 
 
-def _requested(providers: Providers) -> tuple[str | None, Mapping[str, Any]]:
-    """(name or None for the file's own, the options that came with the name)."""
+def _requested(
+    providers: Providers, backend: backends.Backend
+) -> tuple[str | None, Mapping[str, Any]]:
+    """(name or None for the file's own, the options that came with the name).
+
+    Of several vendors' NPUs, such as `available` lists, it is the one that the model is for.
+    """
     if not providers:
         return None, {}
     if isinstance(providers, str) or _is_pair(providers):
@@ -68,6 +73,8 @@ def _requested(providers: Providers) -> tuple[str | None, Mapping[str, Any]]:
     else:
         listed = [_pair(provider) for provider in providers]
     ours = [pair for pair in listed if pair[0] not in _OTHERS]
+    if {name for name, _ in ours} <= backends.providers().keys():
+        ours = [pair for pair in ours if pair[0] in backend.names] or ours
     if len(ours) > 1:
         raise OptionError(
             f"a session has one provider of an NPU; {len(ours)} were given, "

@@ -150,7 +150,10 @@ class SessionOptions:
     def get_session_config_entry(self, config_key: str) -> str:
         """An entry's value; raises `OptionError` where there is none."""
         if config_key not in self._entries:
-            raise OptionError(f"there is no session entry {config_key!r}")
+            raise OptionError(
+                f"SessionOptions does not have configuration with key: {config_key}; "
+                f"add_session_config_entry adds one"
+            )
         return self._entries[config_key]
 
     # -------------------------------------------------------------------------------- what is none
