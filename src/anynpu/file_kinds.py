@@ -6,7 +6,6 @@ empty one; so it is looked at before.
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import string
@@ -148,5 +147,7 @@ def _inside(folder: Path, advice: str, wanted: str = "") -> str:
         names = sorted(f.name for f in folder.iterdir() if f.suffix in (".rknn", ".nb", ".onnx"))
     except OSError:
         names = []
+    import difflib
+
     near = difflib.get_close_matches(wanted, names, 3, 0.5) if wanted else names[:5]
     return f"; {advice}" + (f": there is {', '.join(near)}" if near else "")

@@ -7,7 +7,6 @@ scheduling options here are every vendor's; a backend's own class adds its own.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -164,6 +163,8 @@ class Options:
 
 def unknown(kind: str, name: str, known: Collection[str]) -> str:
     """What is said of an unknown name: the nearest one, and all that are known."""
+    import difflib
+
     near = difflib.get_close_matches(name, known, 1)
     hint = f", perhaps {near[0]!r}" if near else ""
     return f"unknown {kind} {name!r}{hint}; known are {', '.join(known) or 'none'}"

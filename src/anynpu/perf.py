@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from .errors import ModelError
 
-_HEADER = re.compile(r"^ID\s+OpType\s.*Time\(us\)")
-_TOTAL = re.compile(r"Total Operator Elapsed .*Time\(us\):\s*(\d+)\s*$")
-_LOG_PREFIX = re.compile(r"^[EWID] RKNN: \[[\d:.]+\] ")
-_COLUMN = re.compile(r"(?:DDR|NPU|Total|Max) Cycles|(?:Task|Lut) Number|\S+")
+_HEADER = r"^ID\s+OpType\s.*Time\(us\)"
+_TOTAL = r"Total Operator Elapsed .*Time\(us\):\s*(\d+)\s*$"
+_LOG_PREFIX = r"^[EWID] RKNN: \[[\d:.]+\] "
+_COLUMN = r"(?:DDR|NPU|Total|Max) Cycles|(?:Task|Lut) Number|\S+"
 """The names of columns; some have two words."""
 
 _SHAPES = r"\\|\([^()\s]*\)(?:,\([^()\s]*\))*(?:,\.\.\.)?"
@@ -91,8 +91,8 @@ def parse_perf_detail(text: str) -> LayerTable:
     `ModelError` for a text without the table, for a row that doesn't fit it, and where the rows'
     times don't make the total that the text states.
     """
-    lines = [_LOG_PREFIX.sub("", line) for line in text.splitlines()]
-    start = next((n for n, line in enumerate(lines) if _HEADER.match(line)), None)
+    lines = [re.sub(_LOG_PREFIX, "", line) for line in text.splitlines()]
+    start = next((n for n, line in enumerate(lines) if re.match(_HEADER, line)), None)
     if start is None:
         raise ModelError(
             f"the runtime's text has no table of layers; it takes a context with "
@@ -106,11 +106,11 @@ def parse_perf_detail(text: str) -> LayerTable:
         if line.startswith("---"):
             if rows:
                 break
-        elif total := _TOTAL.match(line):
+        elif total := re.match(_TOTAL, line):
             return _checked(LayerTable(title, tuple(rows), text), int(total.group(1)))
         elif line.strip():
             rows.append(_row(line, row))
-    totals = (_TOTAL.match(line) for line in rest)
+    totals = (re.match(_TOTAL, line) for line in rest)
     found = next((match for match in totals if match), None)
     if found is None:
         raise ModelError(
@@ -132,7 +132,7 @@ def _checked(table: LayerTable, total: int) -> LayerTable:
 def _row_pattern(header: str) -> re.Pattern[str]:
     """What a row looks like under a header."""
     parts: list[str] = []
-    for name in _COLUMN.findall(header):
+    for name in re.findall(_COLUMN, header):
         parts.append(_cell(name))
         # A list of shapes that is wider than its column may touch the next one.
         parts.append(r"\s*" if name.endswith("Shape") else r"\s+")

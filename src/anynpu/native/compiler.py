@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -36,6 +34,9 @@ def sources(name: str) -> tuple[Path, ...]:
 
 def find_compiler() -> list[str]:
     """The compiler's command: ``$CC``, else cc, gcc or clang; raises `LibraryError` without one."""
+    import shlex
+    import shutil
+
     if named := os.environ.get("CC"):
         return shlex.split(named)
     for name in ("cc", "gcc", "clang"):
@@ -59,6 +60,7 @@ def build_identity() -> str:
 
 def compile_shared(source: Path, output: Path, options: Sequence[str] = ()) -> None:
     """Compile one C file to a shared library; raises `LibraryError` with the compiler's words."""
+    import shlex
     import subprocess
 
     command = [*find_compiler(), *flags(), *options, "-o", str(output), str(source), *_LIBRARIES]

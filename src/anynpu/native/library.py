@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import __path__ as package_path
-from .cache import kept
 from .compiler import build_identity, compile_shared, sources
 
 ENVIRONMENT_VARIABLE = "ANYNPU_NATIVE"
@@ -85,6 +84,8 @@ def _digests(file: Path) -> dict[str, str]:
 
 
 def _build(name: str) -> Path:
+    from .cache import kept
+
     texts = b"\0".join(source.read_bytes() for source in sources(name))
     digest = hashlib.sha256(texts + build_identity().encode()).hexdigest()[:16]
     return kept(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +30,8 @@ class Trace:
 
     def write(self) -> str:
         """Write the file; returns its name. Raises OSError where that fails."""
+        import json
+
         events = [self._event(span) for span in self.profile.spans]
         text = json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
         self._path.write_text(text, encoding="utf-8")

@@ -51,7 +51,7 @@ def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any
                 ErrorCode.PARAM_INVALID, f"{_DYNAMIC}: it can't use the weights of another context"
             )
         created = _create(program, flags, options)
-    except (ModelError, OSError) as error:
+    except (ModelError, OptionError, OSError) as error:
         raise Failure(ErrorCode.MODEL_INVALID, f"load model failed! {error}") from error
     context[0] = contexts.CONTEXTS.add(created)
 

@@ -58,14 +58,23 @@ def stage_arguments(
     return None if reach is None else DpuArguments(dpu, shape[0], lanes, reach, largest)
 
 
-def signature(part: Dpu | object) -> Hashable:
-    """What tells stages apart; arrays by their identity, so that it holds while they are kept."""
-    if isinstance(part, np.ndarray):
-        return id(part)
-    if isinstance(part, Dpu | Stage | Elementwise | LookupTable):
-        return tuple(map(signature, vars(part).values()))
-    assert isinstance(part, Hashable), part
-    return part
+def signature(dpu: Dpu) -> Hashable:
+    """What tells supported stages apart; arrays by their identity: it holds while they are kept."""
+    parts = dpu.bs, dpu.bn, dpu.elementwise
+    return tuple([part and _fields(part) for part in parts]), dpu.output
+
+
+def _fields(part: Stage | Elementwise | LookupTable) -> Hashable:
+    return tuple(
+        [
+            id(value)
+            if isinstance(value, np.ndarray)
+            else _fields(value)
+            if isinstance(value, LookupTable)
+            else value
+            for value in vars(part).values()
+        ]
+    )
 
 
 class DpuArguments:
