@@ -37,14 +37,15 @@ def decode_writer(
     if _destination(task).offset % context.generation.atom:
         # Seen where a compiler packs lines closer than it reads them.
         raise task.error(Quantity.DESTINATION, "writing from within an atom on is not known")
-    together = max(1, element.size // (source or element).size)
+    read = source or element
+    together = max(1, element.size // read.size)
     if task[Quantity.REDUCTION] & 1:
         address = _destination(task)
         return context.generation.reduction_writer(task, shape, element, address)
     rearranging = (
         _transposer(task, context)
         or context.generation.packer(task, shape, _destination(task), together)
-        or _packed(task, context.generation.atom, element, together)
+        or _packed(task, context.generation.atom, shape, element, read)
     )
     if rearranging is None:
         return _blocks(task, shape, atom)
@@ -87,17 +88,22 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     )
 
 
-def _packed(task: TaskRegisters, atom: int, element: Element, together: int) -> PackedWriter | None:
+def _packed(
+    task: TaskRegisters, atom: int, shape: tuple[int, int, int], element: Element, source: Element
+) -> PackedWriter | None:
     if not task[Quantity.PACKS]:
         return None
     valid = min(atom, task[Quantity.CHANNELS] * element.size)
-    return PackedWriter(
-        _destination(task),
-        _ATOM_BYTES.get(task[Quantity.PACKED_KIND], valid),
-        task[Quantity.PACKED_ATOMS] * atom,
-        together,
-        atom,
-    )
+    kept = _ATOM_BYTES.get(task[Quantity.PACKED_KIND], valid)
+    together = max(1, element.size // source.size)
+    apart = max(1, source.size // element.size)
+    if apart > 1 and kept < atom:
+        if kept * apart > atom and shape[1] * shape[2] > 1:
+            raise task.error(Quantity.PACKS, f"{kept} bytes of what was wider are not known")
+        # They were one surface.
+        apart = 1
+    limit = task[Quantity.PACKED_ATOMS] * atom
+    return PackedWriter(_destination(task), kept, limit, together, atom, apart)
 
 
 def _blocks(
