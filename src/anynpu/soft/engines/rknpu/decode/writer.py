@@ -48,7 +48,7 @@ def decode_writer(
         or _packed(task, context.generation.atom, shape, element, read)
     )
     if rearranging is None:
-        return _blocks(task, shape, atom)
+        return _blocks(task, context, shape, atom)
     if isinstance(rearranging, PackedWriter) and rearranging.atom == context.generation.atom:
         return rearranging
     known = atom if isinstance(rearranging, AtomTransposer) else ATOM
@@ -64,14 +64,15 @@ def _destination(task: TaskRegisters) -> Address:
     return task.address(Quantity.POOLING_DESTINATION if is_pooled else Quantity.DESTINATION)
 
 
-def _line(task: TaskRegisters, width: int, atom: int) -> int:
-    return (width + task[Quantity.TARGET_NOTCH]) * atom
+def _line(task: TaskRegisters, context: Context, width: int, atom: int) -> int:
+    """Pixels have atoms of their element; what is left out between rows has the chip's."""
+    return width * atom + task[Quantity.TARGET_NOTCH] * context.generation.atom
 
 
 def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     width = task[Quantity.WRITTEN_WIDTH]
     surface = task[Quantity.TARGET_SURFACE]
-    line = _line(task, width, context.generation.atom)
+    line = _line(task, context, width, context.generation.atom)
     if task[Quantity.TRANSPOSES_ATOMS]:
         return AtomTransposer(_destination(task), line, surface, context.generation.atom)
     if not task[Quantity.TRANSPOSES_PIXELS]:
@@ -107,7 +108,7 @@ def _packed(
 
 
 def _blocks(
-    task: TaskRegisters, shape: tuple[int, int, int], atom: int
+    task: TaskRegisters, context: Context, shape: tuple[int, int, int], atom: int
 ) -> BlockWriter | PhaseWriter:
     surfaces, height, width = shape
     surface, add = task[Quantity.TARGET_SURFACE], task[Quantity.TARGET_GROUP]
@@ -119,7 +120,7 @@ def _blocks(
     in_columns = written == (width, 1)
     counts_rows = rows == height * channels and rows > channels
     if height > 1 and (counts_rows or (in_columns and width > 1)):
-        pixel = _line(task, 1, atom)
+        pixel = _line(task, context, 1, atom)
         return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
     group = task[Quantity.SURFACES_IN_GROUP]
     if not group:
@@ -130,7 +131,7 @@ def _blocks(
         group = surfaces
     if written[0] * written[1] != height * width:
         written = (height, width)
-    line = _line(task, written[1], atom)
+    line = _line(task, context, written[1], atom)
     return BlockWriter(
         _destination(task), *written, line, surface, max(group, 1), add, atom, padding
     )
