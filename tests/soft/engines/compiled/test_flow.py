@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -42,3 +43,14 @@ def test_an_input_that_ends_too_early() -> None:
             program.cpu_nodes,
             program.stagings,
         )
+
+
+def test_an_output_of_another_type_than_what_is_written() -> None:
+    program = CompiledProgram(archive_of(_CONVOLUTION)[0]).graph(0)
+    graph, number = program.graph, program.graph.outputs[0]
+    output = graph.tensors[number]
+    wrong = replace(output, size=math.prod(output.shape) - 1)
+    tensors = (*graph.tensors[:number], wrong, *graph.tensors[number + 1 :])
+    parts = program.prepared, program.cpu_nodes, program.stagings
+    with pytest.raises(ModelError, match=r"the output 'y0' has \d+ bytes .* of type INT8 take"):
+        check_flow(replace(graph, tensors=tensors), *parts)

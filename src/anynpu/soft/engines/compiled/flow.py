@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -52,7 +53,19 @@ def check_flow(
         else:
             _check_alias(graph, node)
     for tensor in (graph.tensors[index] for index in graph.outputs):
+        _check_type(tensor)
         _require(flow, tensor, f"the output {tensor.name!r}")
+
+
+def _check_type(output: Tensor) -> None:
+    """Refuse an output with less room than its elements take, which tasks wrote as others."""
+    needed = math.prod(output.shape) * element_dtype(output).itemsize
+    if output.size < needed:
+        raise ModelError(
+            f"the output {output.name!r} has {output.size} bytes in the file, where its elements of"
+            f" type {output.element.name} take {needed}: the toolkit has given it another type than"
+            " that which is written there"
+        )
 
 
 def _internal(graph: Graph, indices: Iterable[int]) -> Iterable[Tensor]:
