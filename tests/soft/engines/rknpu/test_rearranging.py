@@ -46,6 +46,8 @@ def rearranging(draw: st.DrawFn, shape: tuple[int, int, int], size: int) -> Writ
         return PixelTransposer(PLACE, element, rows, columns, line, lane, group, pixels)
     if kind == "packed":
         whole = surfaces * height * width * 16
+        if draw(st.booleans()):
+            return PackedWriter(PLACE, 16, draw(st.integers(1, whole)), apart=2)
         sizes = st.integers(1, 16), st.integers(1, whole), st.integers(1, 3)
         return PackedWriter(PLACE, *(draw(size) for size in sizes))
     if kind == "surfaces":

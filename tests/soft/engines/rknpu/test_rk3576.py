@@ -357,6 +357,8 @@ def packer(
 def test_pixels_of_half_an_atom_are_put_together() -> None:
     words = {**_PACKS_TWO, 0x4010: 0}
     assert packer(words, (1, 1, 4), 1) == PackedWriter(Address(INTERNAL, 0), 8, 32, 1, 16)
+    more = {**words, 0x402C: 63, 0x40C8: 8, 0x5014: 31}
+    assert packer(more, (2, 1, 4), 1) == PackedWriter(Address(INTERNAL, 0), 16, 128, 1, 16, 2)
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,20 @@ def test_packed_bytes() -> None:
     np.testing.assert_array_equal(scene.bytes[TARGET : TARGET + 32], x[:4, :8].T.ravel())
 
 
+def test_packed_bytes_of_what_was_two_surfaces() -> None:
+    """Halves of int16 become bytes in the order in which they lay in memory."""
+    x = np.random.default_rng(3).integers(-128, 128, (32, 1, 4)).astype(np.int16)
+    scene = Scene()
+    scene.put(x)
+    source = features(x.shape, Element.INT16)
+    task = ElementwiseTask(0, 0, source, dpu(), PackedWriter(PLACE, 16, 128, apart=2))
+    scene.run_any(task)
+    surfaces = x.astype(np.int8).reshape(4, 8, 4).transpose(0, 2, 1)
+    np.testing.assert_array_equal(
+        scene.bytes[TARGET : TARGET + 128].view(np.int8), surfaces.ravel()
+    )
+
+
 def test_a_copy_onto_itself_reads_before_it_writes() -> None:
     shape = (16, 1, 4)
     scene = Scene()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from .custom_nodes import is_foreign
 from .layers import computing_nodes, is_scratch
 from .recurrent import Staging
 
+_MOVES = frozenset({"Reshape", "Transpose"})
 _WHOLE_NUMBERS = {
     1: ElementType.INT8,
     2: ElementType.INT16,
@@ -43,6 +45,7 @@ def check_flow(
         if node.index in stagings:
             _follow_staged(flow, prepared, stagings[node.index])
         elif prepared.has_tasks(node.index):
+            _check_move(graph, node)
             _follow_tasks(flow, prepared, node)
         elif node.index in cpu_nodes or is_foreign(node):
             for tensor in _internal(graph, node.inputs):
@@ -52,7 +55,32 @@ def check_flow(
         else:
             _check_alias(graph, node)
     for tensor in (graph.tensors[index] for index in graph.outputs):
+        _check_type(tensor)
         _require(flow, tensor, f"the output {tensor.name!r}")
+
+
+def _check_move(graph: Graph, node: Node) -> None:
+    """Refuse a node that moves elements to a tensor of another type: no task converts them."""
+    if node.op_type not in _MOVES or not node.inputs or not node.outputs:
+        return
+    source, target = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if element_dtype(source).itemsize != element_dtype(target).itemsize:
+        raise ModelError(
+            f"node {node.name!r} of type {node.op_type} moves elements of type "
+            f"{source.element.name} to {target.name!r}, which has {target.element.name}: the "
+            "toolkit has compiled it so, and a board gives the wrong type"
+        )
+
+
+def _check_type(output: Tensor) -> None:
+    """Refuse an output with less room than its elements take, which tasks wrote as others."""
+    needed = math.prod(output.shape) * element_dtype(output).itemsize
+    if output.size < needed:
+        raise ModelError(
+            f"the output {output.name!r} has {output.size} bytes in the file, where its elements of"
+            f" type {output.element.name} take {needed}: the toolkit has given it another type than"
+            " that which is written there"
+        )
 
 
 def _internal(graph: Graph, indices: Iterable[int]) -> Iterable[Tensor]:

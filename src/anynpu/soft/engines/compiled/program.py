@@ -118,7 +118,9 @@ class CompiledProgram(Program):
 
     def mistakes(self, number: int) -> tuple[str, ...]:
         graph = self.model.graphs[number]
-        return tuple(mistakes(graph, computing_nodes(graph), self._atom))
+        decoded = self._graphs.get(number)
+        tasks = decoded.prepared.tasks if decoded else {}
+        return tuple(mistakes(graph, computing_nodes(graph), self._atom, tasks))
 
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
         return CompiledInstance(self.graph(number), self.model.batch, custom)

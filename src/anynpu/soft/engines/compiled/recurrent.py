@@ -24,7 +24,7 @@ from ....errors import ModelError
 from ...formats.rknn.model import Graph, Node, Tensor, TensorLayout
 from ..rknpu.layout import written
 from ..rknpu.memory import INTERNAL
-from ..rknpu.tasks import Task
+from ..rknpu.tasks import ConvolutionTask, Task
 from .buffers import TensorBuffer, element_dtype
 
 _RECURRENT = frozenset({"GRU", "LSTM", "exGRU", "exLSTM"})
@@ -127,16 +127,41 @@ def stagings_of(
     return {index: staging for index, staging in found.items() if staging is not None}
 
 
-def mistakes(graph: Graph, nodes: Iterable[Node], atom: int) -> Iterator[str]:
-    """The nodes that the toolkit has given the sequence for their initial state, as sentences."""
+def mistakes(
+    graph: Graph, nodes: Iterable[Node], atom: int, tasks: Mapping[int, Sequence[Task]]
+) -> Iterator[str]:
+    """What the toolkit is known to have compiled wrongly of recurrent nodes, as sentences."""
     for node in nodes:
-        if node.op_type in _RECURRENT and _takes_sequence_for_state(graph, node, atom):
+        if node.op_type not in _RECURRENT:
+            continue
+        if _takes_sequence_for_state(graph, node, atom):
             yield (
                 f"node {node.name!r} begins with values of its input in place of its initial state:"
                 " so the toolkit has compiled it, and a board computes the same. Versions 2.3.2 and"
                 " 2.5.0 do so where an initial state is given and the input's rows are no multiple "
                 f"of {atom} bytes: {_REMEDY}"
             )
+        if _leaves_out_samples(graph, node, tasks.get(node.index, ())):
+            yield (
+                f"node {node.name!r} has several samples, of which its tasks compute one: so the "
+                "toolkit has compiled it, and a board computes the same. Compile it for one sample"
+            )
+
+
+def _leaves_out_samples(graph: Graph, node: Node, tasks: Sequence[Task]) -> bool:
+    """Whether what states are multiplied by is multiplied by fewer rows than there are samples."""
+    operands = [graph.tensors[index] for index in node.inputs if index >= 0]
+    if len(operands) <= _INITIAL_STATE or len(operands[_INITIAL_STATE].shape) != _STATE_AXES:
+        return False
+    weights, samples = operands[_RECURRENCE], operands[_INITIAL_STATE].shape[1]
+    found = [
+        task.convolution.source
+        for task in tasks
+        if isinstance(task, ConvolutionTask)
+        and task.convolution.weights.address.section == weights.section
+        and 0 <= task.convolution.weights.address.offset - weights.offset < weights.size
+    ]
+    return any(source.height * source.width < samples for source in found)
 
 
 def _takes_sequence_for_state(graph: Graph, node: Node, atom: int) -> bool:

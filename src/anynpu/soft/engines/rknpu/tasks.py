@@ -328,7 +328,8 @@ class PackedWriter:
     """The first `atom_bytes` of every atom side by side, `limit` bytes at most.
 
     `together` surfaces are what a pixel of one surface that was read became; they lie side by side
-    for each pixel, and pixels lie surface after surface.
+    for each pixel, and pixels lie surface after surface. Where elements become narrower, an atom
+    holds what `apart` surfaces were; its parts lie with the other pixels of their own.
     """
 
     address: Address
@@ -336,6 +337,7 @@ class PackedWriter:
     limit: int
     together: int = 1
     atom: int = 16
+    apart: int = 1
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,9 @@ def _source(task: TaskRegisters, context: Context) -> Features:
     height, width = task[Quantity.SOURCE_HEIGHT], task[Quantity.SOURCE_WIDTH]
     notch = task[Quantity.SOURCE_NOTCH]
     atom = context.generation.atom_of(element)
-    rows = (height * width + (height - 1) * notch) * atom
+    # What is left out between rows counts the chip's atoms, also where an element has larger ones.
+    gap = notch * context.generation.atom
+    rows = height * width * atom + (height - 1) * gap
     surface = rows + task[Quantity.SOURCE_SURFACE_NOTCH]
     return context.check_features(
         Features(
@@ -105,7 +107,7 @@ def _source(task: TaskRegisters, context: Context) -> Features:
             task[Quantity.SOURCE_CHANNELS],
             height,
             width,
-            (width + notch) * atom,
+            width * atom + gap,
             surface,
             atom,
             task.address(Quantity.OPERAND) if task[Quantity.COMBINES_SOURCES] else None,

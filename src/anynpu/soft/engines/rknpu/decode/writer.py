@@ -37,17 +37,18 @@ def decode_writer(
     if _destination(task).offset % context.generation.atom:
         # Seen where a compiler packs lines closer than it reads them.
         raise task.error(Quantity.DESTINATION, "writing from within an atom on is not known")
-    together = max(1, element.size // (source or element).size)
+    read = source or element
+    together = max(1, element.size // read.size)
     if task[Quantity.REDUCTION] & 1:
         address = _destination(task)
         return context.generation.reduction_writer(task, shape, element, address)
     rearranging = (
         _transposer(task, context)
         or context.generation.packer(task, shape, _destination(task), together)
-        or _packed(task, context.generation.atom, element, together)
+        or _packed(task, context.generation.atom, shape, element, read)
     )
     if rearranging is None:
-        return _blocks(task, shape, atom)
+        return _blocks(task, context, shape, atom)
     if isinstance(rearranging, PackedWriter) and rearranging.atom == context.generation.atom:
         return rearranging
     known = atom if isinstance(rearranging, AtomTransposer) else ATOM
@@ -63,14 +64,15 @@ def _destination(task: TaskRegisters) -> Address:
     return task.address(Quantity.POOLING_DESTINATION if is_pooled else Quantity.DESTINATION)
 
 
-def _line(task: TaskRegisters, width: int, atom: int) -> int:
-    return (width + task[Quantity.TARGET_NOTCH]) * atom
+def _line(task: TaskRegisters, context: Context, width: int, atom: int) -> int:
+    """Pixels have atoms of their element; what is left out between rows has the chip's."""
+    return width * atom + task[Quantity.TARGET_NOTCH] * context.generation.atom
 
 
 def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     width = task[Quantity.WRITTEN_WIDTH]
     surface = task[Quantity.TARGET_SURFACE]
-    line = _line(task, width, context.generation.atom)
+    line = _line(task, context, width, context.generation.atom)
     if task[Quantity.TRANSPOSES_ATOMS]:
         return AtomTransposer(_destination(task), line, surface, context.generation.atom)
     if not task[Quantity.TRANSPOSES_PIXELS]:
@@ -87,21 +89,26 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     )
 
 
-def _packed(task: TaskRegisters, atom: int, element: Element, together: int) -> PackedWriter | None:
+def _packed(
+    task: TaskRegisters, atom: int, shape: tuple[int, int, int], element: Element, source: Element
+) -> PackedWriter | None:
     if not task[Quantity.PACKS]:
         return None
     valid = min(atom, task[Quantity.CHANNELS] * element.size)
-    return PackedWriter(
-        _destination(task),
-        _ATOM_BYTES.get(task[Quantity.PACKED_KIND], valid),
-        task[Quantity.PACKED_ATOMS] * atom,
-        together,
-        atom,
-    )
+    kept = _ATOM_BYTES.get(task[Quantity.PACKED_KIND], valid)
+    together = max(1, element.size // source.size)
+    apart = max(1, source.size // element.size)
+    if apart > 1 and kept < atom:
+        if kept * apart > atom and shape[1] * shape[2] > 1:
+            raise task.error(Quantity.PACKS, f"{kept} bytes of what was wider are not known")
+        # They were one surface.
+        apart = 1
+    limit = task[Quantity.PACKED_ATOMS] * atom
+    return PackedWriter(_destination(task), kept, limit, together, atom, apart)
 
 
 def _blocks(
-    task: TaskRegisters, shape: tuple[int, int, int], atom: int
+    task: TaskRegisters, context: Context, shape: tuple[int, int, int], atom: int
 ) -> BlockWriter | PhaseWriter:
     surfaces, height, width = shape
     surface, add = task[Quantity.TARGET_SURFACE], task[Quantity.TARGET_GROUP]
@@ -113,7 +120,7 @@ def _blocks(
     in_columns = written == (width, 1)
     counts_rows = rows == height * channels and rows > channels
     if height > 1 and (counts_rows or (in_columns and width > 1)):
-        pixel = _line(task, 1, atom)
+        pixel = _line(task, context, 1, atom)
         return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
     group = task[Quantity.SURFACES_IN_GROUP]
     if not group:
@@ -124,7 +131,7 @@ def _blocks(
         group = surfaces
     if written[0] * written[1] != height * width:
         written = (height, width)
-    line = _line(task, written[1], atom)
+    line = _line(task, context, written[1], atom)
     return BlockWriter(
         _destination(task), *written, line, surface, max(group, 1), add, atom, padding
     )

@@ -124,16 +124,19 @@ def _pack(
 ) -> Sequence[KernelStep]:
     """The first bytes of every atom side by side, the last of them perhaps not all."""
     size, together = writer.atom_bytes, writer.together
-    surfaces, height, width, _ = atoms.shape
+    surfaces, height, width, atom = atoms.shape
     whole = surfaces // together * together
     parts = [
-        atoms[:whole].reshape(-1, together, height, width, atoms.shape[-1]),
-        atoms[None, whole:],
+        part.transpose(0, 2, 3, 1, 4)[..., :size]
+        for part in (atoms[:whole].reshape(-1, together, height, width, atom), atoms[None, whole:])
     ]
+    if writer.apart > 1:
+        size = atom // writer.apart
+        halves = atoms.reshape(surfaces, height, width, writer.apart, size)
+        parts = [halves.transpose(0, 3, 1, 2, 4)]
     steps: list[KernelStep] = []
     place = 0
-    for part in parts:
-        units = part.transpose(0, 2, 3, 1, 4)[..., :size]
+    for units in parts:
         count = prod(units.shape[:-1])
         full, rest = divmod(min(target.size - place, count * size), size)
         into = np.lib.stride_tricks.as_strided(target[place:], (full + 1, size), (size, 1))

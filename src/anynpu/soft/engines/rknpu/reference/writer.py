@@ -76,6 +76,10 @@ def _packed_surfaces(writer: SurfacePacker, atoms: NDArray[np.uint8]) -> NDArray
 
 
 def _packed(writer: PackedWriter, atoms: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    if writer.apart > 1:
+        halves = atoms.reshape(*atoms.shape[:3], writer.apart, -1)
+        in_order: NDArray[np.uint8] = halves.transpose(0, 3, 1, 2, 4).reshape(-1)
+        return in_order
     parts = atoms[..., : writer.atom_bytes]
     groups = [
         parts[first : first + writer.together].transpose(1, 2, 0, 3).reshape(-1)

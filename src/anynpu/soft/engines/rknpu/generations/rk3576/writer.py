@@ -93,15 +93,17 @@ def surface_packer(
 
 
 def _half_atoms(task: TaskRegisters, shape: tuple[int, int, int], address: Address) -> PackedWriter:
-    """What puts pixels of half an atom together to such of a whole one."""
+    """What puts pixels of half an atom together to such of a whole one, surface by surface."""
     surfaces, height, width = shape
-    is_half = surfaces == 1 and 2 * task[Quantity.HEIGHT] * task[Quantity.WIDTH] == height * width
+    is_half = 2 * task[Quantity.HEIGHT] * task[Quantity.WIDTH] == height * width
     read, written = task[Quantity.SOURCE_CHANNELS], task[Quantity.CHANNELS]
     is_byte = task[Quantity.OUTPUT_ELEMENT] == Element.INT8.value
+    is_whole = read == surfaces * ATOM or (surfaces == 1 and 2 * read == ATOM)
     cuts = task[Quantity.LAST_BYTES] or task[Quantity.PACKED_GROUPS]
-    if not (is_half and is_byte and 2 * read == written == ATOM) or cuts:
+    if not (is_half and is_byte and is_whole and 2 * read == written) or cuts:
         raise task.error(DpuChannel)
-    return PackedWriter(address, read, task[Quantity.PACKED_ATOMS] * ATOM, 1, ATOM)
+    limit = task[Quantity.PACKED_ATOMS] * ATOM
+    return PackedWriter(address, min(read, ATOM), limit, 1, ATOM, 1 if read < ATOM else 2)
 
 
 def _group_stride(task: TaskRegisters) -> int:
