@@ -46,6 +46,13 @@ def test_a_bound_is_a_positive_number(word: str, monkeypatch: pytest.MonkeyPatch
         most_work()
 
 
+def test_a_wrong_number_of_threads_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYNPU_DEVICE", "soft")
+    monkeypatch.setenv("ANYNPU_SOFT_THREADS", "two")
+    with pytest.raises(anynpu.InvalidModelError, match="ANYNPU_SOFT_THREADS is 'two'"):
+        anynpu.InferenceSession(FILE)
+
+
 def test_a_batch_counts_as_often_as_it_runs() -> None:
     budget = Budget(runs=1000)
     budget.take(DEFAULT / 2000, "a task")
