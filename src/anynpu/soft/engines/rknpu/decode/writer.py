@@ -115,11 +115,11 @@ def _blocks(
     padding = task[Quantity.PADDING]
     rows = task[Quantity.WRITTEN_CHANNELS]
     channels = task[Quantity.CHANNELS]
-    # Pixels are written as a column each; RV1106 says so with the writer's size alone.
+    # Pixels are written as a column each; most chips count the rows among the channels, too. Channels
+    # alone may be as many: the atom's, of which only some are computed.
     written = task[Quantity.WRITTEN_HEIGHT], task[Quantity.WRITTEN_WIDTH]
-    in_columns = written == (width, 1)
     counts_rows = rows == height * channels and rows > channels
-    if height > 1 and (counts_rows or (in_columns and width > 1)):
+    if height > 1 and written == (width, 1) and (width > 1 or counts_rows):
         pixel = _line(task, context, 1, atom)
         return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
     group = task[Quantity.SURFACES_IN_GROUP]
