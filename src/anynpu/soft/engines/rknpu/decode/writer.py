@@ -115,8 +115,8 @@ def _blocks(
     padding = task[Quantity.PADDING]
     rows = task[Quantity.WRITTEN_CHANNELS]
     channels = task[Quantity.CHANNELS]
-    # Pixels are written as a column each; most chips count the rows among the channels, too. Channels
-    # alone may be as many: the atom's, of which only some are computed.
+    # Pixels are written as a column each; most chips count the rows among the channels, too. As
+    # many may be the atom's channels alone, of which only some are computed.
     written = task[Quantity.WRITTEN_HEIGHT], task[Quantity.WRITTEN_WIDTH]
     counts_rows = rows == height * channels and rows > channels
     if height > 1 and written == (width, 1) and (width > 1 or counts_rows):
