@@ -33,6 +33,7 @@ from ....errors import ModelError
 from ....tensor import DType, Quantization
 from ...build.metadata import Metadata, Shapes
 from ..program import Normalization, Port
+from .nodes import STANDARD
 
 _FLOAT_TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 _PLAIN_TYPES: dict[int, DType] = {
@@ -219,7 +220,7 @@ class _Cutter:
         if info.type.tensor_type.elem_type not in _FLOAT_TYPES:
             return Terminal(info.name, port)
         maker = self._maker_of(info.name)
-        if maker is not None and maker.op_type == "DequantizeLinear":
+        if maker is not None and _is(maker, "DequantizeLinear"):
             found = self._parameters(maker)
             if found is not None:
                 return self._quantized_output(info, port, maker, *found)
@@ -242,7 +243,7 @@ class _Cutter:
     def fit_output(self, info: ValueInfoProto, wanted: Port | None) -> Terminal:
         """Make an output the quantised tensor that is wanted, or float32."""
         maker = self._maker_of(info.name)
-        if wanted is not None and maker is not None and maker.op_type == "DequantizeLinear":
+        if wanted is not None and maker is not None and _is(maker, "DequantizeLinear"):
             found = self._parameters(maker)
             if found is not None and _is_as_wanted(*found, wanted):
                 port = Port(info.name, (), _dtype(info))
@@ -301,7 +302,7 @@ class _Cutter:
         takers = [node for node in _all_nodes(self._graph) if name in node.input]
         is_output = any(info.name == name for info in self._graph.output)
         quantizers = [
-            node for node in takers if node.op_type == "QuantizeLinear" and node.input[0] == name
+            node for node in takers if _is(node, "QuantizeLinear") and node.input[0] == name
         ]
         top_level = [node for node in self._graph.node if name in node.input]
         return (
@@ -322,7 +323,7 @@ class _Cutter:
         if len(node.input) > 2 and node.input[2]:
             zero_point = self._scalar(node.input[2])
             kind = self._constants[node.input[2]].data_type if zero_point is not None else None
-        elif node.op_type == "QuantizeLinear" and not node.attribute:
+        elif _is(node, "QuantizeLinear") and not node.attribute:
             zero_point, kind = 0, TensorProto.UINT8
         else:
             return None
@@ -400,6 +401,11 @@ class _Cutter:
 
     def _prepend(self, node: NodeProto) -> None:
         self._graph.node.insert(0, node)
+
+
+def _is(node: NodeProto, op_type: str) -> bool:
+    """Whether a node is ONNX's own operator: other domains may have one of the same name."""
+    return node.op_type == op_type and node.domain in STANDARD
 
 
 def _is_as_wanted(kind: int, quantization: Quantization, wanted: Port) -> bool:

@@ -140,7 +140,8 @@ def _quantizations(graph: onnx.GraphProto) -> Iterator[tuple[str, Quantization]]
     """The tensors that are quantised as a whole, with constant parameters."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        is_standard = node.domain in _STANDARD_DOMAINS
+        if is_standard and node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             found = [constants.get(name) for name in node.input[1:3]]
             if found and all(t is not None and math.prod(t.dims) == 1 for t in found):
                 values = [numpy_helper.to_array(t).item() for t in found if t is not None]
