@@ -27,9 +27,9 @@ from onnx import (
 from ....errors import ModelError
 from ....tensor import DType, Quantization
 from ..program import CustomNode, Port
+from .nodes import STANDARD
 from .shapes import Shape, infer_types, shape_of
 
-_STANDARD_DOMAINS = ("", "ai.onnx")
 _ENGINE_DOMAINS = frozenset({
     "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.training", "com.microsoft",
     "com.microsoft.experimental", "com.microsoft.nchwc", "com.ms.internal.nhwc",
@@ -93,7 +93,7 @@ def node_keys(model: ModelProto) -> tuple[NodeKey, ...]:
 
 
 def _is_foreign(node: NodeProto, functions: Collection[tuple[str, str]]) -> bool:
-    if node.domain in _STANDARD_DOMAINS:
+    if node.domain in STANDARD:
         return not has_builtin(node.op_type)
     return node.domain not in _ENGINE_DOMAINS and (node.domain, node.op_type) not in functions
 
@@ -140,7 +140,7 @@ def _quantizations(graph: onnx.GraphProto) -> Iterator[tuple[str, Quantization]]
     """The tensors that are quantised as a whole, with constant parameters."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
-        is_standard = node.domain in _STANDARD_DOMAINS
+        is_standard = node.domain in STANDARD
         if is_standard and node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             found = [constants.get(name) for name in node.input[1:3]]
             if found and all(t is not None and math.prod(t.dims) == 1 for t in found):

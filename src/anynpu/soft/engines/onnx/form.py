@@ -14,9 +14,8 @@ from onnx import defs
 from onnx.onnx_ml_pb2 import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from ....errors import ModelError
+from .nodes import STANDARD
 from .weights import is_removed
-
-_STANDARD_DOMAINS = ("", "ai.onnx")
 
 _BITS: dict[int, int] = {
     TensorProto.FLOAT: 32, TensorProto.UINT8: 8, TensorProto.INT8: 8, TensorProto.UINT16: 16,
@@ -141,7 +140,7 @@ def _check_node(node: NodeProto, version: int) -> None:
     what = f"node {node.name!r} of type {node.op_type}"
     if not any(node.output):
         raise ModelError(f"{what} has no output")
-    arity = _arity(node.op_type, version) if node.domain in _STANDARD_DOMAINS else None
+    arity = _arity(node.op_type, version) if node.domain in STANDARD else None
     if arity is None:
         return
     for side, count, (least, most) in zip(
