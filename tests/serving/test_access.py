@@ -171,7 +171,7 @@ def test_toml(tmp_path: Path) -> None:
     path.write_text(
         'http = "127.0.0.1:9000"\nmax-queue-size = 5\ntoken_file = "tokens"\n'
         '[models.detector]\npath = "yolo.rknn"\noutput_dtype = "model"\n'
-        '[models.other]\npath = "/else/yolo.rknn"\nuse_weight_from = "detector"\n'
+        '[models.other]\npath = "/else/yolo.rknn"\nuse_weight_from = "detector"\npriority = "low"\n'
     )
     settings = ServeSettings(**read_toml(path))
     assert (settings.http, settings.max_queue_size) == ("127.0.0.1:9000", 5)
@@ -179,6 +179,7 @@ def test_toml(tmp_path: Path) -> None:
     detector, other = settings.models
     assert (detector.path, detector.options) == (tmp_path / "yolo.rknn", {"output_dtype": "model"})
     assert (other.path, other.use_weight_from) == (Path("/else/yolo.rknn"), "detector")
+    assert other.options == {"priority": "low"}
 
 
 @pytest.mark.parametrize(

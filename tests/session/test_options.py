@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 
 import anynpu
 from anynpu import InferenceSession, make_provider_options
+from anynpu.rknn import custom_op
+from anynpu.soft.device import device_for
 
 from .. import models
 from .conftest import Open
@@ -97,6 +101,7 @@ def test_forms_of_values(key: str, given: Any, expected: Any) -> None:
         ({"dispatch": "random"}, "idle, round_robin"),
         ({"output_dtype": "float16"}, "float32, model"),
         ({"output_layout": "any"}, "output_layout"),
+        ({"priority": "highest"}, "priority is 'highest'; it may be high, medium, low"),
         ({"custom_op_paths": 5}, "a path or a sequence"),
         ({"treads_per_core": 1}, "perhaps 'threads_per_core'; known are max_queue_size"),
     ],
@@ -339,3 +344,43 @@ def test_profiles(on_cores: Open) -> None:
     assert stages["run"].count == 4
     assert 5_000 <= stages["run"].p50 <= stages["run"].p99 <= stages["total"].maximum
     assert "set input" in str(profile)
+
+
+def test_a_priority_says_whose_run_the_device_takes_next() -> None:
+    """One core, which a run holds: of three that wait, in another order, high comes first."""
+    begun, goes_on = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def opened(name: str, weights: InferenceSession | None = None, **options: Any) -> Any:
+        @custom_op("cstScale")
+        def compute(node: Any, inputs: Any, outputs: Any) -> Any:
+            order.append(name)
+            if name == "holder":
+                begun.set()
+                assert goes_on.wait(60)
+            return inputs
+
+        return InferenceSession(
+            models.custom(metadata={"anynpu.soc": "rk3566"}),
+            provider_options={"custom_ops": [compute], "disable_dup_context": True, **options},
+            use_weight_from=weights,
+        )
+
+    device = device_for("rk3566")
+    with contextlib.ExitStack() as stack:
+        holder = stack.enter_context(opened("holder"))
+        high = stack.enter_context(opened("high"))
+        medium = stack.enter_context(opened("medium", priority="Medium"))
+        low = stack.enter_context(opened("low", high, priority="low"))
+        stack.callback(goes_on.set)
+        futures = [holder.submit(None, {"x": VALUES})]
+        assert begun.wait(60)
+        for count, session in enumerate((low, medium, high), 1):
+            futures.append(session.submit(None, {"x": VALUES}))
+            while len(device._waiting) < count:
+                assert not futures[-1].done()
+                time.sleep(0.001)
+        goes_on.set()
+        for future in futures:
+            assert np.array_equal(future.result(60)[0], VALUES)
+    assert order == ["holder", "high", "medium", "low"]

@@ -108,7 +108,9 @@ class WorkerContexts:
 
     def _first(self) -> Context:
         has_weights = self._weights is None
-        flags = InitFlag.PRIOR_HIGH if has_weights else InitFlag.SHARE_WEIGHT_MEM
+        flags = self._options.priority_flag
+        if not has_weights:
+            flags |= InitFlag.SHARE_WEIGHT_MEM
         library = load(self._options.library)
         if not self.all:
             check_rknn(self.model, library, has_weights_from=not has_weights)

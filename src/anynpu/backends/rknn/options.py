@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ...errors import OptionError
 from ...options import Converter, Options, anything, boolean, choice, option, paths
-from ...rknn.abi import CoreMask
+from ...rknn.abi import CoreMask, InitFlag
 from ...rknn.custom_ops import CustomOp
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ MASKS = {
     "2": CoreMask.CORE_2,
     "0,1": CoreMask.CORE_0_1,
     "0,1,2": CoreMask.CORE_0_1_2,
+}
+PRIORITIES = {
+    "high": InitFlag.PRIOR_HIGH,
+    "medium": InitFlag.PRIOR_MEDIUM,
+    "low": InitFlag.PRIOR_LOW,
 }
 
 
@@ -67,6 +72,9 @@ class RknnOptions(Options):
     `tp_mode` names the cores that work together on a request; ``"auto"``, where neither it nor a
     schedule is given, lets the runtime choose one for each, with as many workers as cores.
 
+    `priority` is ``"high"``, as the runtime has it by default, ``"medium"`` or ``"low"``: whose of
+    several contexts' runs that wait the NPU takes next. A run that has begun isn't interrupted.
+
     `disable_dup_context` loads the model once for each worker instead of sharing the weights.
     `custom_ops` are custom operators, `custom_op_paths` plugins with such, and
     `custom_op_default_path` loads those of the vendor's folder too. `library` is what
@@ -88,6 +96,7 @@ class RknnOptions(Options):
     output_dtype: str = option("float32", choice("float32", "model"))
     output_layout: str = option("original", _layout("original", "nchw", "nhwc", "native"))
     zero_copy_layout: str = option("nhwc", choice("nhwc", "native"))
+    priority: str = option("high", choice(*PRIORITIES))
 
     def __post_init__(self) -> None:
         if self.schedule is not None and self.tp_mode is not None:
@@ -100,6 +109,11 @@ class RknnOptions(Options):
     def mask(self) -> CoreMask:
         """The core mask of every worker, where there is no schedule."""
         return MASKS[self.tp_mode or "auto"]
+
+    @property
+    def priority_flag(self) -> InitFlag:
+        """What rknn_init is told of the priority."""
+        return PRIORITIES[self.priority]
 
     @property
     def wants_custom_ops(self) -> bool:
@@ -118,6 +132,7 @@ class FurtherOptions(TypedDict, total=False):
     output_dtype: Literal["float32", "model"]
     output_layout: Literal["original", "nchw", "nhwc", "native"]
     zero_copy_layout: Literal["nhwc", "native"]
+    priority: Literal["high", "medium", "low"]
 
 
 class RknnProviderOptions(FurtherOptions, total=False):
