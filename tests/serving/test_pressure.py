@@ -41,6 +41,10 @@ def under_way(running: Running) -> int:
     return sum(running.server._inference.under_way.values())
 
 
+def _events(count: int) -> list[threading.Event]:
+    return [threading.Event() for _ in range(count)]
+
+
 def null_message(**parameters: int) -> Any:
     request = messages.ModelInferRequest(model_name="null")
     tensors.write_tensor(request, "x", np.zeros((1, 1, 1, 1), np.uint8))
@@ -236,6 +240,61 @@ def test_models_that_share_weights_are_opened_anew_with_them(
     assert [each.loads for each in served.values()] == [3, 3, 1]
     for name in ("add", "sharer"):
         assert running.ask(f"/v2/models/{name}/infer", {"inputs": [x]}).status == 200
+
+
+def test_weights_stay_as_long_as_a_model_shares_them(serve: Serve, add: Path) -> None:
+    from anynpu import ClosedError
+    from anynpu.serving.settings import ModelSettings
+
+    sharer = ModelSettings("sharer", add, use_weight_from="add")
+    running = serve(add, sharer, admin=True)
+    opened = running.server.models.served["add"].current
+    assert opened is not None
+    assert running.ask("/v2/repository/models/add/unload", b"").status == 200
+    x = np.zeros((1, 3, 4, 5), np.float32)
+    message = {"name": "x", "datatype": "FP32", "shape": [1, 3, 4, 5], "data": [0] * 60}
+    assert running.ask("/v2/models/sharer/infer", {"inputs": [message]}).status == 200
+    assert opened.session.run(None, {"x": x})[0].max() == 1
+    assert running.ask("/v2/repository/models/sharer/unload", b"").status == 200
+
+    def is_closed() -> bool:
+        try:
+            opened.session.run(None, {"x": x})
+        except ClosedError:
+            return True
+        return False
+
+    until(is_closed)
+
+
+def test_a_model_that_is_unloaded_stays_so_when_another_is_opened_anew(
+    serve: Serve, add: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is unloaded while it is being opened, and so is the model whose weights it shares."""
+    from anynpu.serving.models import Models
+    from anynpu.serving.settings import ModelSettings
+
+    running = serve(add, ModelSettings("sharer", add, use_weight_from="add"))
+    models_, opens, opening, goes_on = running.server.models, Models._session, *_events(2)
+
+    def slowly(self: Models, settings: ModelSettings, weights: Any) -> Any:
+        if settings.name == "sharer":
+            opening.set()
+            assert goes_on.wait(60)
+        return opens(self, settings, weights)
+
+    monkeypatch.setattr(Models, "_session", slowly)
+    begun = [running.begin(models_.load("sharer"))]
+    assert opening.wait(60)
+    begun.append(running.begin(models_.unload("sharer")))
+    begun.append(running.begin(models_.load("add")))
+    until(lambda: models_.served["add"].loads == 2)
+    goes_on.set()
+    for each in begun:
+        each.result(60)
+    assert models_.served["sharer"].state == "UNAVAILABLE"
+    assert models_.served["add"].state == "READY"
+    assert models_.is_ready
 
 
 def test_a_model_that_is_not_there_any_more_makes_the_server_unready(

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -32,16 +33,26 @@ Stamp = tuple[int, int, int]
 
 
 class OpenModel:
-    """A session that requests use, and what it says of itself."""
+    """A session that requests use, and what it says of itself.
 
-    def __init__(self, session: InferenceSession, profile: Profile | None) -> None:
-        self.session = session
+    `leases` counts who has it: requests, and models that share its weights. Once it `is_retired` it
+    is closed when nobody has it any more.
+    """
+
+    def __init__(
+        self,
+        session: InferenceSession,
+        profile: Profile | None,
+        weights: OpenModel | None = None,
+    ) -> None:
+        self.session, self.weights = session, weights
         self.inputs: Sequence[NodeArg] = session.get_inputs()
         self.outputs: Sequence[NodeArg] = session.get_outputs()
         self.platform = session.get_providers()[0]
         self.has_open_sizes = isinstance(session, OpenSizesSession)
         self.workers = 1 if self.has_open_sizes else len(session.network.worker_cores)
         self.leases = 0
+        self.is_retired = False
         self.timeouts = 0
         self._watching = contextlib.ExitStack()
         if profile is not None and not self.has_open_sizes:
@@ -106,9 +117,7 @@ class Models:
         try:
             yield opened
         finally:
-            opened.leases -= 1
-            if opened is not served.current:
-                self._retire(opened)
+            self._give_back(opened)
 
     def find(self, name: str, version: str = "") -> ServedModel:
         """A model; `Refusal` where there is none of the name, or of the version."""
@@ -160,7 +169,6 @@ class Models:
     async def load(self, name: str) -> None:
         """Open a model, or open it anew; the one before serves until then."""
         served = self.find(name)
-        served.is_wanted = True
         await self._open(served)
         await self._renew_sharers(served)
 
@@ -173,41 +181,72 @@ class Models:
             if opened is not None:
                 self._retire(opened)
 
-    async def _open(self, served: ServedModel) -> None:
-        """Open a model's file and let it serve, in place of the one that does."""
+    async def _open(self, served: ServedModel, *, anew: bool = False) -> None:
+        """Open a model's file and let it serve, in place of the one that does.
+
+        Where it is only to be opened `anew`, one that was unloaded meanwhile stays so.
+        """
         async with served.lock:
+            if anew and not served.is_wanted:
+                return
+            served.is_wanted = True
             served.seen = served.stamp = stamp_of(served.settings)
-            opened = await in_thread(lambda: self._opened(served.settings))
+            opened = await self._opened(served.settings)
             before, served.current = served.current, opened
             served.loads += 1
             if before is not None:
                 self._retire(before)
 
-    def _opened(self, settings: ModelSettings) -> OpenModel:
-        weights = None
-        if settings.use_weight_from:
-            current = self.served[settings.use_weight_from].current
-            if current is None:
-                raise Refusal(
-                    Answer.UNAVAILABLE,
-                    f"model {settings.name!r} shares the weights of "
-                    f"{settings.use_weight_from!r}, which isn't ready",
-                )
-            weights = current.session
+    async def _opened(self, settings: ModelSettings) -> OpenModel:
+        weights = self._weights(settings)
+        if weights is not None:
+            weights.leases += 1
+        try:
+            return await in_thread(lambda: self._session(settings, weights))
+        except BaseException:
+            if weights is not None:
+                self._give_back(weights)
+            raise
+
+    def _session(self, settings: ModelSettings, weights: OpenModel | None) -> OpenModel:
         session = InferenceSession(
             os.fspath(settings.path),
             provider_options={**self._options, **settings.options},
-            use_weight_from=weights,
+            use_weight_from=weights.session if weights is not None else None,
         )
-        return OpenModel(session, self._profile_of(settings.name))
+        return OpenModel(session, self._profile_of(settings.name), weights)
+
+    def _weights(self, settings: ModelSettings) -> OpenModel | None:
+        """The model whose weights one shares; `Refusal` where it isn't ready."""
+        if not settings.use_weight_from:
+            return None
+        current = self.served[settings.use_weight_from].current
+        if current is None:
+            raise Refusal(
+                Answer.UNAVAILABLE,
+                f"model {settings.name!r} shares the weights of {settings.use_weight_from!r}, "
+                f"which isn't ready",
+            )
+        return current
+
+    def _give_back(self, opened: OpenModel) -> None:
+        opened.leases -= 1
+        if opened.is_retired:
+            self._retire(opened)
 
     def _retire(self, opened: OpenModel) -> None:
-        """Close a session that no request has any more."""
+        """Close a session that serves no more, once nobody has it any more."""
+        opened.is_retired = True
         if opened.leases:
             return
         closing = in_thread(opened.close)
         self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        closing.add_done_callback(lambda _: self._closed(closing, opened))
+
+    def _closed(self, closing: asyncio.Future[None], opened: OpenModel) -> None:
+        self._closing.discard(closing)
+        if opened.weights is not None:
+            self._give_back(opened.weights)
 
     async def close(self, seconds: float) -> bool:
         """Close all, and wait for that as long as is allowed; whether all are closed."""
@@ -218,8 +257,10 @@ class Models:
             served.reason = "the server ends"
             if opened is not None:
                 self._retire(opened)
-        if self._closing:
-            await asyncio.wait(set(self._closing), timeout=seconds)
+        end = time.monotonic() + seconds
+        while self._closing and (left := end - time.monotonic()) > 0:
+            await asyncio.wait(set(self._closing), timeout=left)
+            await asyncio.sleep(0)  # one that was closed may have been the last to have another
         return not self._closing
 
     # ----------------------------------------------------------------------------- changed files
@@ -248,12 +289,14 @@ class Models:
         """Open a model anew, and those that share its weights; what can't be opened is logged."""
         name = served.settings.name
         try:
-            await self._open(served)
+            await self._open(served, anew=True)
         except Exception as error:  # whatever a file does to a library, the server goes on
             if served.current is None:
                 served.reason = str(error)
             _log.error("model %s can't be opened: %s", name, error)
             return
+        if not served.is_wanted:
+            return  # it was unloaded meanwhile
         _log.info("model %s was opened anew, and serves", name)
         await self._renew_sharers(served)
 
