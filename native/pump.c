@@ -23,7 +23,9 @@
 #define MAX_ARGUMENTS 8
 #define MAX_STEPS 32
 #define MAX_SLOTS 8
-#define MAX_WORKERS 64
+#define MAX_WORKERS 1024
+#define MASKED_WORKERS 64
+#define ANY_WORKER UINT64_MAX
 #define NO_PROGRAM UINT32_MAX
 #define FOREVER INT64_MAX
 
@@ -45,7 +47,7 @@ struct step {
 struct request {
     /* The submitter's. */
     uint64_t slots[MAX_SLOTS];
-    uint64_t workers; /* bit n: worker n may run it */
+    uint64_t workers; /* bit n: worker n may run it; ANY_WORKER: those beyond the bits too */
     uint32_t program;
     uint32_t is_reported; /* anynpu_pump_next gives it when it is done */
     uint32_t is_ordered;  /* counts in `order` */
@@ -99,7 +101,7 @@ struct pump {
     int is_paced, is_closed;
     int64_t next_admission, mean_duration;
     pid_t owner;
-    struct worker workers[MAX_WORKERS];
+    struct worker workers[]; /* `count` of them */
 };
 
 static int64_t now(void) {
@@ -181,7 +183,10 @@ static void run_request(struct worker *worker, const struct program *program,
 /* ------------------------------------------------------------- with the lock: queue and workers */
 
 static int allows(const struct request *request, const struct worker *worker) {
-    return request->workers >> (worker - worker->pump->workers) & 1;
+    ptrdiff_t number = worker - worker->pump->workers;
+    if (number >= MASKED_WORKERS)
+        return request->workers == ANY_WORKER;
+    return request->workers >> number & 1;
 }
 
 static struct worker *idle_worker(struct pump *pump, const struct request *request) {
@@ -356,7 +361,7 @@ static int is_finished(const struct request *request) {
 EXPORT struct pump *anynpu_pump_new(uint32_t count, uint32_t capacity, uint32_t most_unseen) {
     if (!count || count > MAX_WORKERS)
         return NULL;
-    struct pump *pump = calloc(1, sizeof *pump);
+    struct pump *pump = calloc(1, sizeof *pump + count * sizeof *pump->workers);
     if (!pump)
         return NULL;
     pthread_condattr_t monotonic;

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from anynpu.native.pump import (
+    ANY_WORKER,
     MAX_STEPS,
     MAX_WORKERS,
     Answer,
@@ -26,7 +27,6 @@ from anynpu.native.pump.python_threads import PythonPump
 
 Make = Callable[..., Pump]
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t, ctypes.c_size_t)
-ANY = 2**64 - 1
 SECONDS = 20.0
 
 
@@ -90,7 +90,7 @@ _records: list[RequestRecord] = []
 """All of a test's: a pump uses them until it is joined, whoever still wants them."""
 
 
-def record(*slots: int, workers: int = ANY, **fields: int) -> RequestRecord:
+def record(*slots: int, workers: int = ANY_WORKER, **fields: int) -> RequestRecord:
     made = RequestRecord(workers=workers, **fields)
     made.slots[: len(slots)] = slots
     _records.append(made)
@@ -421,6 +421,23 @@ def test_many_threads(make: Make, device: Device) -> None:
     for thread in threads:
         thread.join(60)
     assert sorted(device.arguments) == [(t, n) for t in range(8) for n in range(200)]
+
+
+def test_workers_beyond_a_mask_s_bits_take_what_any_worker_may(make: Make, device: Device) -> None:
+    pump = make(70, 8)
+    program = add_same(pump, device.hold(Slot(0), 0))
+    anyone = [record(number, program=program) for number in range(70)]
+    for each in anyone:
+        assert pump.submit(each, 0) is Answer.ACCEPTED
+    while len(device.calls) < 70:
+        time.sleep(0.001)
+    named = record(70, program=program, workers=1 << 63)
+    assert pump.submit(named, 0) is Answer.ACCEPTED
+    assert named.state == State.WAITING
+    device.gate.set()
+    finish(pump, *anyone, named)
+    assert named.worker == 63
+    assert sorted(each.worker for each in anyone) == list(range(70))
 
 
 def test_limits() -> None:

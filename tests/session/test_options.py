@@ -188,12 +188,23 @@ def test_the_model_s_chip_is_known_by_its_file(
     assert metadata.producer_name.startswith("anynpu")
 
 
+def _ones(count: int) -> list[Any]:
+    return [np.ones((1, 1, 1, 1), np.float32)] * count
+
+
 def test_cores_that_are_not_there() -> None:
     with pytest.raises(anynpu.OptionError, match="core 5"):
         InferenceSession(models.add_one(), provider_options={"schedule": [0, 5]})
     rk3576 = models.add_one(metadata={"anynpu.soc": "rk3576"})
     with pytest.raises(anynpu.OptionError, match="core 2"):
         InferenceSession(rk3576, provider_options={"schedule": [2]})
+
+
+def test_a_schedule_gives_turns_to_as_many_workers_as_a_mask_has_bits(on_cores: Open) -> None:
+    with pytest.raises(anynpu.OptionError, match=r"66 workers, and a schedule gives .* to 64"):
+        on_cores(0, 0, 0, schedule=[0, 1, 2], threads_per_core=22)
+    session = on_cores(0, 0, 0, schedule=[0, 1, 2], threads_per_core=22, dispatch="idle")
+    assert [float(r[0].ravel()[0]) for r in session.map(_ones(100))] == [1.0] * 100
 
 
 def test_chips_of_one_core_ignore_masks() -> None:

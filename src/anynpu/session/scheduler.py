@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from .. import process
 from ..backends import Network, Request
-from ..errors import ClosedError, QueueFullError, StateError
+from ..errors import ClosedError, OptionError, QueueFullError, StateError
 from ..interruptible import Thread
-from ..native.pump import Answer, State, Step, open_pump
+from ..native.pump import ANY_WORKER, MASKED_WORKERS, Answer, State, Step, open_pump
 from ..options import Options
 from ..process import Stage
 from .profile import Profile
@@ -39,7 +39,6 @@ _PATIENCE = 0.2
 """Seconds that C waits before Python looks for a signal, such as Ctrl-C's."""
 _UNSEEN_PER_WORKER = 8
 _FEW_ENTERED = 32
-_ALL_WORKERS = 2**64 - 1
 
 
 class CancelledRequestError(Exception):
@@ -81,11 +80,12 @@ class Scheduler:
         self._keeps_main_thread_free = network.keeps_main_thread_free
         self.profile: Profile | None = None
         self._timeout = options.submit_timeout_ms / 1000
+        schedule = _schedule(network.worker_cores, options) if options.is_round_robin else []
         self._pump = open_pump(
             self.workers, options.max_queue_size, self.workers * _UNSEEN_PER_WORKER
         )
-        if options.is_round_robin:
-            self._pump.set_schedule(_schedule(network.worker_cores, options))
+        if schedule:
+            self._pump.set_schedule(schedule)
         self._pump.set_pacing(options.enable_pacing)
         self._steps: dict[int, Sequence[Step]] = {}
         self._programs: dict[int, int] = {}
@@ -251,7 +251,7 @@ class Scheduler:
             handle = self._new_handle()
         record = handle.record
         record.is_reported = record.is_ordered = record.is_urgent = False
-        record.workers = _ALL_WORKERS
+        record.workers = ANY_WORKER
         try:
             handle.request.fill(arrays, copy=copy)
             record.program = self._program(handle.request.variant)
@@ -388,6 +388,11 @@ def _to_nobody(results: Results | None, error: Exception | None) -> None:
 
 def _schedule(cores: Sequence[int | None], options: Options) -> list[int]:
     """For each request in turn the bit mask of the workers that may run it."""
+    if len(cores) > MASKED_WORKERS:
+        raise OptionError(
+            f"threads_per_core makes {len(cores)} workers, and a schedule gives requests in turn "
+            f"to {MASKED_WORKERS} at most: lower it, or let dispatch be 'idle'"
+        )
     if options.schedule is None:
         return [1 << worker for worker in range(len(cores))]
     return [

@@ -164,9 +164,25 @@ def test_cores_may_be_said(serve: Serve, connect: Open) -> None:
     with pytest.raises(anynpu.OptionError, match="cores has 3 numbers for 2 servers"):
         connect(*servers, cores=[1, 2, 3])
     with pytest.raises(
-        anynpu.OptionError, match="take 82 requests at once, and a session makes 64"
+        anynpu.OptionError, match="take 1202 requests at once, and a session makes 1024"
     ):
-        connect(*servers, cores=40)
+        connect(*servers, cores=600)
+
+
+def test_many_boards_work_at_once(serve: Serve, connect: Open) -> None:
+    """More requests than a bit mask has bits: each of twenty boards gets what it has cores for."""
+    together = threading.Barrier(80)
+
+    def meet(given: Feed) -> Feed:
+        together.wait(60)
+        return doubled(given)
+
+    servers = [serve(meet, cores=3) for _ in range(20)]
+    session = connect(*servers)
+    futures = [session.submit(None, feed(number)) for number in range(80)]
+    for number, future in enumerate(futures):
+        assert future.result(60)[0].ravel()[0] == 2 * number
+    assert [server.feeds for server in servers] == [4] * 20
 
 
 def test_a_session_can_be_pickled(serve: Serve, connect: Open) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from . import c_threads
 from .interface import (
+    ANY_WORKER,
+    MASKED_WORKERS,
     MAX_STEPS,
     MAX_WORKERS,
     Answer,
@@ -19,6 +21,8 @@ from .interface import (
 from .python_threads import PythonPump
 
 __all__ = [
+    "ANY_WORKER",
+    "MASKED_WORKERS",
     "MAX_STEPS",
     "MAX_WORKERS",
     "Answer",

@@ -17,7 +17,9 @@ from ...structures import Structure
 MAX_ARGUMENTS = 8
 MAX_STEPS = 32
 MAX_SLOTS = 8
-MAX_WORKERS = 64
+MAX_WORKERS = 1024
+MASKED_WORKERS = 64
+ANY_WORKER = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,11 @@ class Answer(enum.IntEnum):
 class RequestRecord(Structure):
     """What a worker runs a program on; its owner keeps it until it is done.
 
-    The first fields are the submitter's: slots, a bit mask of the workers that may run it, the
-    program's number, whether `Pump.next` gives it when it is done, whether it counts in `order`,
-    and whether it may enter a full queue. The others are the pump's; times are nanoseconds of
-    `time.monotonic`, `ends` when each step was over.
+    The first fields are the submitter's: slots, a bit mask of the workers that may run it
+    (`ANY_WORKER`: those beyond its `MASKED_WORKERS` bits too), the program's number, whether
+    `Pump.next` gives it when it is done, whether it counts in `order`, and whether it may enter a
+    full queue. The others are the pump's; times are nanoseconds of `time.monotonic`, `ends` when
+    each step was over.
     """
 
     _fields_ = [

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from .interface import Answer, Pump, RequestRecord, Slot, State, Step
+from .interface import ANY_WORKER, MASKED_WORKERS, Answer, Pump, RequestRecord, Slot, State, Step
 
 
 class PythonPump(Pump):
@@ -163,7 +163,7 @@ class PythonPump(Pump):
 
     def _idle_worker(self, request: RequestRecord) -> int | None:
         for worker in range(self.workers):
-            if not self._busy[worker] and request.workers >> worker & 1:
+            if not self._busy[worker] and _allows(request, worker):
                 return worker
         return None
 
@@ -182,7 +182,7 @@ class PythonPump(Pump):
 
     def _take_for(self, worker: int) -> RequestRecord | None:
         for request in self._queue:
-            if request.workers >> worker & 1:
+            if _allows(request, worker):
                 self._queue.remove(request)
                 return request
         return None
@@ -224,6 +224,12 @@ class PythonPump(Pump):
                     request = self._take_for(number)
                     if request is not None:
                         self._begin(number, request)
+
+
+def _allows(request: RequestRecord, worker: int) -> bool:
+    if worker >= MASKED_WORKERS:
+        return bool(request.workers == ANY_WORKER)
+    return bool(request.workers >> worker & 1)
 
 
 def _run_steps(steps: Sequence[Step], request: RequestRecord, enters: bool) -> bool:
