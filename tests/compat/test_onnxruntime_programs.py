@@ -60,9 +60,10 @@ def test_magika_tells_kinds_of_files(runtime: str) -> None:
         assert str(magika.identify_bytes(file.read_bytes()).output.label) == kind
 
 
-def test_silero_s_network_keeps_its_state(runtime: str) -> None:
+@pytest.mark.parametrize("name", ["silero_vad.onnx", "silero_vad_16k_op15.onnx"])
+def test_silero_s_network_keeps_its_state(runtime: str, name: str) -> None:
     """The streaming loop of its examples: states go back in, chunk after chunk."""
-    file = folder_of("silero_vad") / "data" / "silero_vad_16k_op15.onnx"
+    file = folder_of("silero_vad") / "data" / name
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     state, rate = np.zeros((2, 1, 128), np.float32), np.array(16000, np.int64)
     tone = 0.3 * np.sin(np.arange(16000) * 2 * np.pi * 220 / 16000).astype(np.float32)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -33,6 +35,37 @@ def test_each_set_of_shapes_has_a_network(model: Path) -> None:
             given = values(rows, 3)
             (output,) = session.run(["y"], {"x": given})
             np.testing.assert_array_equal(output, given + 1)
+
+
+@pytest.mark.parametrize(("rate", "size"), [(16000, 4), (8000, 3)])
+def test_a_branch_may_fit_one_size_alone(rate: int, size: int) -> None:
+    """An If whose other branch can't take the size of the feed, as in detectors of speech."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 16]>
+        net (float[m,n] x, int64 rate) => (float[k,l] y)
+        <int64 high = {16000}, float[4,2] four = {1,2,3,4,5,6,7,8}, float[3,1] three = {1,2,3}> {
+            is_high = Equal(rate, high)
+            y = If(is_high) <
+                then_branch = four_of () => (float[a,b] u) { u = MatMul(x, four) },
+                else_branch = three_of () => (float[c,d] v) { v = MatMul(x, three) }
+            >
+        }"""
+    ).SerializeToString()
+    feed = {"x": values(1, size), "rate": np.array(rate)}
+    with anynpu.InferenceSession(model) as session:
+        (found,) = session.run(None, feed)
+        with pytest.raises(anynpu.CallError, match="MatMul"):
+            session.run(None, feed | {"rate": np.array(24000 - rate)})
+    (expected,) = onnxruntime.InferenceSession(model).run(None, feed)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_arrays_without_elements_are_refused(model: Path) -> None:
+    with (
+        anynpu.InferenceSession(model) as session,
+        pytest.raises(anynpu.TensorError, match="no elements"),
+    ):
+        session.run(None, {"x": values(0, 3)})
 
 
 def test_it_says_what_the_file_says(model: Path) -> None:

@@ -7,6 +7,7 @@ file whose sizes are fixed, and a session of its own for it.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections import OrderedDict
@@ -223,7 +224,7 @@ class OpenSizesSession(InferenceSession):
         return dict(zip(names, arrays, strict=True)), session
 
     def _open(self, shapes: Shapes) -> InferenceSession:
-        return InferenceSession(_fixed(self._model, self._inputs, shapes), *self._arguments)
+        return InferenceSession(_for_shapes(self._model, self._inputs, shapes), *self._arguments)
 
 
 _REFUSAL = (
@@ -265,7 +266,14 @@ def _load(model: backends.ModelSource, *, with_weights: bool) -> Any:
 
 
 def _check(found: tuple[int, ...], arg: NodeArg) -> None:
-    """Raise `TensorError` for another number of axes, and for another size than the model fixes."""
+    """Raise `TensorError` for another number of axes, and for another size than the model fixes.
+
+    So it is for arrays without elements.
+    """
+    if 0 in found:
+        raise TensorError(
+            f"input {arg.name!r} has no elements, with the shape {found}: give at least one"
+        )
     fits = len(found) == len(arg.shape) and all(
         not isinstance(wanted, int) or size == wanted
         for size, wanted in zip(found, arg.shape, strict=True)
@@ -277,8 +285,8 @@ def _check(found: tuple[int, ...], arg: NodeArg) -> None:
         )
 
 
-def _fixed(model: Any, inputs: Sequence[Any], shapes: Shapes) -> bytes:
-    """The model's bytes with its inputs' sizes fixed, and no names for other sizes.
+def _for_shapes(model: Any, inputs: Sequence[Any], shapes: Shapes) -> bytes:
+    """The model's bytes for one set of its inputs' shapes, and no names for other sizes.
 
     Some exporters give different sizes one name.
     """
@@ -286,17 +294,12 @@ def _fixed(model: Any, inputs: Sequence[Any], shapes: Shapes) -> bytes:
 
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
-    wanted = dict(zip((info.name for info in inputs), shapes, strict=True))
     for info in (*changed.graph.input, *changed.graph.output, *changed.graph.value_info):
-        sizes = info.type.tensor_type.shape.dim
-        if info.name in wanted:
-            del sizes[:]
-            for size in wanted[info.name]:
-                sizes.add().dim_value = size
-        else:
-            for each in sizes:
-                if each.dim_param:
-                    each.Clear()
+        for size in info.type.tensor_type.shape.dim:
+            if size.dim_param or size.dim_value < 1:
+                size.Clear()
+    sets = [{info.name: list(shape) for info, shape in zip(inputs, shapes, strict=True)}]
+    changed.metadata_props.add(key=_SHAPES, value=json.dumps(sets))
     data: bytes = changed.SerializeToString()
     return data
 

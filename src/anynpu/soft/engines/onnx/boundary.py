@@ -79,14 +79,15 @@ class Boundary:
     outputs: tuple[Terminal, ...]
 
 
-def cut(model: ModelProto, metadata: Metadata) -> Boundary:
+def cut(model: ModelProto, metadata: Metadata, *, keeps_sizes_open: bool = False) -> Boundary:
     """Rewrite `model` (changed in place) as the module says.
 
-    The ports' shapes are empty: those of inputs are a matter of `shape_sets`, those of outputs
-    follow from them. Raises `ModelError` for types that no NPU takes, and for metadata that
-    doesn't fit the model.
+    Inputs that have one set of shapes get these sizes, unless it `keeps_sizes_open`. The ports'
+    shapes are empty: those of inputs are a matter of `shape_sets`, those of outputs follow from
+    them. Raises `ModelError` for types that no NPU takes, and for metadata that doesn't fit the
+    model.
     """
-    if len(metadata.shapes) == 1:
+    if len(metadata.shapes) == 1 and not keeps_sizes_open:
         fix_shapes(model, metadata.shapes[0])
     cutter = _cutter(model, metadata)
     inputs = tuple(cutter.cut_input(info) for info in fed_inputs(model.graph))

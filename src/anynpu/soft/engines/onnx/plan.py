@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto, numpy_helper
 from ....errors import ModelError
 from ..program import CustomNode
 from . import runtime as onnxruntime
+from . import trials
 from .custom import Edge, Knowledge, NodeKey, custom_node
 from .limits import Limits
 from .segments import Part, part_model, split
@@ -36,11 +37,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class Segment:
-    """A session of ONNX Runtime, and what it reads and makes."""
+    """A session of ONNX Runtime, what it reads and makes, and values to try it with."""
 
     session: onnxruntime.InferenceSession
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    trial: trials.Values
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Plan:
             else:
                 names = tuple(info.name for info in step.graph.input if info.name in edges)
                 results = tuple(info.name for info in step.graph.output)
-                segment = Segment(open_session(step), names, results)
+                segment = Segment(open_session(step), names, results, trials.compared_with(step))
                 self.steps.append(segment)
                 edges |= _results(segment, edges, limits)
 
@@ -140,16 +142,19 @@ def _copy(node: NodeProto) -> NodeProto:
 
 
 def _results(segment: Segment, edges: Mapping[str, Edge], limits: Limits) -> dict[str, Edge]:
-    """What a session makes: as ONNX Runtime infers it, else by computing zeros once."""
+    """What a session makes: as ONNX Runtime infers it, else by computing once."""
     nodes = segment.session.get_outputs()
     if all(isinstance(size, int) for node in nodes for size in node.shape):
         shapes = [tuple(node.shape) for node in nodes]
     else:
-        shapes = _shapes_by_running(
-            segment.session,
-            {name: np.zeros(edges[name].shape, edges[name].dtype) for name in segment.inputs},
-            limits,
-        )
+        zeros = {name: np.zeros(edges[name].shape, edges[name].dtype) for name in segment.inputs}
+        filled = trials.filled(zeros, segment.trial)
+        try:
+            shapes = _shapes_by_running(segment.session, filled, limits)
+        except ModelError:
+            if not segment.trial:
+                raise
+            shapes = _shapes_by_running(segment.session, zeros, limits)
     return {
         node.name: Edge(_dtype(node.name, node.type), shape)
         for node, shape in zip(nodes, shapes, strict=True)
@@ -172,6 +177,7 @@ def _shapes_by_running(
 ) -> list[tuple[int, ...]]:
     """The shapes of a session's outputs for these inputs; `ModelError` where it can't run."""
     options = onnxruntime.RunOptions()
+    options.log_severity_level = 4  # the exception says it
     try:
         with limits.watched(options).run():
             return [np.shape(output) for output in session.run(None, dict(feeds), options)]

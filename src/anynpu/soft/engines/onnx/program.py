@@ -43,6 +43,7 @@ from .limits import Limits
 from .plan import Cut, Plan, Resolved, step_models
 from .profile import custom_layer, profiled_run
 from .sessions import open_session
+from .trials import has_branches
 from .weights import fill_removed_weights
 
 _MAX_BYTES = 2**31 - 1
@@ -70,6 +71,7 @@ class OnnxProgram(Program):
         self._input_names = [info.name for info in fed_inputs(model.graph)]
         self._limits = Limits(model)
         self._check_limits(self.largest)
+        self._keeps_sizes_open = False
         self._boundary = self._boundary_of(model, metadata)
         self._keys = node_keys(model)
         self._as_it_is = Cut(frozenset(key.index for key in self._keys if key.is_foreign))
@@ -79,7 +81,14 @@ class OnnxProgram(Program):
         self._resolved: dict[tuple[Cut, int], Resolved] = {}
         self._lock = threading.RLock()
         _check_sizes(terminal.port for terminal in self._with_inputs(self.largest))
-        self._plan(self._as_it_is, model)
+        try:
+            self._plan(self._as_it_is, model)
+        except ModelError:
+            # A branch that isn't taken may not fit the sizes that another one is for.
+            if not (metadata.shapes and has_branches(model)):
+                raise
+            self._keeps_sizes_open = True
+            self._plan(self._as_it_is, self._cut_model())
         self.variant(self.largest)
 
     def variant(self, number: int) -> Variant:
@@ -125,7 +134,7 @@ class OnnxProgram(Program):
 
     def _boundary_of(self, model: onnx.ModelProto, metadata: Metadata) -> Boundary:
         """Where the device begins and ends; may rewrite the model."""
-        return cut(model, metadata)
+        return cut(model, metadata, keeps_sizes_open=self._keeps_sizes_open)
 
     def _model(self) -> onnx.ModelProto:
         """The model as it is in the file, with removed weights filled in."""
@@ -185,7 +194,7 @@ class OnnxProgram(Program):
             self._knowledge(chosen, self.largest),
             lambda part: _open_session(part, _options()),
             self._limits,
-            has_fixed_shapes=len(self.input_shapes) == 1,
+            has_fixed_shapes=len(self.input_shapes) == 1 and not self._keeps_sizes_open,
         )
         return self._plans[chosen]
 
