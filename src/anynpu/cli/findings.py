@@ -48,6 +48,8 @@ def _package() -> Iterator[Finding]:
         ("cli", ("tables", "pictures")),
         ("soft", ("formats", "soft")),
         ("plot", ("graph",)),
+        ("vision", ("drawing", "video")),
+        ("serve", ("serve",)),
     ):
         modules, _ = extras.missing(needs)
         name = f"anynpu[{extra}]"

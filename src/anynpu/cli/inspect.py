@@ -55,15 +55,39 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the file's description; 0."""
-    extras.require("formats", *(() if options.json or options.markdown else ("tables",)))
     check_model(options.model)
     data = Path(options.model).read_bytes()
+    extras.require(*_needs(options, data))
     _describe(options, data)
     if options.graph:
         from .graph import draw_graph
 
         draw_graph(options.model, data, options.graph)
     return 0
+
+
+def _needs(options: argparse.Namespace, data: bytes) -> list[str]:
+    """All that is wanted, told before anything is printed."""
+    needs = ["formats"]
+    if not (options.json or options.markdown):
+        needs.append("tables")
+    if not extras.missing(needs)[0] and _is_onnx(data):
+        needs.append("soft")
+    if options.graph:
+        needs.append("graph")
+    return needs
+
+
+def _is_onnx(data: bytes) -> bool:
+    """Whether a file is ONNX, or a soft `.rknn` file with ONNX inside."""
+    from ..soft.formats import rknn
+    from ..soft.formats.nbg import is_nbg
+
+    return not (is_nbg(data) or rknn.is_compiled(data) or _is_encrypted(data))
+
+
+def _is_encrypted(data: bytes) -> bool:
+    return b"RKNN" in data[4:8]
 
 
 def _describe(options: argparse.Namespace, data: bytes) -> None:
@@ -80,7 +104,7 @@ def _describe(options: argparse.Namespace, data: bytes) -> None:
         from .inspect_nbg import inspect_nbg
 
         inspect_nbg(options.model, data, **shown)
-    elif rknn.is_compiled(data) or b"RKNN" in data[4:8]:  # an encrypted file has it there
+    elif rknn.is_compiled(data) or _is_encrypted(data):
         from .inspect_rknn import inspect_rknn
 
         inspect_rknn(options.model, data, kernels=options.kernels, **shown)

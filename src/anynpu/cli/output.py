@@ -37,6 +37,12 @@ class Report:
         if self._console is None:
             print(_markdown(("", ""), rows) + "\n")
             return
+        if not self._console.is_terminal:
+            lines = list(rows)
+            widest = max((len(name) for name, _ in lines), default=0)
+            for name, value in lines:
+                self.line(f"{name:<{widest}} {value}")
+            return
         from rich.table import Table
         from rich.text import Text
 

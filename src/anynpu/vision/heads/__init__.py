@@ -6,6 +6,7 @@ export them, and single outputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -146,8 +147,18 @@ def _advice(outputs: Sequence[Output], size: Size) -> str:
     names = list(dict.fromkeys(name for name, _ in _fitting(outputs, size)))
     if names:
         return f"they are those of {' or '.join(names)}"
-    wants = "; ".join(f"{name}: {' or '.join(f.wants for f in HEADS[name])}" for name in HEADS)
-    return f"export it for one of these: {wants}"
+    by_wants: dict[str, list[str]] = {}
+    for name, forms in HEADS.items():
+        by_wants.setdefault(" or ".join(form.wants for form in forms), []).append(name)
+    lines = (f"\n  {', '.join(names)}: {wants}" for wants, names in by_wants.items())
+    return f"{_nearest(outputs)}these are known:{''.join(lines)}"
+
+
+def _nearest(outputs: Sequence[Output]) -> str:
+    """What to do with a network that finds nothing."""
+    if len(outputs) == 1 and math.prod(outputs[0].shape) == max(outputs[0].shape):
+        return "a number for each class is a classifier's (Classifier, anynpu classify); "
+    return "export it with the outputs of one of them, or pass a Head of your own; "
 
 
 def _described(outputs: Sequence[Output]) -> str:
