@@ -2,7 +2,8 @@
 
 Post-processing is that of YOLOv8 at 640x640: 84 channels of 8,400 cells, of which forty reach the
 threshold. What it is compared with dequantises everything and looks for each cell's best class. The
-pipeline is photographs, fitted into 640x640, through three cores of the null device at 10 ms.
+pipeline is photographs, fitted into 640x640, through three cores of the null device at 10 ms, whose
+outputs are taken as they are, in int8.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def _pipeline(frames: int) -> Comparison:
         device.shape((1, 3, *_SIZE))
         device.set_output((1, 84, _CELLS))
         device.cores(*[_CORE] * _CORES)
-        with device.open() as session:
+        with device.open(output_dtype="model") as session:
             detector = Detector(session, _Anything(), std=1)
             list(detector.stream(photographs))
             start = time.perf_counter()

@@ -159,14 +159,17 @@ EXPORT int rknn_outputs_get(rknn_context handle, uint32_t count, rknn_output out
     (void)extend;
     if (!context || count != 1)
         return context ? RKNN_ERR_PARAM_INVALID : RKNN_ERR_CTX_INVALID;
-    size_t size = output_attr.n_elems * sizeof(float);
+    size_t size = output_attr.n_elems * (outputs[0].want_float ? sizeof(float) : 1);
     if (!outputs[0].is_prealloc)
         outputs[0].buf = malloc(size);
     if (outputs[0].is_prealloc && outputs[0].size < size)
         return RKNN_ERR_PARAM_INVALID;
     outputs[0].size = (uint32_t)size;
-    for (size_t i = 0; i < output_attr.n_elems; i++)
-        ((float *)outputs[0].buf)[i] = context->value;
+    if (!outputs[0].want_float)
+        memset(outputs[0].buf, (int)context->value, size);
+    else
+        for (size_t i = 0; i < output_attr.n_elems; i++)
+            ((float *)outputs[0].buf)[i] = context->value;
     return RKNN_SUCC;
 }
 

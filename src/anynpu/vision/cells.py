@@ -219,9 +219,12 @@ class BlockedCells(Cells):
         return int(self._values.shape[1])
 
     def stored(self, channels: slice, cells: Indices) -> NDArray[Any]:
-        number = np.arange(channels.start, channels.stop)
-        block, lane = np.divmod(number, self._block)
-        chosen: NDArray[Any] = self._values[block, cells[:, None], lane]
+        first = channels.start // self._block
+        blocks = self._values[first : -(-channels.stop // self._block)].take(cells, axis=1)
+        start = channels.start - first * self._block
+        lanes = slice(start, start + channels.stop - channels.start)
+        rows = blocks.transpose(1, 0, 2).reshape(len(cells), len(blocks) * self._block)
+        chosen: NDArray[Any] = rows[:, lanes]
         return chosen
 
     def _channel(self, channel: int) -> NDArray[Any]:
@@ -231,16 +234,18 @@ class BlockedCells(Cells):
     def _at_least(self, channels: slice, value: Any) -> Indices:
         """Blocks are laid over each other: of each cell and lane the largest value is compared."""
         first, last = channels.start, channels.stop
-        whole = slice(-(-first // self._block), last // self._block)
-        best = self._values[whole].max(axis=0) if whole.start < whole.stop else None
-        for block in sorted({first // self._block, (last - 1) // self._block}):
-            if whole.start <= block < whole.stop:
-                continue
-            lanes = (max(first - block * self._block, 0), last - block * self._block)
-            limits = _limits(self.count, self._block, lanes, self._values.dtype)
-            own = np.minimum(self._values[block], limits)
-            best = own if best is None else np.maximum(best, own, out=best)
-        assert best is not None, "a slice has channels"
+        best, is_own = self._values[first // self._block], False
+        for block in range(first // self._block, -(-last // self._block)):
+            values = self._values[block]
+            start = block * self._block
+            lanes = max(first - start, 0), min(last - start, self._block)
+            is_whole = lanes == (0, self._block)
+            if not is_whole:
+                values = np.minimum(values, _limits(self.count, self._block, lanes, values.dtype))
+            if block == first // self._block:
+                best, is_own = values, not is_whole
+            else:
+                best, is_own = np.maximum(best, values, out=best if is_own else None), True
         cells = np.flatnonzero(best >= value) // self._block
         return np.unique(cells) if len(cells) else cells
 

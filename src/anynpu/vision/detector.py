@@ -14,7 +14,7 @@ from . import heads, masks, normalization
 from .cells import Activation, Cells, Output, is_no_opinion
 from .detections import Detections
 from .labels import Names, class_names, read_names
-from .letterbox import Placement
+from .letterbox import Canvas, Placement
 from .network import PictureNetwork, Source, pixels_of
 from .pictures import Picture, as_rgb
 from .suppression import suppress
@@ -97,19 +97,21 @@ class Detector:
 
         Raises `TensorError` for an array that is no picture, OSError for a file that can't be read.
         """
-        pixels, place = self._prepare(picture)
+        pixels, place = self._prepare(picture, Canvas(self._fitting, self.input_size))
         return self._found(self._network.run(pixels), place)
 
     def stream(self, pictures: Iterable[Picture]) -> Iterator[Detections]:
         """The things in each picture, in order, with all of a session's cores at work.
 
-        It reads ahead some pictures for each core. Dropping the iterator drops what is under way.
+        It reads ahead some pictures for each core, and keeps none of them. Dropping the iterator
+        drops what is under way.
         """
         places: deque[Placement] = deque()
+        canvas = Canvas(self._fitting, self.input_size)
 
         def prepared() -> Iterator[NDArray[np.generic]]:
             for picture in pictures:
-                pixels, place = self._prepare(picture)
+                pixels, place = self._prepare(picture, canvas)
                 places.append(place)
                 yield pixels
 
@@ -123,8 +125,8 @@ class Detector:
         """
         return self._found(outputs, self._fitting.place(picture, self.input_size))
 
-    def _prepare(self, picture: Picture) -> tuple[NDArray[np.generic], Placement]:
-        pixels, place = self._fitting.fit(as_rgb(picture), self.input_size)
+    def _prepare(self, picture: Picture, canvas: Canvas) -> tuple[NDArray[np.generic], Placement]:
+        pixels, place = canvas.fit(as_rgb(picture))
         ordered = pixels_of(pixels, is_bgr=self._is_bgr)
         return normalization.apply(ordered, self._normalization), place
 

@@ -85,17 +85,35 @@ class Fitting:
 
     def fit(self, rgb: Pixels, canvas: tuple[int, int]) -> tuple[Pixels, Placement]:
         """uint8 RGB (H, W, 3) scaled into a canvas of (width, height): a new array, and where."""
-        place = self.place((rgb.shape[1], rgb.shape[0]), canvas)
-        scaled: Any = rgb
-        if place.size != place.picture:
-            scaled = cv2.resize(rgb, place.size, interpolation=self.interpolation)
-        left, top = place.corner
-        right, bottom = canvas[0] - left - place.size[0], canvas[1] - top - place.size[1]
-        bordered: Any = cv2.copyMakeBorder(
-            scaled, top, bottom, left, right, cv2.BORDER_CONSTANT, value=(self.fill,) * 3
-        )
-        pixels: Pixels = bordered
-        return pixels, place
+        return Canvas(self, canvas).fit(rgb)
+
+
+class Canvas:
+    """Memory of (width, height) for one fitted picture after the other: each overwrites the last.
+
+    What surrounds a picture is filled when the next one lies elsewhere.
+    """
+
+    def __init__(self, fitting: Fitting, size: tuple[int, int]) -> None:
+        self._fitting, self._size = fitting, size
+        self._pixels: Pixels = np.empty((size[1], size[0], 3), np.uint8)
+        self._filled: tuple[slice, slice] | None = None
+
+    def fit(self, rgb: Pixels) -> tuple[Pixels, Placement]:
+        """uint8 RGB (H, W, 3) scaled into the canvas: its memory, and where in it."""
+        place = self._fitting.place((rgb.shape[1], rgb.shape[0]), self._size)
+        (left, top), (width, height) = place.corner, place.size
+        area = slice(top, top + height), slice(left, left + width)
+        if area != self._filled:
+            if place.size != self._size:
+                self._pixels[:] = self._fitting.fill
+            self._filled = area
+        inside: Any = self._pixels[area]
+        if place.size == place.picture:
+            np.copyto(inside, rgb)
+        else:
+            cv2.resize(rgb, place.size, dst=inside, interpolation=self._fitting.interpolation)
+        return self._pixels, place
 
 
 LETTERBOX = Fitting()
