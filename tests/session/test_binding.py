@@ -184,9 +184,9 @@ def test_what_does_not_fit() -> None:
             binding.bind_cpu_input("x", VALUES[:, :2])
         with pytest.raises(anynpu.TensorError, match="made for output 0"):
             binding.bind_ortvalue_input("x", target)
-        with pytest.raises(anynpu.OptionError, match="use bind_output"):
-            binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_numpy(VALUES))
         with pytest.raises(anynpu.OptionError, match="an OrtValue"):
+            binding.bind_output("y", "rknpu2", buffer_ptr=123)
+        with pytest.raises(anynpu.OptionError, match="give its shape"):
             binding.bind_output("y", buffer_ptr=123)
         with pytest.raises(anynpu.OptionError, match="an OrtValue"):
             binding.bind_input("x", "rknpu2", 0, np.float32, SHAPE, 123)
@@ -247,3 +247,41 @@ def test_runs_go_on_beside_a_binding() -> None:
             np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], VALUES * number + 1)
         for number, future in enumerate(futures):
             np.testing.assert_array_equal(future.result(20)[0], VALUES + number + 1)
+
+
+def test_memory_of_the_host_is_read_and_written_at_each_run() -> None:
+    """Bound once, by value and by address, as programs for ONNX Runtime do it."""
+    for session_type in (InferenceSession, onnxruntime.InferenceSession):
+        session: Any = session_type(models.add_one())
+        is_ours = session_type is InferenceSession
+        kind: Any = OrtValue if is_ours else onnxruntime.OrtValue
+        source, target = VALUES.copy(), np.zeros(SHAPE, np.float32)
+        given, wanted = kind.ortvalue_from_numpy(source), kind.ortvalue_from_numpy(target)
+        by_value, by_address = session.io_binding(), session.io_binding()
+        by_value.bind_ortvalue_input("x", given)
+        by_value.bind_ortvalue_output("y", wanted)
+        place = ("cpu", 0, np.float32, SHAPE)
+        by_address.bind_input("x", *place, source.ctypes.data)
+        by_address.bind_output("y", *place, target.ctypes.data)
+        for factor in (1, 2):
+            source[:] = VALUES * factor
+            given.update_inplace(source)
+            session.run_with_iobinding(by_value)
+            np.testing.assert_array_equal(wanted.numpy(), source + 1)
+            target[:] = 0
+            session.run_with_iobinding(by_address)
+            np.testing.assert_array_equal(target, source + 1)
+            np.testing.assert_array_equal(by_address.get_outputs()[0].numpy(), source + 1)
+
+
+def test_memory_of_the_host_that_does_not_fit_is_refused() -> None:
+    with InferenceSession(models.add_one()) as session:
+        binding = session.io_binding()
+        for wrong in (np.zeros(NHWC, np.float32), np.zeros(SHAPE, np.int32)):
+            with pytest.raises(anynpu.TensorError, match="bind one that fits"):
+                binding.bind_ortvalue_output("y", OrtValue(wrong))
+        half = OrtValue(np.zeros(SHAPE, np.float16))
+        binding.bind_cpu_input("x", VALUES)
+        binding.bind_ortvalue_output("y", half)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(half.numpy(), VALUES.astype(np.float16) + 1)

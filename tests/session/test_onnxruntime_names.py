@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -109,7 +110,6 @@ def test_hints_are_taken_and_other_names_are_not() -> None:
         (lambda o: setattr(o, "optimized_model_filepath", "x.onnx"), "optimized_model_filepath"),
         (lambda o: o.register_custom_ops_library("x.so"), "pass custom_ops"),
         (lambda o: o.add_session_config_entry("session.load_model_format", "ORT"), "load_model"),
-        (lambda o: o.add_free_dimension_override_by_denotation("BATCH", 1), "by_name"),
         (
             lambda o: o.get_session_config_entry("none"),
             "does not have configuration with key: none",
@@ -199,3 +199,19 @@ def test_providers_can_be_confirmed_not_changed() -> None:
         with pytest.raises(anynpu.OptionError, match="unknown provider"):
             session.set_providers(["CUDAExecutionProvider"])
         assert session.get_overridable_initializers() == []
+
+
+@pytest.mark.parametrize("name", ["n", ""])
+def test_sizes_are_fixed_by_what_they_count(name: str) -> None:
+    model = onnx.load_from_string(models.add_one(("n", 3)))
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.shape.dim[0].Clear()
+        info.type.tensor_type.shape.dim[0].dim_param = name
+    model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    options = anynpu.SessionOptions()
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 2)
+    with anynpu.InferenceSession(model.SerializeToString(), options) as session:
+        assert session.get_inputs()[0].shape == [2, 3]
+    options.add_free_dimension_override_by_denotation("DATA_CHANNEL", 2)
+    with pytest.raises(anynpu.OptionError, match="counts DATA_CHANNEL; there are DATA_BATCH"):
+        anynpu.InferenceSession(model.SerializeToString(), options)

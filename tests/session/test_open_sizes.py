@@ -68,6 +68,28 @@ def test_arrays_without_elements_are_refused(model: Path) -> None:
         session.run(None, {"x": values(0, 3)})
 
 
+def test_a_binding_takes_feeds_of_any_size(model: Path) -> None:
+    with anynpu.InferenceSession(model) as session:
+        binding = session.io_binding()
+        for rows in (2, 5):
+            given, target = values(rows, 3), np.zeros((rows, 3), np.float32)
+            binding.bind_input("x", "cpu", 0, np.float32, given.shape, given.ctypes.data)
+            binding.bind_output("y", "cpu", 0, np.float32, target.shape, target.ctypes.data)
+            session.run_with_iobinding(binding)
+            np.testing.assert_array_equal(target, given + 1)
+            np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], given + 1)
+        binding.bind_cpu_input("x", values(4, 3))
+        with pytest.raises(anynpu.TensorError, match="bind one that fits"):
+            session.run_with_iobinding(binding)
+        binding.clear_binding_outputs()
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), values(4, 3) + 1)
+        with pytest.raises(anynpu.OptionError, match="one for each set of shapes"):
+            binding.bind_output("y", "rknpu2")
+        with pytest.raises(anynpu.TensorError, match="there is no output 'z'"):
+            binding.bind_output("z")
+
+
 def test_it_says_what_the_file_says(model: Path) -> None:
     with anynpu.InferenceSession(model) as session:
         assert isinstance(session, anynpu.InferenceSession)
@@ -110,7 +132,7 @@ def test_its_end_and_its_mistakes(model: Path) -> None:
     for wrong in ((2, 4), (3,), (1, 2, 3)):
         with pytest.raises(anynpu.TensorError, match=r"takes the shape \['n', 3\]"):
             session.run(None, {"x": values(*wrong)})
-    for refused in (session.io_binding, session.profile, lambda: session.network):
+    for refused in (session.profile, lambda: session.network):
         with pytest.raises(anynpu.OptionError, match="needs one set of shapes"):
             refused()
     session.close()

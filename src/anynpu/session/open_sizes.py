@@ -23,6 +23,7 @@ from ..file_kinds import check_model, read_head
 from ..tensor import DType, Layout
 from .binding import SessionIOBinding
 from .future import InferenceFuture
+from .host_binding import HostBinding
 from .inference_session import Callback, InferenceSession
 from .node import ModelMetadata, NodeArg, type_name
 from .providers import choose
@@ -42,7 +43,7 @@ class OpenSizesSession(InferenceSession):
 
     `InferenceSession` is one where it is given such a file. The first feed of a set of shapes
     opens a network for it, which takes as long as opening a session; eight are kept. Raises as
-    `InferenceSession` does; what needs one network (bindings, pipelines) is refused.
+    `InferenceSession` does; what needs one network (memory on the device, pipelines) is refused.
     """
 
     def __init__(
@@ -135,8 +136,8 @@ class OpenSizesSession(InferenceSession):
         raise OptionError(f"run_pipeline {_REFUSAL}")
 
     def io_binding(self) -> SessionIOBinding:
-        """Refused: a binding has one network."""
-        raise OptionError(f"io_binding {_REFUSAL}")
+        """A binding of memory on the host, for feeds of any sizes."""
+        return HostBinding(self)
 
     @property
     def network(self) -> backends.Network:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..backends import DeviceBuffer
 from ..errors import OptionError, TensorError
+from ..native.memory import array_at
 from ..tensor import DType, Layout
 
 if TYPE_CHECKING:
@@ -254,6 +256,13 @@ def numpy_dtype(element_type: DTypeLike | int) -> np.dtype[Any]:
             raise OptionError(f"element type {element_type} isn't one that NumPy has")
         return np.dtype(_ELEMENT_TYPES[element_type])
     return np.dtype(element_type)
+
+
+def array_over(address: int, dtype: np.dtype[Any], shape: Sequence[int] | None) -> NDArray[Any]:
+    """An array over memory that the caller vouches for; `OptionError` without a shape."""
+    if shape is None:
+        raise OptionError(f"buffer_ptr {address:#x} is memory of a size not known: give its shape")
+    return array_at(address, dtype, math.prod(shape)).reshape(tuple(shape))
 
 
 def _on_device(

@@ -71,8 +71,8 @@ class SessionOptions:
     `profile_file_prefix`.
     """
 
-    __slots__ = (*_HINTS, "_dims", "_entries", "_initializers", "_optimized", "_providers",
-                 "enable_profiling", "profile_file_prefix")  # fmt: skip
+    __slots__ = (*_HINTS, "_denoted", "_dims", "_entries", "_initializers", "_optimized",
+                 "_providers", "enable_profiling", "profile_file_prefix")  # fmt: skip
 
     enable_cpu_mem_arena: bool
     enable_mem_pattern: bool
@@ -96,6 +96,7 @@ class SessionOptions:
         self._entries: dict[str, str] = {}
         self._initializers: dict[str, np.ndarray[Any, Any]] = {}
         self._dims: dict[str, int] = {}
+        self._denoted: dict[str, int] = {}
         self._providers: list[tuple[str, Mapping[str, Any]]] = []
 
     # ------------------------------------------------------------------------- changes of a model
@@ -108,10 +109,16 @@ class SessionOptions:
         """Fix a size that the model leaves open, by its name: for ONNX files."""
         self._dims[dim_name] = int(dim_value)
 
+    def add_free_dimension_override_by_denotation(
+        self, dim_denotation: str, dim_value: int
+    ) -> None:
+        """Fix the inputs' sizes that an ONNX file leaves open, by what it says that they count."""
+        self._denoted[dim_denotation] = int(dim_value)
+
     @property
     def changes_model(self) -> bool:
         """Whether the model isn't to be run as it is in its file."""
-        return bool(self._initializers or self._dims)
+        return bool(self._initializers or self._dims or self._denoted)
 
     def applied(self, model: ModelSource) -> ModelSource:
         """The model with what these options change in it.
@@ -119,7 +126,9 @@ class SessionOptions:
         Raises `OptionError` for a compiled model, for a weight that the model doesn't have, and
         for a size that it doesn't leave open.
         """
-        return _changed(model, self._initializers, self._dims) if self.changes_model else model
+        if not self.changes_model:
+            return model
+        return _changed(model, self._initializers, self._dims, self._denoted)
 
     # --------------------------------------------------------------------------------- providers
 
@@ -177,13 +186,6 @@ class SessionOptions:
         for name, value in zip(names, values, strict=True):
             self.add_initializer(name, value)
 
-    def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
-        """Refused: sizes are known by name."""
-        _refuse(
-            f"add_free_dimension_override_by_denotation({denotation!r})",
-            "use add_free_dimension_override_by_name",
-        )
-
 
 def _refuse(what: str, advice: str) -> NoReturn:
     raise OptionError(f"{what} can't be honoured on an NPU: {advice}")
@@ -196,7 +198,10 @@ def check_foreign(options: object) -> None:
 
 
 def _changed(
-    model: ModelSource, weights: Mapping[str, np.ndarray[Any, Any]], dims: Mapping[str, int]
+    model: ModelSource,
+    weights: Mapping[str, np.ndarray[Any, Any]],
+    dims: Mapping[str, int],
+    denoted: Mapping[str, int],
 ) -> bytes:
     if is_remote(model):
         _refuse(
@@ -227,9 +232,28 @@ def _changed(
             there[name].CopyFrom(made)
         else:
             loaded.graph.initializer.append(made)
-    _fix(loaded, dims, name_of(model))
+    named = {**_names_of(loaded, denoted, name_of(model)), **dims}
+    _fix(loaded, named, name_of(model))
     changed: bytes = loaded.SerializeToString()
     return changed
+
+
+def _names_of(model: Any, denoted: Mapping[str, int], name: str) -> dict[str, int]:
+    """Values by the names of sizes for values by what they count; unnamed sizes are fixed here."""
+    sizes = [size for info in model.graph.input for size in info.type.tensor_type.shape.dim]
+    known = {size.denotation for size in sizes if size.denotation}
+    if unknown := set(denoted) - known:
+        raise OptionError(
+            f"no input of {name} has a size that counts {', '.join(sorted(unknown))}; there are "
+            f"{', '.join(sorted(known)) or 'none'}"
+        )
+    names = {}
+    for size in sizes:
+        if size.denotation in denoted and size.dim_param:
+            names[size.dim_param] = denoted[size.denotation]
+        elif size.denotation in denoted and size.dim_value < 1:
+            size.dim_value = denoted[size.denotation]
+    return names
 
 
 def _fix(model: Any, dims: Mapping[str, int], name: str) -> None:
