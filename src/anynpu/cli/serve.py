@@ -60,8 +60,10 @@ def run(options: argparse.Namespace) -> int:
     extras.require("serve")
     settings = settings_of(options)
     device.apply(options)
+    from ..serving.allocation import keep_freed_memory
     from ..serving.server import serve
 
+    keep_freed_memory()
     if not asyncio.run(serve(settings, _say)):
         print("anynpu: a device doesn't end what it was given; it is left", file=sys.stderr)
         sys.stderr.flush()
