@@ -35,6 +35,8 @@ def unroll(graph: Graph) -> tuple[Graph, frozenset[int]]:
     The list for one core only. A graph without loops is returned as it is. Raises `ModelError` for
     commands that are computed in a way that isn't known.
     """
+    if not any(found.buffer == _COMMANDS for found in graph.relocations.values()):
+        return graph, frozenset()
     words = np.frombuffer(graph.commands, "<u8")
     tasks = graph.tasks_for(1)
     computing = frozenset(task.index for task in tasks if _computes_commands(task, graph))

@@ -93,6 +93,10 @@ class DataFlow:
         known = {number: np.full(sections[number].size, _KNOWN, np.uint8) for number in written}
         self._memory = Memory(self.flags, known, written)
         self._written = written
+        self._known_views: set[Strided] = set()
+        """Views that are known whole, as long as nothing but known bytes is written."""
+        self._lanes: dict[tuple[int, int, int, int], tuple[Dpu, NDArray[np.uint8] | None]] = {}
+        """By the identity of the stages, which holds while they are kept."""
         self._inputs: list[Input] = []
         self._readers: list[str] = []
 
@@ -119,11 +123,12 @@ class DataFlow:
                 # It may be a view of what will be known again.
                 results = results.copy()
         if results is None:
-            results = _known_lanes(task, target.atoms)
+            results = self._known_lanes(task, target.atoms)
         if results is None:
             for view in target.views:
                 self._memory.view(view, writeable=True)[...] = _KNOWN
         else:
+            self._known_views.clear()
             if not results.all():
                 self._readers.append(f"{place}{behind}")
             if isinstance(target.writer, DenseWriter):
@@ -150,6 +155,7 @@ class DataFlow:
                     behind = self.flags[end:high]
                     hidden.append((behind, behind.copy()))
                     behind[...] = _UNKNOWN
+                    self._known_views.clear()
         yield found
         for behind, flags in reversed(hidden):
             behind[...] = flags
@@ -179,6 +185,29 @@ class DataFlow:
                 return _atoms(known, task.source.element.size, atom, _KNOWN)
         raise AssertionError("there are no other tasks")
 
+    def _known_lanes(
+        self, task: Task, atoms: tuple[int, int, int, int]
+    ) -> NDArray[np.uint8] | None:
+        """The flags of atoms of which all is known; None where none hold a number of `_filled`."""
+        match task:
+            case ConvolutionTask():
+                shape = task.convolution.shape
+            case ElementwiseTask():
+                shape = task.source.shape
+            case _:
+                return None
+        if isinstance(task.writer, DenseWriter):
+            return None
+        dpu, filler = task.dpu, _filler(task)
+        channels = dpu.reduced_shape(shape)[0]
+        key = id(dpu), channels, atoms[0] * atoms[-1], filler
+        if key not in self._lanes:
+            self._lanes[key] = dpu, _lanes(dpu, channels, atoms[0] * atoms[-1], filler)
+        lanes = self._lanes[key][1]
+        if lanes is None:
+            return None
+        return np.broadcast_to(lanes.reshape(atoms[0], 1, 1, atoms[-1]), atoms)
+
     def _copied(self, task: CopyTask) -> NDArray[np.uint8] | None:
         if all(self._all_known(view, and_not_filled=True) for view in feature_views(task.source)):
             return None
@@ -195,10 +224,13 @@ class DataFlow:
         section = view.address.section
         if section != INTERNAL and section not in self._written:
             return True
+        if view in self._known_views:
+            return True
         flags = self._memory.view(view)
         words = (view.address.offset, view.shape[-1], *view.strides[:-1])
         is_in_words = view.strides[-1] == 1 and not any(number % _WORD for number in words)
         if is_in_words and (flags.view(np.uint64) == _ALL).all():
+            self._known_views.add(view)
             return True
         return bool((flags == _KNOWN).all() if and_not_filled else flags.all())
 
@@ -412,23 +444,13 @@ def _filler(task: ConvolutionTask | ElementwiseTask) -> int:
     return _filled(writer.padding if isinstance(writer, BlockWriter | PhaseWriter) else 0)
 
 
-def _known_lanes(task: Task, atoms: tuple[int, int, int, int]) -> NDArray[np.uint8] | None:
-    """The flags of atoms of which all is known; None where none hold a number of `_filled`."""
-    match task:
-        case ConvolutionTask():
-            shape = task.convolution.shape
-        case ElementwiseTask():
-            shape = task.source.shape
-        case _:
-            return None
-    if isinstance(task.writer, DenseWriter) or task.dpu.output.element is not Element.INT8:
+def _lanes(dpu: Dpu, channels: int, count: int, filler: int) -> NDArray[np.uint8] | None:
+    """The flags of so many lanes of a pixel; None where none holds a number of `_filled`."""
+    if dpu.output.element is not Element.INT8:
         return None
-    lanes = np.full(atoms[0] * atoms[-1], _filler(task), np.uint8)
-    channels = task.dpu.reduced_shape(shape)[0]
-    lanes[:channels] = _constants(task.dpu, channels)
-    if (lanes == _KNOWN).all():
-        return None
-    return np.broadcast_to(lanes.reshape(atoms[0], 1, 1, atoms[-1]), atoms)
+    lanes = np.full(count, filler, np.uint8)
+    lanes[:channels] = _constants(dpu, channels)
+    return None if (lanes == _KNOWN).all() else lanes
 
 
 def _constants(dpu: Dpu, channels: int) -> NDArray[np.uint8]:

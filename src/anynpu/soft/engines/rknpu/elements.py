@@ -58,3 +58,7 @@ class Address:
 
     section: int
     offset: int
+
+
+NOWHERE = Address(0, 0)
+"""Stands in a description until the address is known."""

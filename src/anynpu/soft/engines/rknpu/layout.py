@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ....errors import ModelError
 from .elements import Address
@@ -31,7 +31,11 @@ from .weights import StoredOperand, Weights
 ATOM = 16
 """Bytes of the atoms that transposers know."""
 
+_KEPT = 1 << 10
+"""Views that are kept: what a task reads and writes is asked for several times as it is loaded."""
 
+
+@lru_cache(maxsize=_KEPT)
 def feature_views(features: Features) -> tuple[Strided, ...]:
     """The atoms (surfaces, height, width, bytes); two views where odd surfaces lie elsewhere."""
     strides = (features.surface, features.line, features.atom, 1)
@@ -113,7 +117,12 @@ def written(task: Task) -> Written:
             shape = task.dpu.reduced_shape(task.source.shape)
         case _:
             raise AssertionError("there are no other tasks")
-    writer, size = task.writer, task.dpu.output.element.size
+    return _results(task.writer, shape, task.dpu.output.element.size)
+
+
+@lru_cache(maxsize=_KEPT)
+def _results(writer: Writer, shape: tuple[int, int, int], size: int) -> Written:
+    """What is written of results of a shape (C, H, W), of `size` bytes each."""
     if isinstance(writer, DenseWriter):
         results = shape[1] * shape[2]
         return Written(writer, (1, 1, -(-results // writer.unit) * writer.unit, size))

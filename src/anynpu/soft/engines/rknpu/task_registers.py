@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ from .registers.quantities import Quantity
 
 _PICTURE = 7
 """The format of a picture with n channels is n + 7."""
+
+_HALF_BITS, _WORD_BITS = (1 << 16) - 1, (1 << 32) - 1
 
 Where = Quantity | Field | type[Register]
 """What an error is about."""
@@ -56,13 +58,16 @@ class TaskRegisters:
 
     def check_words(self) -> None:
         """Raise `ModelError` for a register, or a bit of one, without a known meaning."""
-        for number, word in self.state.words.items():
-            if problem := self._map.problem(number, word):
+        words, problem_of = self.state.words, self._map.problem
+        if not any(map(problem_of, words, words.values())):
+            return
+        for number, word in words.items():
+            if problem := problem_of(number, word):
                 raise ModelError(f"register {self._map.named(number)} = {word:#x}: {problem}")
 
     def __getitem__(self, what: Quantity | Field) -> int:
         if isinstance(what, Field):
-            return what.value(self.word(what.register))
+            return self._value(what)
         value = self._known.get(what)
         if value is None:
             value = self._known[what] = self._find(what)
@@ -74,14 +79,17 @@ class TaskRegisters:
         field = self._map.field(quantity)
         if field is None:
             raise ModelError(f"this chip's registers don't say {quantity.name}")
-        register = field.register
-        return field.value(self.state.words.get(register.number, register.reset))
+        return self._value(field)
 
     def own(self, quantity: Quantity) -> int:
         """A quantity as its field says it, for those that follow from it."""
         field = self._map.field(quantity)
         assert field is not None, quantity
-        return field.value(self.word(field.register))
+        return self._value(field)
+
+    def _value(self, field: Field) -> int:
+        register = field.register
+        return field.value(self.state.words.get(register.number, register.reset))
 
     def word(self, register: type[Register]) -> int:
         """A whole register."""
@@ -132,7 +140,66 @@ class TaskRegisters:
         )
 
 
-_HALF_BITS, _WORD_BITS = (1 << 16) - 1, (1 << 32) - 1
+@dataclass(frozen=True)
+class Asked:
+    """Which of a task's registers were asked for: (number, bits), and those of addresses."""
+
+    bits: tuple[tuple[int, int], ...]
+    addresses: tuple[int, ...]
+
+    def values(self, state: TaskState) -> Hashable:
+        """What another task has there; equal for tasks that give the same answers."""
+        words, relocations = state.words, state.relocations
+        return (
+            state.enable_mask,
+            *map(id, state.tables),
+            *[
+                None if (word := words.get(number)) is None else word & bits
+                for number, bits in self.bits
+            ],
+            *[relocations.get(number) for number in self.addresses],
+        )
+
+
+class WatchedRegisters(TaskRegisters):
+    """A task's registers, which know what was asked of them."""
+
+    def __init__(self, task: TaskRegisters) -> None:
+        super().__init__(task.state, task._map, task._derived, task._addresses, task._constants)
+        self._bits: dict[int, int] = {}
+        self._asked_addresses: set[int] = set()
+
+    @property
+    def asked(self) -> Asked:
+        """What was asked for."""
+        return Asked(tuple(self._bits.items()), tuple(self._asked_addresses))
+
+    def ask(self, asked: Asked) -> None:
+        """Take note of what another one was asked for on behalf of this one."""
+        for number, bits in asked.bits:
+            self._note(number, bits)
+        self._asked_addresses.update(asked.addresses)
+
+    def word(self, register: type[Register]) -> int:
+        self._note(register.number, _WORD_BITS)
+        return super().word(register)
+
+    def has(self, register: type[Register]) -> bool:
+        self._note(register.number, _WORD_BITS)
+        return super().has(register)
+
+    def address(self, quantity: Quantity) -> Address:
+        number = self._map.number(quantity)
+        self._note(number, _WORD_BITS)
+        self._asked_addresses.add(number)
+        return super().address(quantity)
+
+    def _value(self, field: Field) -> int:
+        self._note(field.register.number, field.mask << field.low)
+        return super()._value(field)
+
+    def _note(self, number: int, bits: int) -> None:
+        self._bits[number] = self._bits.get(number, 0) | bits
 
 
 def half(word: int) -> float:

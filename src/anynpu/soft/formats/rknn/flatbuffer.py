@@ -13,9 +13,7 @@ from typing import Any
 from ....errors import ModelError
 
 try:
-    import flatbuffers.encode
     import flatbuffers.number_types as types
-    import flatbuffers.table
 except ImportError as error:
     raise ModelError(
         f"compiled .rknn files need more: pip install 'anynpu[formats]' ({error})"
@@ -66,7 +64,7 @@ class Buffer:
         return ModelError(f"damaged .rknn file: offset {self.origin + position}: {problem}")
 
     def number(self, kind: type, position: int) -> int:
-        return int(flatbuffers.encode.Get(kind.packer_type, self.data, position))  # type: ignore[attr-defined]
+        return int(kind.packer_type.unpack_from(self.data, position)[0])  # type: ignore[attr-defined]
 
 
 class TableReader:
@@ -79,7 +77,6 @@ class TableReader:
     def __init__(self, buffer: Buffer, position: int) -> None:
         buffer.check(position, _OFFSET, "a table")
         self._buffer = buffer
-        self._table = flatbuffers.table.Table(buffer.data, position)
         self.position = position
         buffer.budget.take(_OFFSET, buffer.origin + position)
         vtable = position - buffer.number(types.SOffsetTFlags, position)
@@ -89,6 +86,7 @@ class TableReader:
             raise buffer.error(vtable, f"a table's list of fields can't have {size} bytes")
         buffer.check(vtable, size, "a table's list of fields")
         self.slots = (size - _VTABLE_HEADER) // 2
+        self._offsets = struct.unpack_from(f"<{self.slots}H", buffer.data, vtable + _VTABLE_HEADER)
 
     def has(self, slot: int) -> bool:
         return bool(self._offset(slot))
@@ -194,4 +192,4 @@ class TableReader:
         return position
 
     def _offset(self, slot: int) -> int:
-        return int(self._table.Offset(_VTABLE_HEADER + 2 * slot)) if slot < self.slots else 0
+        return self._offsets[slot] if slot < self.slots else 0

@@ -22,6 +22,7 @@ from ..weights import (
     unpack_operands,
 )
 from ..work import MOST_ELEMENTS
+from .remembered import Remembered
 
 _TIMES_UNPACKED, _LEAST_UNPACKED = 8, 1 << 26
 """How many times a file's bytes may be unpacked as weights and operands, and how many bytes may be
@@ -42,6 +43,7 @@ class Context:
         self.generation = generation
         self.memory = memory
         self.pictures_are_quantised = pictures_are_quantised
+        self.remembered = Remembered()
         self._weights: dict[tuple[Address, WeightLayout], Weights] = {}
         self._operands: dict[tuple[OperandBlock, bytes], dict[str, NDArray[Any]]] = {}
         size = sum(section.size for section in memory.sections.values())

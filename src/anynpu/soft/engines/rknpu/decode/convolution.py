@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..elements import Element
 from ..layout import image_view
 from ..registers.blocks import Enabled
@@ -9,44 +11,95 @@ from ..registers.quantities import Quantity
 from ..rounding import Ties
 from ..task_registers import TaskRegisters, half
 from ..tasks import Convolution, Features, Image, InputConversion
-from ..weights import WeightLayout, Weights
+from ..weights import WeightLayout
 from .context import Context
 
 _MOST_PIXELS = 1 << 26
 _IDENTITY = ((0,) * 4, (1,) * 4, (0,) * 4)
 
 
+@dataclass(frozen=True)
+class _Form:
+    """What the tasks of one convolution have in common: all but addresses and heights.
+
+    The strides of features are those of rows and surfaces; of a picture, `packed` channels side by
+    side, and the registers that say it speak of its height as well.
+    """
+
+    element: Element
+    packed: int
+    channels: int
+    width: int
+    line: int
+    surface: int
+    valid_channels: int
+    conversion: InputConversion | None
+    weights: WeightLayout
+    inserted: tuple[int, int]
+    pad_left: int
+    padding_value: float
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    output_width: int
+    truncate: int
+    truncate_ties: Ties
+
+
 def decode_convolution(task: TaskRegisters, context: Context) -> Convolution:
     """The convolution, without the weight offset, which the DPU's registers hold."""
-    element = Element(task[Quantity.CONVOLUTION_ELEMENT])
-    source = _source(task, context, element)
-    is_depthwise = bool(task[Quantity.IS_DEPTHWISE])
-    weights = _weights(task, context, element, is_depthwise)
-    if source.channels > weights.layout.channels:
-        raise task.error(
-            Quantity.INPUT_CHANNELS, f"the weights have {weights.layout.channels} channels"
-        )
-    stride = (task[Quantity.STRIDE_Y], task[Quantity.STRIDE_X])
-    channels = source.channels if is_depthwise else weights.layout.kernels
-    height, width = task[Quantity.OUTPUT_HEIGHT], task[Quantity.OUTPUT_WIDTH]
+    form = context.remembered.of(_form, task, context)
+    source = _source(task, context, form)
+    weights = context.weights(task.address(Quantity.WEIGHTS), form.weights)
+    is_depthwise = form.weights.is_depthwise
+    channels = source.channels if is_depthwise else form.weights.kernels
+    height, width = task[Quantity.OUTPUT_HEIGHT], form.output_width
     context.check_size((channels, height, width))
-    _check_reach(task, (height, width), stride)
+    _check_reach(task, (height, width), form.stride)
     return Convolution(
         source,
-        source.channels
-        if isinstance(source, Image)
-        else min(task[Quantity.VALID_CHANNELS], source.channels),
-        _conversion(task, context, source),
+        source.channels if isinstance(source, Image) else min(form.valid_channels, source.channels),
+        form.conversion,
         weights,
-        (task[Quantity.INSERTED_ROWS], task[Quantity.INSERTED_COLUMNS]),
-        (task[Quantity.PAD_TOP], task[Quantity.PAD_LEFT]),
-        _padding_value(task, element),
-        stride,
-        (task[Quantity.DILATION_Y], task[Quantity.DILATION_X]),
+        form.inserted,
+        (task[Quantity.PAD_TOP], form.pad_left),
+        form.padding_value,
+        form.stride,
+        form.dilation,
         None,
         channels,
         height,
         width,
+        form.truncate,
+        form.truncate_ties,
+    )
+
+
+def _form(task: TaskRegisters, context: Context) -> _Form:
+    element = Element(task[Quantity.CONVOLUTION_ELEMENT])
+    width, channels = task[Quantity.INPUT_WIDTH], task[Quantity.INPUT_CHANNELS]
+    if not (width and channels):
+        raise task.error(Quantity.INPUT_HEIGHT, "there is no input")
+    packed = task.picture_channels()
+    is_depthwise = bool(task[Quantity.IS_DEPTHWISE])
+    weights = _weights(task, context, element, is_depthwise)
+    if (packed or channels) > weights.channels:
+        raise task.error(Quantity.INPUT_CHANNELS, f"the weights have {weights.channels} channels")
+    return _Form(
+        element,
+        packed,
+        channels,
+        width,
+        task[Quantity.PICTURE_LINE] if packed else task[Quantity.INPUT_LINE],
+        0 if packed else task[Quantity.INPUT_SURFACE],
+        0 if packed else task[Quantity.VALID_CHANNELS],
+        _conversion(task, context, element, is_picture=bool(packed)),
+        weights,
+        (task[Quantity.INSERTED_ROWS], task[Quantity.INSERTED_COLUMNS]),
+        task[Quantity.PAD_LEFT],
+        _padding_value(task, element),
+        (task[Quantity.STRIDE_Y], task[Quantity.STRIDE_X]),
+        (task[Quantity.DILATION_Y], task[Quantity.DILATION_X]),
+        task[Quantity.OUTPUT_WIDTH],
         _truncate(task, element),
         Ties.UP if task[Quantity.TRUNCATES_UP] else Ties.EVEN,
     )
@@ -68,38 +121,35 @@ def _check_reach(task: TaskRegisters, output: tuple[int, int], stride: tuple[int
         )
 
 
-def _source(task: TaskRegisters, context: Context, element: Element) -> Features | Image:
-    height, width = task[Quantity.INPUT_HEIGHT], task[Quantity.INPUT_WIDTH]
-    channels = task[Quantity.INPUT_CHANNELS]
-    if not (height and width and channels):
+def _source(task: TaskRegisters, context: Context, form: _Form) -> Features | Image:
+    height = task[Quantity.INPUT_HEIGHT]
+    if not height:
         raise task.error(Quantity.INPUT_HEIGHT, "there is no input")
-    address = task.address(Quantity.FEATURES)
-    if packed := task.picture_channels():
-        line = task[Quantity.PICTURE_LINE]
-        image = Image(address, element, packed, height, width, line)
+    address, element = task.address(Quantity.FEATURES), form.element
+    if form.packed:
+        image = Image(address, element, form.packed, height, form.width, form.line)
         context.memory.check(image_view(image))
         return image
-    line, surface = task[Quantity.INPUT_LINE], task[Quantity.INPUT_SURFACE]
     atom = context.generation.atom_of(element)
     return context.check_features(
-        Features(address, element, channels, height, width, line, surface, atom)
+        Features(address, element, form.channels, height, form.width, form.line, form.surface, atom)
     )
 
 
 def _conversion(
-    task: TaskRegisters, context: Context, source: Features | Image
+    task: TaskRegisters, context: Context, element: Element, *, is_picture: bool
 ) -> InputConversion | None:
     how = context.generation.input_conversion(task)
     if how is None:
         return None
-    if context.pictures_are_quantised and isinstance(source, Image) and how.is_unsigned:
+    if context.pictures_are_quantised and is_picture and how.is_unsigned:
         return None
     is_identity = (how.offsets, how.scales, how.shifts) == _IDENTITY
-    if source.element is Element.INT8:
+    if element is Element.INT8:
         return None if is_identity and not how.is_unsigned else how
     if not is_identity:
         raise task.error(
-            Quantity.CONVOLUTION_ELEMENT, f"a conversion of {source.element.name} is not known"
+            Quantity.CONVOLUTION_ELEMENT, f"a conversion of {element.name} is not known"
         )
     return None
 
@@ -117,7 +167,7 @@ def _padding_value(task: TaskRegisters, element: Element) -> float:
 
 def _weights(
     task: TaskRegisters, context: Context, element: Element, is_depthwise: bool
-) -> Weights:
+) -> WeightLayout:
     height, width = task[Quantity.KERNEL_HEIGHT], task[Quantity.KERNEL_WIDTH]
     if not (height and width):
         raise task.error(Quantity.KERNEL_HEIGHT, "the kernels have no area")
@@ -143,7 +193,7 @@ def _weights(
         raise task.error(says_size, f"{width} places of {channels} channels in {row_bytes} bytes")
     if with_zero_points and channels * height * width % with_zero_points:
         raise task.error(says_size, f"not whole groups of {with_zero_points} weights")
-    layout = WeightLayout(
+    return WeightLayout(
         element,
         kernels,
         channels,
@@ -155,4 +205,3 @@ def _weights(
         with_zero_points,
         row_bytes,
     )
-    return context.weights(task.address(Quantity.WEIGHTS), layout)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..elements import Element
+from dataclasses import replace
+
+from ..elements import NOWHERE, Element
 from ..generations.settings import OperandKind
 from ..registers.blocks import Enabled
 from ..registers.quantities import Quantity
@@ -18,37 +20,44 @@ def decode_operand(
     task: TaskRegisters, context: Context, shape: tuple[int, int, int], is_float: bool
 ) -> Features:
     """Features of the shape (C, H, W), one pixel of C channels for all, or one number a pixel."""
+    given = shape, is_float
+    form, combines = context.remembered.of(_operand, task, context, *given, by=given)
+    address = task.address(Quantity.OPERAND)
+    if combines:
+        form = replace(form, address=task.address(Quantity.SOURCE), odd=address)
+    else:
+        form = replace(form, address=address)
+    return context.check_features(form)
+
+
+def _operand(
+    task: TaskRegisters, context: Context, shape: tuple[int, int, int], is_float: bool
+) -> tuple[Features, bool]:
+    """The features, at no address yet; whether two DMAs read their surfaces in turn."""
     channels, height, width = shape
     if not task.state.enable_mask & Enabled.RDMA or task[Quantity.OPERAND_IS_OFF]:
         raise task.error(Quantity.OPERAND_IS_OFF, "the operand is to come from memory")
     element = _element(task, is_float)
     atom = context.generation.atom_of(element)
-    address = task.address(Quantity.OPERAND)
     kind = OperandKind(task[Quantity.OPERAND_KIND])
     if kind is OperandKind.PER_CHANNEL:
-        return context.check_features(Features(address, element, channels, 1, 1, atom, atom, atom))
+        return Features(NOWHERE, element, channels, 1, 1, atom, atom, atom), False
     if kind is OperandKind.PER_COLUMN:
         raise task.error(Quantity.OPERAND_KIND, "numbers for columns are not known here")
     if kind is OperandKind.PER_PIXEL:
         size = element.size
-        return context.check_features(
-            Features(address, element, 1, height, width, width * size, height * width * size, size)
-        )
+        line, surface = width * size, height * width * size
+        return Features(NOWHERE, element, 1, height, width, line, surface, size), False
     notch = task[Quantity.OPERAND_SURFACE_NOTCH]
     if task[Quantity.COMBINES_SOURCES]:
         if not task.state.enable_mask & Enabled.CNA:
             raise task.error(Quantity.COMBINES_SOURCES, "two inputs for an operand as well")
         line, surface = width * atom, height * width * atom + notch
-        source = task.address(Quantity.SOURCE)
-        return context.check_features(
-            Features(source, element, channels, height, width, line, surface, atom, address)
-        )
+        return Features(NOWHERE, element, channels, height, width, line, surface, atom), True
     line_notch = task[Quantity.OPERAND_NOTCH]
     surface = (height * width + (height - 1) * line_notch) * atom + notch
     line = (width + line_notch) * atom
-    return context.check_features(
-        Features(address, element, channels, height, width, line, surface, atom)
-    )
+    return Features(NOWHERE, element, channels, height, width, line, surface, atom), False
 
 
 def decode_columns(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..elements import Element
@@ -47,23 +49,36 @@ def decode_dpu(
     is_float: bool,
 ) -> tuple[Dpu, Operand | None]:
     """The stages for values of a shape (C, H, W), and what BS adds to every weight of a kernel."""
+    given = context, shape[0], is_float
+    dpu, offset, third = context.remembered.of(_of_channels, task, *given, by=given[1:])
+    if third is not None:
+        dpu = replace(dpu, elementwise=_elementwise(task, context, shape, is_float, third))
+    return dpu, offset
+
+
+def _of_channels(
+    task: TaskRegisters, context: Context, channels: int, is_float: bool
+) -> tuple[Dpu, Operand | None, ElementwiseSettings | None]:
+    """What is the same for all pixels, and the third stage where it isn't."""
     first, second = context.generation.stages(task)
     third = context.generation.elementwise(task)
-    parts = _operands(task, context, shape[0], is_float, first, Quantity.BS_OPERANDS)
-    bn_parts = _operands(task, context, shape[0], is_float, second, Quantity.BN_OPERANDS)
-    maximum = None
+    parts = _operands(task, context, channels, is_float, first, Quantity.BS_OPERANDS)
+    bn_parts = _operands(task, context, channels, is_float, second, Quantity.BN_OPERANDS)
+    elementwise = None
     if second and second.sum is Sum.MAXIMUM and second.add is not None:
-        maximum, second = _maximum(task, context, shape[0], is_float, second, third), None
+        elementwise, second = _maximum(task, context, channels, is_float, second, third), None
+    elif third is not None and not (third.operation and isinstance(third.operand, FromMemory)):
+        elementwise, third = _elementwise(task, context, (channels, 0, 0), is_float, third), None
     reduction = task[Quantity.REDUCTION]
     dpu = Dpu(
         is_float,
         _stage(task, first, is_float, parts),
         _stage(task, second, is_float, bn_parts),
-        maximum or _elementwise(task, context, shape, is_float, third),
+        elementwise,
         ("max" if reduction & 2 else "min") if reduction & 1 else None,
         _output(task, is_float),
     )
-    return dpu, _weight_offset(first, is_float, parts)
+    return dpu, _weight_offset(first, is_float, parts), third
 
 
 def _operands(
@@ -87,9 +102,9 @@ def _weight_offset(said: StageSettings | None, is_float: bool, parts: _Parts) ->
     if not isinstance(said.weight_offset, FromMemory):
         return said.weight_offset or None
     offsets = parts.get("weight_offset")
-    if isinstance(offsets, np.ndarray) and not offsets.any():
-        return None
-    return offsets
+    if not isinstance(offsets, np.ndarray):
+        return offsets
+    return shared(offsets) if offsets.any() else None
 
 
 def _maximum(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..elements import Address, Element
+from dataclasses import replace
+
+from ..elements import NOWHERE, Address, Element
 from ..layout import ATOM
 from ..registers.blocks import Enabled
 from ..registers.quantities import Quantity
@@ -33,18 +35,30 @@ def decode_writer(
     `source` is the element that was read, None for a convolution. That all it writes lies in memory
     is for `Context.check_written` to see, once the task is known.
     """
-    atom = context.generation.atom_of(element)
-    if _destination(task).offset % context.generation.atom:
+    destination = _destination(task)
+    if destination.offset % context.generation.atom:
         # Seen where a compiler packs lines closer than it reads them.
         raise task.error(Quantity.DESTINATION, "writing from within an atom on is not known")
-    read = source or element
+    given = shape, element, source or element
+    writer = context.remembered.of(_writer, task, context, *given, by=given)
+    return replace(writer, address=destination)
+
+
+def _writer(
+    task: TaskRegisters,
+    context: Context,
+    shape: tuple[int, int, int],
+    element: Element,
+    read: Element,
+) -> Writer:
+    """The writer, at no address yet."""
+    atom = context.generation.atom_of(element)
     together = max(1, element.size // read.size)
     if task[Quantity.REDUCTION] & 1:
-        address = _destination(task)
-        return context.generation.reduction_writer(task, shape, element, address)
+        return context.generation.reduction_writer(task, shape, element, NOWHERE)
     rearranging = (
         _transposer(task, context)
-        or context.generation.packer(task, shape, _destination(task), together)
+        or context.generation.packer(task, shape, NOWHERE, together)
         or _packed(task, context.generation.atom, shape, element, read)
     )
     if rearranging is None:
@@ -74,11 +88,11 @@ def _transposer(task: TaskRegisters, context: Context) -> Writer | None:
     surface = task[Quantity.TARGET_SURFACE]
     line = _line(task, context, width, context.generation.atom)
     if task[Quantity.TRANSPOSES_ATOMS]:
-        return AtomTransposer(_destination(task), line, surface, context.generation.atom)
+        return AtomTransposer(NOWHERE, line, surface, context.generation.atom)
     if not task[Quantity.TRANSPOSES_PIXELS]:
         return None
     return PixelTransposer(
-        _destination(task),
+        NOWHERE,
         task[Quantity.TRANSPOSED_BYTES],
         task[Quantity.WRITTEN_HEIGHT],
         width,
@@ -104,7 +118,7 @@ def _packed(
         # They were one surface.
         apart = 1
     limit = task[Quantity.PACKED_ATOMS] * atom
-    return PackedWriter(_destination(task), kept, limit, together, atom, apart)
+    return PackedWriter(NOWHERE, kept, limit, together, atom, apart)
 
 
 def _blocks(
@@ -121,7 +135,7 @@ def _blocks(
     counts_rows = rows == height * channels and rows > channels
     if height > 1 and written == (width, 1) and (width > 1 or counts_rows):
         pixel = _line(task, context, 1, atom)
-        return PhaseWriter(_destination(task), add, pixel, surface, atom, padding)
+        return PhaseWriter(NOWHERE, add, pixel, surface, atom, padding)
     group = task[Quantity.SURFACES_IN_GROUP]
     if not group:
         group, add = surfaces, 0
@@ -132,6 +146,4 @@ def _blocks(
     if written[0] * written[1] != height * width:
         written = (height, width)
     line = _line(task, context, written[1], atom)
-    return BlockWriter(
-        _destination(task), *written, line, surface, max(group, 1), add, atom, padding
-    )
+    return BlockWriter(NOWHERE, *written, line, surface, max(group, 1), add, atom, padding)

@@ -25,7 +25,7 @@ from ..value_ranges import FLOAT_SUMS, INTEGER_SUMS, largest_input, leaving_core
 from . import kernels
 from .arguments import writer_of
 from .dense_weights import DenseWeights, dense_weights
-from .stages import DpuArguments, is_supported, signature, stage_arguments
+from .stages import DpuArguments, is_supported, operand_of, signature, stage_arguments
 
 _LARGEST_PADDING = 32767
 
@@ -174,7 +174,7 @@ class _Depthwise(Plan):
         matrix: NDArray[np.float32],
     ) -> None:
         convolution = self._convolution = task.convolution
-        self._target, self._dpu = written(task), dpu
+        self._target, self._dpu, self._operand = written(task), dpu, operand_of(task.dpu)
         lanes = self._target.atoms[-1]
         # One surface's weights after another: (surfaces, places, lanes).
         surfaces = matrix.reshape(len(matrix), -1, lanes).transpose(1, 0, 2)
@@ -185,7 +185,7 @@ class _Depthwise(Plan):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution = self._convolution
         arguments = structures.Int8Depthwise(
-            self._dpu.bind(memory),
+            self._dpu.bind(memory, self._operand),
             writer_of(self._target, convolution.channels, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             window_of(convolution),
@@ -233,7 +233,8 @@ class _Dense(Plan):
         weights: DenseWeights,
     ) -> None:
         convolution = self._convolution = task.convolution
-        self._target, self._dpu, self._weights = written(task), dpu, weights
+        self._target, self._dpu, self._operand = written(task), dpu, operand_of(task.dpu)
+        self._weights = weights
         self._pixels = convolution.height * convolution.width
         self._stride = _row_stride(convolution, weights.depth)
         row_bytes = self._stride * 2
@@ -251,7 +252,7 @@ class _Dense(Plan):
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution, weights = self._convolution, self._weights
         arguments = structures.Int8Dense(
-            self._dpu.bind(memory),
+            self._dpu.bind(memory, self._operand),
             writer_of(self._target, convolution.channels, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             window_of(convolution),

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...tasks import Convolution, Features, Image
-from ...weights import WeightLayout, Weights, arrange_kernels
+from ...weights import Operand, WeightLayout, Weights, arrange_kernels
 from ..structures import COLUMNS
+from ..value_ranges import FLOAT_SUMS
 
 _LARGEST_OFFSET = 32767 - 128
 _QUAD = 4
@@ -44,26 +45,33 @@ class DenseWeights:
         return len(self.values)
 
 
-_arranged: WeakKeyDictionary[Weights, dict[tuple[int, int, bytes], DenseWeights]] = (
-    WeakKeyDictionary()
-)
-"""Tasks of a node share their weights; what is arranged takes as many bytes as in the file."""
+_arranged: WeakKeyDictionary[
+    Weights, dict[tuple[int, int, int], tuple[Operand | None, DenseWeights | None]]
+] = WeakKeyDictionary()
+"""Tasks of a node share their weights, and the array of what is added to them: an identity holds
+while the array is kept. What is arranged takes as many bytes as in the file."""
 
 
 def dense_weights(convolution: Convolution) -> DenseWeights | None:
     """The weights, None where they don't fit into 16 bits with their offsets."""
-    stored, source = convolution.weights, convolution.source
-    offsets = np.zeros(-(-stored.layout.kernels // COLUMNS) * COLUMNS, np.int32)
-    if convolution.weight_offset is not None:
-        given = np.asarray(convolution.weight_offset).reshape(-1)
+    stored, source, offset = convolution.weights, convolution.source, convolution.weight_offset
+    known = _arranged.setdefault(stored, {})
+    key = source.channels, stored_channels(source), id(offset)
+    if key not in known:
+        known[key] = offset, _with_offsets(stored, source.channels, key[1], offset)
+    return known[key][1]
+
+
+def _with_offsets(
+    weights: Weights, used: int, lanes: int, offset: Operand | None
+) -> DenseWeights | None:
+    offsets = np.zeros(-(-weights.layout.kernels // COLUMNS) * COLUMNS, np.int32)
+    if offset is not None:
+        given = np.asarray(offset).reshape(-1)
         if np.abs(given).max() > _LARGEST_OFFSET:
             return None
-        offsets[: stored.layout.kernels] = given
-    known = _arranged.setdefault(stored, {})
-    key = source.channels, stored_channels(source), offsets.tobytes()
-    if key not in known:
-        known[key] = _arrange(stored, source.channels, stored_channels(source), offsets)
-    return known[key]
+        offsets[: weights.layout.kernels] = given
+    return _arrange(weights, used, lanes, offsets)
 
 
 def _arrange(weights: Weights, used: int, lanes: int, offsets: NDArray[np.int32]) -> DenseWeights:
@@ -98,17 +106,19 @@ def stored_channels(source: Features | Image) -> int:
 def _magnitudes(flat: NDArray[np.int8], offsets: NDArray[np.int32]) -> NDArray[np.float64]:
     if not offsets.any():
         # The magnitude of -128 is -128, the bits of 128.
-        sums: NDArray[np.uint64] = np.abs(flat).view(np.uint8).sum(1, dtype=np.uint64)
-        return sums.astype(np.float64)
-    # Some kernels at a time: all of them as integers of 32 bits would be four times the file.
+        whole: NDArray[np.uint64] = np.abs(flat).view(np.uint8).sum(1, dtype=np.uint64)
+        return whole.astype(np.float64)
+    # Some kernels at a time, which stay in the cache.
     some = max(1, _CHUNK // flat.shape[1])
-    parts = [
-        np.abs(flat[first : first + some] + offsets[first : min(first + some, len(flat)), None])
-        .sum(1, dtype=np.int64)
-        .astype(np.float64)
-        for first in range(0, len(flat), some)
-    ]
-    return np.concatenate(parts)
+    added = offsets[: len(flat), None].astype(np.float32)
+    largest = flat.shape[1] * (float(np.abs(added).max()) + 128)
+    exact = np.float32 if largest < FLOAT_SUMS else np.float64
+    sums: NDArray[np.float64] = np.empty(len(flat))
+    for first in range(0, len(flat), some):
+        part = slice(first, first + some)
+        values = np.add(flat[part], added[part], dtype=np.float32)
+        sums[part] = np.abs(values, out=values).sum(1, dtype=exact)
+    return sums
 
 
 def _quads(kernels: NDArray[Any], lanes: int) -> NDArray[np.int8]:

@@ -20,7 +20,7 @@ from ..arguments import features_of
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import writer_of
-from .stages import DpuArguments, stage_arguments
+from .stages import DpuArguments, operand_of, stage_arguments
 
 _INPUT = 128.0
 _LANES = (8, 16)
@@ -69,11 +69,12 @@ class _Process(Plan):
 
     def __init__(self, task: ElementwiseTask, dpu: DpuArguments) -> None:
         self._source, self._target, self._dpu = task.source, written(task), dpu
+        self._operand = operand_of(task.dpu)
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         source = self._source
         arguments = structures.Process(
-            self._dpu.bind(memory),
+            self._dpu.bind(memory, self._operand),
             writer_of(self._target, source.channels, memory),
             features_of(source, memory),
         )

@@ -59,7 +59,10 @@ def stage_arguments(
 
 
 def signature(dpu: Dpu) -> Hashable:
-    """What tells supported stages apart; arrays by their identity: it holds while they are kept."""
+    """What tells supported stages apart, but for where their operand lies and how high it is.
+
+    Arrays are told apart by their identity, which holds while they are kept.
+    """
     parts = dpu.bs, dpu.bn, dpu.elementwise
     return tuple([part and _fields(part) for part in parts]), dpu.output
 
@@ -71,14 +74,24 @@ def _fields(part: Stage | Elementwise | LookupTable) -> Hashable:
             if isinstance(value, np.ndarray)
             else _fields(value)
             if isinstance(value, LookupTable)
+            else Features
+            if isinstance(value, Features)
             else value
             for value in vars(part).values()
         ]
     )
 
 
+def operand_of(dpu: Dpu) -> Features | None:
+    """The features that the third stage reads, if it does."""
+    stage = dpu.elementwise
+    if stage is None or stage.operation is None or not isinstance(stage.operand, Features):
+        return None
+    return stage.operand
+
+
 class DpuArguments:
-    """The stages' parameters as arrays of doubles, shared by all contexts.
+    """The stages' parameters as arrays of doubles, shared by contexts and a convolution's tasks.
 
     `largest` is the magnitude of what enters the stages, `reach` says what becomes of it.
     """
@@ -89,14 +102,13 @@ class DpuArguments:
         self._reach, self._largest = reach, largest
         self._arrays: list[NDArray[Any]] = []
         self._padded = -(-channels // lanes) * lanes
-        self._operand: Features | None = None
         self._results: Results | None = None
         self._template = self._build(dpu)
 
-    def bind(self, memory: Memory) -> structures.Dpu:
-        """The structure for one context's memory; this object outlives it."""
+    def bind(self, memory: Memory, operand: Features | None) -> structures.Dpu:
+        """The structure for one context's memory, and a task's operand; this object outlives it."""
         result = structures.Dpu.from_buffer_copy(self._template)
-        if operand := self._operand:
+        if operand is not None:
             result.operand = features_of(operand, memory)
             if (operand.height, operand.width) == (1, 1):
                 # One pixel for all.
@@ -212,7 +224,6 @@ class DpuArguments:
         lowest, highest = _limits(stage, self._reach.elementwise_saturates)
         if isinstance(stage.operand, Features) and stage.operation:
             result.operation = _OPERATIONS[stage.operation]
-            self._operand = stage.operand
             how = stage.conversion
             result.operand_offset = how.offset if how else 0
             result.operand_scale = how.scale * 2.0**-how.shift if how else 1
