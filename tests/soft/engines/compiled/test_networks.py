@@ -25,8 +25,8 @@ FOLDER = Path(__file__).parents[3] / "data" / "compiled"
 # The one with an operator of its own is for test_custom_nodes.py.
 FILES = sorted(path for path in FOLDER.glob("*.npz") if "_custom_" not in path.name)
 
-# e^x from the bits of a float16 number, as the commands of toolkit 2.5 have it for RK3588.
-_APPROXIMATE = {"rk3588_softmax_two_float16": 0.03}
+# e^x from the bits of a float16 number, as the commands of toolkit 2.5 have it.
+_APPROXIMATE = {"rk3588_softmax_two_float16": 0.03, "rv1106_softmax_parts_int8": 0.03}
 
 
 def archive_of(path: Path) -> tuple[bytes, list[NDArray[Any]], NDArray[np.float32]]:
@@ -41,7 +41,13 @@ def named(path: Path) -> str:
 
 
 def test_there_are_files() -> None:
-    assert {path.stem.partition("_")[0] for path in FILES} == {"rk3588", "rk3566", "rv1106"}
+    assert {path.stem.partition("_")[0] for path in FILES} == {
+        "rk3562",
+        "rk3566",
+        "rk3576",
+        "rk3588",
+        "rv1106",
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)

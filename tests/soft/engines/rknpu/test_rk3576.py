@@ -414,7 +414,7 @@ def test_channels_that_the_compiler_cut_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("register", "word"),
-    [(0x102C, 1 << 28), (0x1078, 1 << 13), (0x1024, 1 << 14), (0x107C, 1 << 14)],
+    [(0x102C, 1 << 28), (0x1078, 1 << 13), (0x1024, 1 << 14), (0x107C, 1 << 16)],
 )
 def test_bits_of_no_field_are_refused(register: int, word: int) -> None:
     with pytest.raises(ModelError, match=rf"{register:#x}\) = {word:#x}: the bits"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -30,8 +30,10 @@ from ..program import (
 from ..rknpu import Executor, PreparedGraph, count_tasks, prepare
 from ..rknpu.generations import GENERATIONS
 from ..rknpu.rounding import SILICON, Rounding
+from ..rknpu.tasks import Task
 from ..work import Budget
-from .board_operators import refusals
+from . import recurrent, softmax
+from .board_operators import known, refusals
 from .buffers import TensorBuffer, real_values
 from .cpu_nodes import Runnable, prepare_cpu_node
 from .custom_nodes import bind_call, describe, is_foreign, missing
@@ -44,7 +46,7 @@ from .layers import (
     shapes_of,
 )
 from .ports import variant_of
-from .recurrent import Staging, mistakes, stagings_of
+from .recurrent import Staging, stagings_of
 from .unroll import unroll
 
 Step = Callable[[], None]
@@ -119,8 +121,14 @@ class CompiledProgram(Program):
     def mistakes(self, number: int) -> tuple[str, ...]:
         graph = self.model.graphs[number]
         decoded = self._graphs.get(number)
-        tasks = decoded.prepared.tasks if decoded else {}
-        return tuple(mistakes(graph, computing_nodes(graph), self._atom, tasks))
+        return self._mistakes(graph, decoded.prepared.tasks if decoded else {})
+
+    def _mistakes(self, graph: Graph, tasks: Mapping[int, Sequence[Task]]) -> tuple[str, ...]:
+        nodes = tuple(computing_nodes(graph))
+        return (
+            *recurrent.mistakes(graph, nodes, self._atom, tasks),
+            *softmax.mistakes(nodes, tasks),
+        )
 
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
         return CompiledInstance(self.graph(number), self.model.batch, custom)
@@ -138,15 +146,32 @@ class CompiledProgram(Program):
             self.model, unrolled, skipped=skipped, rounding=self._rounding, budget=budget
         )
         cpu_nodes: dict[int, Runnable] = {
-            node.index: prepare_cpu_node(self.model, graph, node, budget)
+            node.index: self._cpu_node(graph, node, budget)
             for node in computing_nodes(graph)
             if node.device is Device.CPU
             and not prepared.has_tasks(node.index)
             and not is_foreign(node)
         }
         stagings = stagings_of(graph, computing_nodes(graph), self._atom, prepared.tasks)
-        check_flow(graph, prepared, cpu_nodes, stagings)
+        try:
+            check_flow(graph, prepared, cpu_nodes, stagings)
+        except ModelError as error:
+            raise ModelError(
+                "; ".join([str(error), *self._mistakes(graph, prepared.tasks)])
+            ) from None
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
+
+    def _cpu_node(self, graph: Graph, node: Node, budget: Budget) -> Runnable:
+        try:
+            return prepare_cpu_node(self.model, graph, node, budget)
+        except ModelError as error:
+            refusal = known(self.model, node).refusal
+            if refusal is None:
+                raise
+            raise ModelError(
+                f"{error}; a board refuses it as well: {refusal.runtime} doesn't compute "
+                f"{refusal.op_type} ({refusal.source})"
+            ) from None
 
 
 class CompiledInstance(Instance):

@@ -100,15 +100,16 @@ def _read_micro(body: memoryview, file_size: int) -> CompiledModel:
     by_kind = {
         TensorKind.TASKS: 1,
         TensorKind.COMMANDS: 2,
-        # Where NPU tasks alone need them; what recurrent networks need lies after their weights.
-        TensorKind.COMPILER_CONSTANT: 3 if extra else 4,
+        TensorKind.COMPILER_CONSTANT: 3,
         TensorKind.WEIGHT: 4,
         TensorKind.OPERAND: 4,
     }
     origin = HEADER.size + position - description
     _check_identifier(tables, origin)
     root = Buffer(tables, origin).root()
-    placement = Placement(tuple(sections), by_kind)
+    # Constants that NPU tasks alone need; what recurrent networks need lies after their weights.
+    past_end = {TensorKind.COMPILER_CONSTANT: 4}
+    placement = Placement(tuple(sections), by_kind, past_end)
     return _describe(root, MICRO, MICRO_CONTAINER, placement, MemorySizes(weights, internal, extra))
 
 

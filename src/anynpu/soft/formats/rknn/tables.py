@@ -6,7 +6,7 @@ import enum
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -41,13 +41,19 @@ Enumerated = TypeVar("Enumerated", bound=enum.Enum)
 
 @dataclass(frozen=True)
 class Placement:
-    """Where constants are: the section of a tensor and the offset in it, by the tensor's kind."""
+    """Where constants are: the section of a tensor and the offset in it, by the tensor's kind.
+
+    Those of `by_kind` that end past the end of their section lie in the one that `past_end` has.
+    """
 
     sections: tuple[memoryview, ...]
     by_kind: dict[TensorKind, int] | None = None
+    past_end: dict[TensorKind, int] = field(default_factory=dict)
 
-    def section(self, kind: TensorKind, named: int, where: int) -> int:
+    def section(self, kind: TensorKind, named: int, end: int, where: int) -> int:
         section = self.by_kind.get(kind, 0) if self.by_kind is not None else named
+        if kind in self.past_end and end > len(self.sections[section]):
+            section = self.past_end[kind]
         if not 0 <= section < len(self.sections):
             raise ModelError(
                 f"damaged .rknn file: offset {where}: data section {section} of "
@@ -117,6 +123,7 @@ def _read_tensor(index: int, table: TableReader, slots: Slots, placement: Placem
     where = table.file_offset()
     kind = known(TensorKind, _KINDS, table.u8(at.kind), where)
     named = table.u32(at.section) if at.section is not None else 0
+    size, offset = table.u32(at.size), table.u32(at.offset)
     tensor = Tensor(
         index=index,
         name=table.text(at.name),
@@ -129,9 +136,9 @@ def _read_tensor(index: int, table: TableReader, slots: Slots, placement: Placem
         zero_point=table.integers(at.zero_point),
         minimum=table.floats(at.minimum) if at.minimum is not None else (),
         maximum=table.floats(at.maximum) if at.maximum is not None else (),
-        size=table.u32(at.size),
-        offset=table.u32(at.offset),
-        section=placement.section(kind, named, where),
+        size=size,
+        offset=offset,
+        section=placement.section(kind, named, offset + size, where),
     )
     if tensor.section and tensor.offset > len(placement.sections[tensor.section]):
         raise ModelError(

@@ -52,7 +52,7 @@ class CnaFetched(Register, number=0x1078, title="CNA_FETCHED_SIZE"):
 
 
 class CnaChannels(Register, number=0x107C, title="CNA_DATA_SIZE1"):
-    CHANNELS = bits(0, 13, says=Quantity.INPUT_CHANNELS)
+    CHANNELS = bits(0, 15, says=Quantity.INPUT_CHANNELS)
 
 
 class DpuFeatureMode(Register, number=0x400C, title="DPU_FEATURE_MODE_CFG"):

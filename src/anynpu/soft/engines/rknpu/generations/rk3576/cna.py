@@ -105,7 +105,7 @@ class CnaFetched(Register, number=0x1078, title="CNA_FETCHED_SIZE"):
 
 
 class CnaChannels(Register, number=0x107C, title="CNA_DATA_SIZE1"):
-    CHANNELS = bits(0, 13, says=Quantity.INPUT_CHANNELS, plus=1)
+    CHANNELS = bits(0, 15, says=Quantity.INPUT_CHANNELS, plus=1)
 
 
 class CnaPad(Register, number=0x1080, title="CNA_PAD_CON0"):

@@ -22,6 +22,7 @@ from .dpu import (
     DpuFeatureMode,
     DpuGroupNotch,
     DpuHeight,
+    DpuNotch,
     DpuOrder,
     DpuWriteChannel,
 )
@@ -54,6 +55,11 @@ def check_writer(
         raise task.error(DpuOrder)
     if task[DpuBsOw.ORDER] == BLOCKS and not packs:
         _check_channels(task)
+    if task[Quantity.WRITTEN_HEIGHT] > 1 and task[DpuNotch.OF_COPIES] not in (
+        0,
+        task[DpuNotch.NOTCH],
+    ):
+        raise task.error(DpuNotch, "rows that lie apart by more than the register holds")
 
 
 def _check_channels(task: TaskRegisters) -> None:

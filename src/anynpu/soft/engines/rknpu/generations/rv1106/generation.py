@@ -32,7 +32,7 @@ class Rv1106(Generation):
     }
     operand_group = 4
     groups = Groups(kernels={1: 16, 2: 8}, channels={1: 32, 2: 32}, depthwise={1: 32, 2: 16})
-    convolutions = Generation.convolutions | {WITHOUT_CORE}
+    convolutions = Generation.convolutions | {WITHOUT_CORE, WITHOUT_CORE | Enabled.RDMA}
 
     def check(self, task: TaskRegisters) -> None:
         if task.state.enable_mask & Enabled.CNA:

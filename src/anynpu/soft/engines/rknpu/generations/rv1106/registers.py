@@ -194,6 +194,7 @@ sum of two values of 32 bits."""
 OPERATIONS = {
     0x8000C0C0: Operation.MAX,
     0x0004C0C0: Operation.SUBTRACT,
+    0x0002C0C0: Operation.ADD,
     0x8002C0C0: Operation.ADD,
     0x81004094: Operation.MULTIPLY,
     DIVIDES: Operation.DIVIDE,

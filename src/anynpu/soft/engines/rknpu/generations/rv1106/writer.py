@@ -99,7 +99,7 @@ def _joined_surfaces(task: TaskRegisters) -> int:
 
     They are taken as the surfaces that they are.
     """
-    if task.state.enable_mask & Enabled.CORE or not task.has(RdmaFeatureMode):
+    if task.state.enable_mask & Enabled.CNA or not task.has(RdmaFeatureMode):
         return 0
     width, channels = task[Quantity.SOURCE_WIDTH], task[Quantity.SOURCE_CHANNELS]
     lanes = ATOM // Element(task[Quantity.SOURCE_ELEMENT]).size
