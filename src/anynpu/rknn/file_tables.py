@@ -7,7 +7,9 @@ who asks does without.
 
 from __future__ import annotations
 
+import mmap
 import struct
+from pathlib import Path
 from typing import Any
 
 from .model_file import HEADER, MAGIC
@@ -24,6 +26,16 @@ _SMALL_HEADER = struct.Struct("<7I")
 _SOFT_SIZE = struct.Struct("<Q")
 _SOFT_ONNX = _BODY + 16
 _MOST_TABLES = 1 << 16
+
+
+def mapped(path: Path) -> bytes:
+    """A file's bytes, of which only those that are looked at are read; for as long as that takes.
+
+    Raises ValueError for an empty file, OSError for one that can't be read.
+    """
+    with path.open("rb") as file:
+        found: bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # type: ignore[assignment]
+        return found
 
 
 def is_soft(data: bytes) -> bool:

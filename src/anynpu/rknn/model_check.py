@@ -6,7 +6,6 @@ for a refusal is on the standard error stream only.
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 from importlib.util import find_spec
@@ -123,7 +122,7 @@ def _size_of(model: ModelSource) -> int:
 
 def _lacks_weights(model: ModelSource) -> bool:
     """Whether a file of one set of shapes has places for weights and nothing in them."""
-    data = model if isinstance(model, bytes) else _mapped(Path(model))
+    data = model if isinstance(model, bytes) else file_tables.mapped(Path(model))
     try:
         if file_tables.is_soft(data) or file_tables.is_small(data):
             return False
@@ -135,10 +134,3 @@ def _lacks_weights(model: ModelSource) -> bool:
         return any(file_tables.vector(tables, each, 0)[1] == 0 for each in sections)
     except (ValueError, LookupError, struct.error):
         return False
-
-
-def _mapped(path: Path) -> bytes:
-    """A file's bytes, of which only those that are looked at are read."""
-    with path.open("rb") as file:
-        mapped: bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # type: ignore[assignment]
-        return mapped

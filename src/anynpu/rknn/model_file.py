@@ -70,13 +70,20 @@ def target_of(model: str | os.PathLike[str] | bytes) -> str:
 
     Raises `ModelError` for other files, OSError for an unreadable path.
     """
+    if _begin(model) == MAGIC:
+        return read_frame(model).target
     data = model if isinstance(model, bytes) else Path(model).read_bytes()
-    if data[: len(MAGIC)] == MAGIC:
-        return read_frame(data).target
     try:
         return read_metadata(data)[_ONNX_TARGET]
     except (ValueError, LookupError) as error:
         raise ModelError(f"the file names no chip: {error}") from None
+
+
+def _begin(model: str | os.PathLike[str] | bytes) -> bytes:
+    if isinstance(model, bytes):
+        return model[: len(MAGIC)]
+    with open(model, "rb") as file:
+        return file.read(len(MAGIC))
 
 
 def write_frame(body: bytes, summary: dict[str, Any]) -> bytes:

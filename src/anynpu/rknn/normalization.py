@@ -69,7 +69,7 @@ def read_normalizations(
     None stands for "not known": of files that can't be read, or that aren't known well enough.
     """
     try:
-        data = model if isinstance(model, bytes) else Path(model).read_bytes()
+        data = model if isinstance(model, bytes) else file_tables.mapped(Path(model))
         found = list(_read(data, names))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error):
         found = []
