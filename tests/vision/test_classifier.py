@@ -52,13 +52,17 @@ def test_scores_become_probabilities_once() -> None:
 def test_mistakes_say_what_was_expected() -> None:
     scores = constant([np.arange(4, dtype=np.float32)[None]])
     with anynpu.InferenceSession(scores) as session:
-        found = Classifier(session, names=["a", "b", "c", "d"], top=9)(np.zeros((2, 9), np.uint8))
+        found = Classifier(session, names=["a", "b", "c", "d"], top=9, std=1)(
+            np.zeros((2, 9), np.uint8)
+        )
         assert found.names == ("d", "c", "b", "a")
         with pytest.raises(OptionError, match="4 classes apart, and 2 names"):
             Classifier(session, names=["a", "b"])
         for mistake in ({"crop": 0.0}, {"top": 0}):
             with pytest.raises(OptionError, match=next(iter(mistake))):
                 Classifier(session, **mistake)
+        with pytest.warns(anynpu.errors.InputWarning, match="has no normalisation"):
+            Classifier(session)
     boxes = constant([np.zeros((1, 84, 21), np.float32)])
     with anynpu.InferenceSession(boxes) as session, pytest.raises(TensorError, match="a detector"):
         Classifier(session)

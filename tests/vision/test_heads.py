@@ -162,8 +162,11 @@ def test_a_head_that_does_not_fit_says_what_would() -> None:
         heads.choose("yolov5", split, SIZE)
     with pytest.raises(OptionError, match="there is no head 'yolov99'"):
         heads.choose("yolov99", split, SIZE)
-    nothing = outputs([np.zeros((1, 1000), np.float32)])
-    with pytest.raises(TensorError, match=r"anynpu classify\); these are known:\n  yolov3-tiny: "):
+    scores = outputs([np.zeros((1, 1000), np.float32)])
+    with pytest.raises(TensorError, match="is a classifier's"):
+        heads.choose(None, scores, SIZE)
+    nothing = outputs([np.zeros((1, 7, 1000), np.float32)])
+    with pytest.raises(TensorError, match=r"for one of yolov3-tiny, .*, or pass a Head"):
         heads.choose(None, nothing, SIZE)
 
 

@@ -174,11 +174,17 @@ def _as_given(array: NDArray[Any], fmt: str | None, info: TensorInfo) -> NDArray
     if array.ndim != len(info.shape):
         raise TensorError(
             f"input {info.name!r} has {len(info.shape)} dimensions {info.shape}; found "
-            f"{array.shape}"
+            f"{array.shape}{_without_batch(array, info)}"
         )
     if fmt is not None and fmt.lower() == "nchw" and info.layout is Layout.NHWC:
         array = array.transpose(0, 2, 3, 1)
     return np.ascontiguousarray(feeds.as_array(array, info))
+
+
+def _without_batch(array: NDArray[Any], info: TensorInfo) -> str:
+    """What to do about an image that lacks the first axis alone."""
+    is_one = info.shape[:1] == (1,) and array.ndim == len(info.shape) - 1
+    return ": pass np.expand_dims(image, 0)" if is_one else ""
 
 
 def _check_shapes(

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OptionError, TensorError
-from ..rknn.normalization import NONE
 from . import normalization
 from .cells import Output
 from .labels import Names, class_names, read_names
@@ -50,7 +49,9 @@ class Classifier:
 
     `names` are the classes', or a file with a name a line. `top` is how many are returned, `crop`
     the part of the picture's shorter side that the network is shown, from the middle. `mean`, `std`
-    and `is_bgr` are as for `Detector`. Outputs that are no probabilities go through softmax.
+    and `is_bgr` are as for `Detector`. Outputs that are no probabilities go through softmax. A file
+    that normalises nothing gets pixels of 0 to 255 without them, which is said as an
+    `InputWarning`.
 
     Raises `TensorError` where the model isn't of one picture and one row of scores.
     """
@@ -80,7 +81,9 @@ class Classifier:
             raise OptionError(f"top is {top!r}; it takes a number of classes, 1 or more")
         self.names = class_names(read_names(names), count)
         self._top, self._crop, self._is_bgr = min(top, count), crop, is_bgr
-        self._normalization = normalization.given(mean, std) or NONE
+        self._normalization = normalization.asked_or_none(
+            normalization.given(mean, std), session.normalizations[0]
+        )
 
     @property
     def input_size(self) -> tuple[int, int]:

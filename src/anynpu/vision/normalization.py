@@ -50,6 +50,22 @@ def chosen(
     return usual
 
 
+def asked_or_none(asked: Normalization | None, found: Normalization | None) -> Normalization:
+    """What is asked for, or nothing, with an `InputWarning` where a model's file does nothing.
+
+    What classifiers want differs from one to the next, so that it can't be helped with.
+    """
+    if asked is None and found is not None and found.is_identity:
+        warnings.warn(
+            "the model's file has no normalisation: it gets pixels of 0 to 255, and most "
+            "classifiers want others. Pass what it was trained with, such as mean=127, std=128 "
+            "(--mean, --std), or std=1 if it normalises them itself",
+            InputWarning,
+            stacklevel=3,
+        )
+    return asked or NONE
+
+
 def apply(pixels: NDArray[np.uint8], normalization: Normalization) -> NDArray[np.generic]:
     """Pixels as they are, or normalised as float32."""
     return pixels if normalization.is_identity else normalization.apply(pixels)

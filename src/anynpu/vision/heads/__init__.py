@@ -130,7 +130,7 @@ def _guess(outputs: Sequence[Output], size: Size, classes: int | None) -> tuple[
     names = ", ".join(dict.fromkeys(name for name, _ in found))
     raise OptionError(
         f"the model's outputs, {_described(outputs)}, may be of several heads: name the one that "
-        f"the network has, of {names}"
+        f"the network has (head=, --head), of {names}"
     )
 
 
@@ -147,18 +147,12 @@ def _advice(outputs: Sequence[Output], size: Size) -> str:
     names = list(dict.fromkeys(name for name, _ in _fitting(outputs, size)))
     if names:
         return f"they are those of {' or '.join(names)}"
-    by_wants: dict[str, list[str]] = {}
-    for name, forms in HEADS.items():
-        by_wants.setdefault(" or ".join(form.wants for form in forms), []).append(name)
-    lines = (f"\n  {', '.join(names)}: {wants}" for wants, names in by_wants.items())
-    return f"{_nearest(outputs)}these are known:{''.join(lines)}"
-
-
-def _nearest(outputs: Sequence[Output]) -> str:
-    """What to do with a network that finds nothing."""
     if len(outputs) == 1 and math.prod(outputs[0].shape) == max(outputs[0].shape):
-        return "a number for each class is a classifier's (Classifier, anynpu classify); "
-    return "export it with the outputs of one of them, or pass a Head of your own; "
+        return "a number for each class is a classifier's (Classifier, anynpu classify)"
+    return (
+        f"export it as docs/vision.md has it for one of {', '.join(HEADS)}, or pass a Head of your "
+        f"own"
+    )
 
 
 def _described(outputs: Sequence[Output]) -> str:
