@@ -116,6 +116,14 @@ def test_c_program(tmp_path: Path) -> None:
     assert line == "input x, 60 elements; the largest of 60 values is 1.000, at 0"
 
 
+def test_serving(tmp_path: Path) -> None:
+    model = tmp_path / "model.rknn"
+    build_file(models.add_one(), model, BuildOptions())
+    assert run("serving.py", model) == [
+        "input x: FP32 [1, 3, 4, 5]", "output y: [1, 3, 4, 5], the largest value is 1",
+    ]  # fmt: skip
+
+
 def test_every_example_is_listed() -> None:
     listed = (EXAMPLES / "README.md").read_text()
     for path in EXAMPLES.iterdir():
