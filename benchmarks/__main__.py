@@ -19,6 +19,7 @@ from . import (
     fleet,
     import_time,
     matmul,
+    peers,
     quantising,
     serving,
     session_costs,
@@ -41,6 +42,7 @@ BENCHMARKS = {
     "viplite": viplite_overhead.run,
     "quantising": quantising.run,
     "serving": serving.run,
+    "peers": peers.run,
     "vision": vision.run,
     "fleet": fleet.run,
 }

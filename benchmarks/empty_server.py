@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from anynpu.serving import tensors
+from anynpu.serving.allocation import keep_freed_memory
 from anynpu.serving.protocol import METHODS, SERVICE, messages
 
 _OUTPUT = np.zeros((1, 3, 4, 4), np.float32)
@@ -59,4 +60,5 @@ if __name__ == "__main__":
     parser.add_argument("--http", required=True)
     parser.add_argument("--grpc", required=True)
     options = parser.parse_args()
+    keep_freed_memory()
     asyncio.run(_serve(options.http, options.grpc))

@@ -63,7 +63,7 @@ def run(rounds: int) -> Iterator[Comparison]:
 def board(device: NullDevice, milliseconds: Sequence[float]) -> Iterator[tuple[str, Any]]:
     """A server of the null device's model: its address, and its process."""
     device.cores(*milliseconds)
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "anynpu.cli", "serve", f"m={device.model}", "--http", ""]
     command += ["--library", str(device.library), "--grpc", f"127.0.0.1:{port}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -76,7 +76,7 @@ def board(device: NullDevice, milliseconds: Sequence[float]) -> Iterator[tuple[s
             process.kill()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

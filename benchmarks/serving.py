@@ -36,7 +36,7 @@ SIZES = (4, 224, 640)
 _OUTPUT = (1, 3, 4, 4)
 _INFER = METHODS["ModelInfer"].path
 _UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-_CLIENTS = 8
+CLIENTS = 8
 Call = Callable[[], object]
 
 
@@ -67,16 +67,19 @@ class Addresses:
 
 
 @contextmanager
-def serving(command: Sequence[str]) -> Iterator[Addresses]:
-    """A server on free ports, ready, for the block."""
-    ports = [_free_port(), _free_port()]
-    addresses = [f"127.0.0.1:{port}" for port in ports]
-    full = [sys.executable, *command, "--http", addresses[0], "--grpc", addresses[1]]
+def serving(command: Sequence[str], forms: Sequence[str] = ("http", "grpc")) -> Iterator[Addresses]:
+    """A server on free ports, one for each form of the protocol, ready, for the block."""
+    ports = [_free_port() for _ in forms]
+    addresses = {form: f"127.0.0.1:{port}" for form, port in zip(forms, ports, strict=True)}
+    named = [each for form, address in addresses.items() for each in (f"--{form}", address)]
+    full = [sys.executable, *command, *named]
     with subprocess.Popen(full, stdout=subprocess.DEVNULL) as process:
         try:
             for port in ports:
                 _await_port(port)
-            yield Addresses(addresses[0], addresses[1], psutil.Process(process.pid))
+            yield Addresses(
+                addresses.get("http", ""), addresses.get("grpc", ""), psutil.Process(process.pid)
+            )
         finally:
             process.terminate()
 
@@ -199,16 +202,17 @@ def _processor_time(device: NullDevice, size: int, requests: int) -> Iterator[Co
                 client(getattr(served, address), size) as ask,
                 client(getattr(bare, address), size) as ask_bare,
             ):
-                yield _cost(f"{name}, {size}x{size}", served, ask, bare, ask_bare, requests)
+                title = f"server's processor time / an empty server's, {name}, {size}x{size}"
+                yield cost(title, served, ask, bare, ask_bare, requests)
         with (
             by_shared_memory(served.grpc, size) as ask,
             by_grpc(bare.grpc, size) as ask_bare,
         ):
-            title = f"shared memory, {size}x{size} (other: gRPC)"
-            yield _cost(title, served, ask, bare, ask_bare, requests)
+            title = f"the same, shared memory, {size}x{size} (other: gRPC)"
+            yield cost(title, served, ask, bare, ask_bare, requests)
 
 
-def _cost(
+def cost(
     name: str, one: Addresses, ask: Call, other: Addresses, ask_other: Call, requests: int
 ) -> Comparison:
     """The servers' processor time for a request, in turns."""
@@ -219,7 +223,7 @@ def _cost(
     for _ in range(5):
         pairs.append((_spent(one, ask, requests), _spent(other, ask_other, requests)))
     return Comparison(
-        f"server's processor time / an empty server's, {name}",
+        name,
         1000 * statistics.median(a for a, _ in pairs),
         1000 * statistics.median(b for _, b in pairs),
         statistics.median(a / b for a, b in pairs),
@@ -280,30 +284,29 @@ def _rates(device: NullDevice, requests: int) -> Iterator[Comparison]:
     ):
         with ours(device, size) as served:
             address = served.http if name == "REST" else served.grpc
-            taken = statistics.median(_stream(client, address, size, requests) for _ in range(3))
+            taken = statistics.median(stream(client, address, size, requests) for _ in range(3))
         ideal = 10 / 3
-        title = f"3 cores at 10 ms, {_CLIENTS} clients, {size}x{size}, {name} / ideal"
+        title = f"3 cores at 10 ms, {CLIENTS} clients, {size}x{size}, {name} / ideal"
         yield Comparison(title, taken, ideal, taken / ideal, 1 / 0.95)
 
 
-def _stream(client: Any, address: str, size: int, requests: int) -> float:
+def stream(client: Any, address: str, size: int, requests: int) -> float:
     """Milliseconds for a request with clients that each ask again once they have their answer."""
-    each = requests // _CLIENTS
+    each = requests // CLIENTS
 
     def ask_all(call: Call) -> None:
         for _ in range(each):
             call()
 
-    if client is by_rest:
-        contexts = [client(address, size) for _ in range(_CLIENTS)]
-    else:
-        contexts = [client(address, size)]
+    # A gRPC channel is for many calls at once.
+    connections = 1 if client in (by_grpc, by_shared_memory) else CLIENTS
+    contexts = [client(address, size) for _ in range(connections)]
     calls = [context.__enter__() for context in contexts]
     try:
-        with ThreadPoolExecutor(_CLIENTS) as pool:
+        with ThreadPoolExecutor(CLIENTS) as pool:
             begin = time.perf_counter()
-            list(pool.map(ask_all, (calls * _CLIENTS)[:_CLIENTS]))
-            return (time.perf_counter() - begin) * 1000 / (each * _CLIENTS)
+            list(pool.map(ask_all, (calls * CLIENTS)[:CLIENTS]))
+            return (time.perf_counter() - begin) * 1000 / (each * CLIENTS)
     finally:
         for context in contexts:
             context.__exit__(None, None, None)
