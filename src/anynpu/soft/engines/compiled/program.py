@@ -32,7 +32,7 @@ from ..rknpu.generations import GENERATIONS
 from ..rknpu.rounding import SILICON, Rounding
 from ..rknpu.tasks import Task
 from ..work import Budget
-from . import recurrent, softmax
+from . import fused_relu, recurrent, softmax
 from .board_operators import known, refusals
 from .buffers import TensorBuffer, real_values
 from .cpu_nodes import Runnable, prepare_cpu_node
@@ -128,6 +128,7 @@ class CompiledProgram(Program):
         return (
             *recurrent.mistakes(graph, nodes, self._atom, tasks),
             *softmax.mistakes(nodes, tasks),
+            *fused_relu.mistakes(nodes, tasks),
         )
 
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:

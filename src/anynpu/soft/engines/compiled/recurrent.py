@@ -35,6 +35,11 @@ _RECURRENCE = 2
 _INITIAL_STATE = 5
 """The operand of which the shape is (directions, batch, hidden size)."""
 _STATE_AXES = 3
+_GRU = "exGRU"
+_SMALL_ATOM = 8
+"""RK3566's and RK3568's."""
+
+_BIASES_TOGETHER = 8
 _REMEDY = (
     "leave a state of zeros out of the source model, or pad the input's last axis, and the weights "
     "with zeros"
@@ -141,11 +146,27 @@ def mistakes(
                 " 2.5.0 do so where an initial state is given and the input's rows are no multiple "
                 f"of {atom} bytes: {_REMEDY}"
             )
+        if _shifts_biases(graph, node, atom):
+            yield (
+                f"node {node.name!r} adds biases of other units from its second gate on: so the "
+                "toolkit has compiled it, and a board computes the same. Versions 2.3.2 and 2.5.0 "
+                f"do so where a GRU's hidden size is no multiple of {_BIASES_TOGETHER}: pad it with"
+                " units whose weights are zero"
+            )
         if _leaves_out_samples(graph, node, tasks.get(node.index, ())):
             yield (
                 f"node {node.name!r} has several samples, of which its tasks compute one: so the "
                 "toolkit has compiled it, and a board computes the same. Compile it for one sample"
             )
+
+
+def _shifts_biases(graph: Graph, node: Node, atom: int) -> bool:
+    """Whether biases fill up groups where sums don't: a GRU's on RK3566 and RK3568."""
+    operands = [graph.tensors[index] for index in node.inputs if index >= 0]
+    if node.op_type != _GRU or atom != _SMALL_ATOM or len(operands) <= _INITIAL_STATE:
+        return False
+    state = operands[_INITIAL_STATE].shape
+    return len(state) == _STATE_AXES and bool(state[-1] % _BIASES_TOGETHER)
 
 
 def _leaves_out_samples(graph: Graph, node: Node, tasks: Sequence[Task]) -> bool:

@@ -1,0 +1,33 @@
+"""A ReLU that the toolkit has put before a negative factor instead of after it.
+
+`Relu(-x)` becomes a product with a ReLU in one task. Its limit is applied first, and the output's
+scale, which is negative, after it: nothing is left that is greater than zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ...formats.rknn.model import Node
+from ..rknpu.tasks import ElementwiseTask, Task
+
+_FUSED = "MulRelu"
+
+
+def mistakes(nodes: Iterable[Node], tasks: Mapping[int, Sequence[Task]]) -> Iterator[str]:
+    """The nodes, as sentences; `tasks` are each node's."""
+    for node in nodes:
+        own = tasks.get(node.index, ()) if node.op_type == _FUSED else ()
+        if any(_limits_first(task) for task in own):
+            yield (
+                f"node {node.name!r} has its ReLU before a negative factor: so the toolkit has "
+                "compiled it, and a board computes the same, zeros. Fold the factor into what "
+                "comes before it, or take Relu(x) - x for Relu(-x)"
+            )
+
+
+def _limits_first(task: Task) -> bool:
+    if not isinstance(task, ElementwiseTask) or task.dpu.output.scale >= 0:
+        return False
+    stages = (stage for stage in (task.dpu.bs, task.dpu.bn) if stage is not None)
+    return any(stage.lower == 0 for stage in stages)
