@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -61,6 +62,9 @@ def test_triton_s_client(triton: tuple[Any, Any]) -> None:
     many = [client.async_infer("add", [sent]) for _ in range(4)] if module.__name__.endswith(
         "http") else []  # fmt: skip
     assert all(np.array_equal(each.get_result().as_numpy("y"), X + 1) for each in many)
+    bfloat16 = module.InferInput("x", X.shape, "BF16")
+    bfloat16.set_data_from_numpy(np.full(X.shape, 0.5, ml_dtypes.bfloat16))
+    assert np.all(client.infer("add", [bfloat16]).as_numpy("y") == 1.5)
     wrong = module.InferInput("z", X.shape, "FP32")
     wrong.set_data_from_numpy(X)
     with pytest.raises(Exception, match="unknown \\['z'\\]"):

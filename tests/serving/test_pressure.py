@@ -61,7 +61,7 @@ def test_a_full_queue_is_said_at_once(serve: Serve, slow: Slow, device: NullDevi
             until(lambda: under_way(running) == 3)
             refused = running.ask(INFER, NULL_REQUEST)
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-            assert "queue" in refused.error
+            assert "the queue of 1 workers is full" in refused.error
             with pytest.raises(grpc.RpcError) as caught:
                 Stub(channel).ModelInfer(null_message(), timeout=30)
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -70,6 +70,19 @@ def test_a_full_queue_is_said_at_once(serve: Serve, slow: Slow, device: NullDevi
             assert 'anynpu_tasks_running{model="null"} 1.0' in text
         assert [each.result().status for each in taken] == [200] * 3
     assert running.ask(INFER, NULL_REQUEST).status == 200
+
+
+@pytest.mark.nightly
+def test_a_flood_is_refused_by_name(serve: Serve, slow: Slow) -> None:
+    """More calls at once than gRPC keeps for a server that has not looked at them yet."""
+    running = serve(slow(5, 5, 5), http="")
+    with grpc.insecure_channel(running.grpc) as channel:
+        infer = Stub(channel).ModelInfer
+        calls = [infer.future(null_message(), timeout=60) for _ in range(4000)]
+        failures = [call.exception() for call in calls]
+    codes = {failure.code() for failure in failures if failure is not None}
+    assert codes <= {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    assert failures.count(None) > 100
 
 
 def test_requests_under_way_are_limited(serve: Serve, slow: Slow, device: NullDevice) -> None:

@@ -38,6 +38,15 @@ def test_bytes_come_back(array: NDArray[Any]) -> None:
     assert not back.size or np.shares_memory(back, np.frombuffer(data, np.uint8))
 
 
+def test_bfloat16_is_the_upper_half_of_float32() -> None:
+    bits = np.arange(2**16, dtype="<u2").reshape(2, -1)
+    found = tensors.from_bytes("x", "BF16", bits.shape, bits.tobytes())
+    assert found.dtype == np.float32
+    assert np.array_equal(found.view("<u4"), bits.astype("<u4") << 16)
+    assert list(tensors.from_bytes("x", "BF16", [2], b"\x80\x3f\x20\xc0")) == [1.0, -2.5]
+    assert tensors.from_bytes("x", "BF16", [0, 3], b"").shape == (0, 3)
+
+
 @given(ARRAYS)
 def test_typed_lists_come_back(array: NDArray[Any]) -> None:
     datatype = tensors.datatype_of(array.dtype)
@@ -97,7 +106,12 @@ def contents(**lists: Any) -> Any:
         (lambda: tensors.from_bytes("x", "FP32", [1] * 40, bytes(4)), "at most 32"),
         (lambda: tensors.from_bytes("x", "BOOL", [2], b"\x01\x02"), "0 or 1; found 2"),
         (lambda: tensors.from_bytes("x", "BYTES", [1], b""), "strings"),
-        (lambda: tensors.from_bytes("x", "BF16", [1], b"12"), "bfloat16"),
+        (lambda: tensors.from_bytes("x", "BF16", [1], b"1234"), "takes 2 bytes; found 4"),
+        (lambda: tensors.from_json("x", "BF16", [1], [1.0]), "bfloat16, which is taken as bytes"),
+        (
+            lambda: tensors.from_contents("x", "BF16", [1], messages.InferTensorContents()),
+            "bfloat16, which is taken as bytes",
+        ),
         (lambda: tensors.from_bytes("x", "float", [1], b"1234"), "may be BOOL"),
         (lambda: tensors.datatype_of(np.complex64), "no datatype"),
         (lambda: tensors.from_contents("x", "INT8", [1], contents(int_contents=[128])), "beyond"),

@@ -340,6 +340,64 @@ def test_a_cancelled_request_leaves_the_queue(on_cores: Open, device: NullDevice
     assert asyncio.run(main()) == ([1, 3], True)
 
 
+def test_futures_of_the_event_loop(on_cores: Open, device: NullDevice) -> None:
+    session = on_cores(0, max_queue_size=2)
+
+    async def main() -> None:
+        with device.holding():
+            first, second, third = (session.submit_awaitable(None, feed(n)) for n in (1, 2, 3))
+            with pytest.raises(anynpu.QueueFullError):
+                session.submit_awaitable(None, feed(4))
+            assert first.running()
+            assert not second.running()
+            assert second.cancel()
+            assert second.cancelled()
+            assert first.cancel()  # its result goes nowhere
+            fourth = session.submit_awaitable(["y"], feed(5), copy=False)
+            with pytest.raises(anynpu.TensorError, match="output"):
+                session.submit_awaitable(["z"], feed(5))
+        assert value(await third) == 3
+        assert value(await fourth) == 5
+        assert not third.cancel()
+        assert not third.running()
+
+    asyncio.run(main())
+
+
+def test_a_future_whose_event_loop_has_ended(on_cores: Open, device: NullDevice) -> None:
+    session = on_cores(0)
+
+    async def main() -> asyncio.Future[Any]:
+        return session.submit_awaitable(None, feed(1))
+
+    with device.holding():
+        future = asyncio.run(main())
+    assert value(session.run(None, feed(2))) == 2
+    assert not future.done()
+
+
+def test_failures_reach_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nobody asks, which is no complaint in the log."""
+    monkeypatch.setenv("ANYNPU_SOFT_FAULTS", "rknn_run@1=TIMEOUT rknn_run@2=FAIL")
+    said: list[Any] = []
+
+    async def main(session: InferenceSession) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, what: said.append(what))
+        values = np.zeros((1, 3, 4, 5), np.float32)
+        with pytest.raises(TimeoutError):
+            await session.submit_awaitable(None, {"x": values})
+        ignored = session.submit_awaitable(None, {"x": values})
+        while not ignored.done():
+            await asyncio.sleep(0.001)
+        del ignored
+        gc.collect()
+        assert (await session.submit_awaitable(None, {"x": values}))[0].max() == 1
+
+    with InferenceSession(models.add_one()) as session:
+        asyncio.run(main(session))
+    assert not said
+
+
 def test_a_timeout_while_the_queue_is_full(on_cores: Open, device: NullDevice) -> None:
     session = on_cores(0, max_queue_size=1)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import CallTimeoutError, QueueFullError, TensorError
 from ..session import batches
-from ..session.future import InferenceFuture
+from ..session.loop_future import LoopFuture
 from .answers import Answer, Refusal, answer_to
 from .metrics import Metrics
 from .models import Models, OpenModel
@@ -164,23 +164,22 @@ class _Run:
             return await self._split(feed)
         return await self._await(self._submit(feed))
 
-    def _submit(self, feed: Mapping[str, NDArray[Any]] | list[NDArray[Any]]) -> InferenceFuture:
+    def _submit(self, feed: Mapping[str, NDArray[Any]] | list[NDArray[Any]]) -> LoopFuture:
         values = feed.values() if isinstance(feed, Mapping) else feed
         is_aligned = all(array.flags.aligned for array in values)
-        return self._opened.session.submit(self._names, feed, may_wait=False, copy=not is_aligned)
+        return self._opened.session.submit_awaitable(self._names, feed, copy=not is_aligned)
 
-    async def _await(self, future: InferenceFuture) -> list[NDArray[Any]]:
+    async def _await(self, future: LoopFuture) -> list[NDArray[Any]]:
         """A future's results; whoever is cancelled or late takes the request back."""
-        waiting = asyncio.wrap_future(future)
         late: list[_LateError] = []
 
         def expire() -> None:
             late.append(_LateError(was_running=future.running()))
-            waiting.cancel()
+            future.cancel()
 
-        timer = waiting.get_loop().call_later(self._deadline - time.monotonic(), expire)
+        timer = future.get_loop().call_later(self._deadline - time.monotonic(), expire)
         try:
-            return await waiting
+            return await future
         except asyncio.CancelledError:
             if late:
                 raise late[0] from None
@@ -215,7 +214,7 @@ class _Run:
         network = self._opened.session.network
         arrays = [feed[info.name] for info in network.inputs]
         parts = batches.split(arrays, network.inputs, fills_up=True)
-        begun: list[InferenceFuture] = []
+        begun: list[LoopFuture] = []
         results: list[list[NDArray[Any]]] = []
         try:
             for part in parts:
@@ -228,15 +227,13 @@ class _Run:
                 future.cancel()
         return batches.join(results, parts.samples)
 
-    async def _make_room(
-        self, begun: list[InferenceFuture], results: list[list[NDArray[Any]]]
-    ) -> None:
+    async def _make_room(self, begun: list[LoopFuture], results: list[list[NDArray[Any]]]) -> None:
         while len(begun) - len(results) >= 2 * self._opened.workers:
             results.append(await self._await(begun[len(results)]))
 
     async def _submit_when_there_is_room(
         self, part: list[NDArray[Any]], *, is_first: bool
-    ) -> InferenceFuture:
+    ) -> LoopFuture:
         while True:
             try:
                 return self._submit(part)

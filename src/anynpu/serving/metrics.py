@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -65,11 +66,15 @@ class Metrics:
             registry=self.registry,
         )
 
+        # Looking a label's counter up costs more than counting.
+        self._counter = functools.cache(self._requests.labels)
+        self._histogram = functools.cache(self._seconds.labels)
+
     def answered(self, model: str, protocol: str, answer: Answer, seconds: float) -> None:
         """A request was answered; `model` is empty for one that names none of the server's."""
-        self._requests.labels(model, protocol, answer.code).inc()
+        self._counter(model, protocol, answer.code).inc()
         if answer is Answer.OK:
-            self._seconds.labels(model).observe(seconds)
+            self._histogram(model).observe(seconds)
 
     def profile(self, model: str) -> Profile:
         """What a session tells the times of its requests to."""

@@ -279,7 +279,7 @@ class _Body:
         place = place_of(rest_bodies.parameters(tensor), name)
         if place is None:
             return None
-        tensors.dtype_of(tensor.get("datatype"), name)
+        tensors.stored_dtype_of(tensor.get("datatype"), name)
         shape = tensors.shape_of(tensor.get("shape"), name)
         return self._regions.read(name, tensor["datatype"], shape, place)
 

@@ -112,7 +112,7 @@ def read_tensor(tensor: Mapping[str, Any], binary: BinaryTensors) -> NDArray[Any
         return tensors.from_json(name, datatype, shape, tensor["data"])
     if "data" in tensor:
         raise TensorError(f"tensor {name!r} has data and binary_data_size; give one")
-    tensors.dtype_of(datatype, name)
+    tensors.stored_dtype_of(datatype, name)
     sizes = tensors.shape_of(shape, name)
     return tensors.from_bytes(name, str(datatype), sizes, binary.take(name, size))
 

@@ -94,7 +94,7 @@ class Regions:
         """A tensor's elements, copied."""
         region = self._part(name, place)
         expected = tensors.size_in_bytes(
-            tensors.dtype_of(datatype, name), tensors.shape_of(shape, name)
+            tensors.stored_dtype_of(datatype, name), tensors.shape_of(shape, name)
         )
         if place.size != expected:
             raise TensorError(

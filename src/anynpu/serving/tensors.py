@@ -29,8 +29,11 @@ DATATYPES: dict[str, np.dtype[Any]] = {
 _NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 _NO_DTYPE = {
     "BYTES": "strings, which no network on an NPU takes",
-    "BF16": "bfloat16, which NumPy doesn't have: send FP32",
+    "BF16": "bfloat16, which is taken as bytes only: raw contents, binary data, shared memory",
 }
+_BFLOAT16_BITS = np.dtype("<u2")
+_BITS_BELOW = 16
+"""Of a float32, of which a bfloat16 is the upper half."""
 _LISTS = {
     "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents",
     "INT32": "int_contents", "INT64": "int64_contents", "UINT8": "uint_contents",
@@ -80,6 +83,11 @@ def dtype_of(datatype: object, name: str) -> np.dtype[Any]:
     return found
 
 
+def stored_dtype_of(datatype: object, name: str) -> np.dtype[Any]:
+    """The dtype of a tensor's elements as bytes: for BF16 that of their bits, else `dtype_of`."""
+    return _BFLOAT16_BITS if datatype == "BF16" else dtype_of(datatype, name)
+
+
 def shape_of(shape: object, name: str) -> tuple[int, ...]:
     """A shape of whole numbers from 0 on; `TensorError` for others."""
     sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else None
@@ -117,10 +125,12 @@ def size_in_bytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
 def from_bytes(name: str, datatype: str, shape: Iterable[int], data: Any) -> NDArray[Any]:
     """The array that bytes are, in row-major order: a view of them, which can't be written.
 
+    BF16 becomes float32, which has all of its values: a copy.
+
     `TensorError` where there are more or fewer bytes than the shape takes, and for a BOOL that is
     neither 0 nor 1.
     """
-    dtype, sizes = dtype_of(datatype, name), shape_of(shape, name)
+    dtype, sizes = stored_dtype_of(datatype, name), shape_of(shape, name)
     view = memoryview(data).toreadonly().cast("B")
     expected = size_in_bytes(dtype, sizes)
     if len(view) != expected:
@@ -130,7 +140,10 @@ def from_bytes(name: str, datatype: str, shape: Iterable[int], data: Any) -> NDA
         )
     if dtype.kind == "b":
         return _booleans(name, np.frombuffer(view, np.uint8)).reshape(sizes)
-    return np.frombuffer(view, dtype).reshape(sizes)
+    elements = np.frombuffer(view, dtype).reshape(sizes)
+    if datatype == "BF16":
+        return (elements.astype("<u4") << _BITS_BELOW).view("<f4")
+    return elements
 
 
 def _booleans(name: str, data: NDArray[np.uint8]) -> NDArray[np.bool_]:

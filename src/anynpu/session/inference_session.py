@@ -32,6 +32,8 @@ from .trace import Trace
 if TYPE_CHECKING:
     import asyncio
 
+    from .loop_future import LoopFuture
+
 Callback = Callable[[Results | None, Any, str], Any]
 
 
@@ -222,10 +224,27 @@ class InferenceSession(Closeable):
         import asyncio
 
         try:
-            future = self._submit(output_names, input_feed, may_wait=False)
+            return await self.submit_awaitable(output_names, input_feed)
         except QueueFullError:
             future = await self._submit_elsewhere(output_names, input_feed)
         return await asyncio.wrap_future(future)
+
+    def submit_awaitable(
+        self, output_names: Sequence[str] | None, input_feed: feeds.Feed, *, copy: bool = True
+    ) -> LoopFuture:
+        """`submit` for asyncio, which never waits: a future of the running event loop.
+
+        Where the queue is full it raises `QueueFullError` at once. Cancelling takes a request that
+        still waits out of the queue.
+        """
+        from .loop_future import LoopFuture
+
+        future = LoopFuture(functools.partial(_pick, wanted=self._wanted(output_names)))
+        handle = self._scheduler.submit(
+            self._arrays(input_feed), future.deliver, in_order=False, may_wait=False, copy=copy
+        )
+        future.attach(self._scheduler, handle)
+        return future
 
     def run_pipeline(
         self, input_feed: feeds.Feed, depth: int = 3, reset: bool = False

@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .node import ModelMetadata, NodeArg, type_name
 from .providers import choose
 from .scheduler import Results
 from .session_options import SessionOptions, check_foreign
+
+if TYPE_CHECKING:
+    from .loop_future import LoopFuture
 
 _MOST_NETWORKS = 8
 """The networks that are kept; the one that was used least recently goes."""
@@ -120,6 +123,13 @@ class OpenSizesSession(InferenceSession):
         """As `InferenceSession.run_awaitable`."""
         feed, session = self._fitting(input_feed)
         return await session.run_awaitable(output_names, feed)
+
+    def submit_awaitable(
+        self, output_names: Sequence[str] | None, input_feed: feeds.Feed, *, copy: bool = True
+    ) -> LoopFuture:
+        """As `InferenceSession.submit_awaitable`."""
+        feed, session = self._fitting(input_feed)
+        return session.submit_awaitable(output_names, feed, copy=copy)
 
     def map(
         self,

@@ -295,6 +295,11 @@ class Scheduler:
             answer = enter(record, min(left, _PATIENCE))
         if answer is Answer.CLOSED:
             raise ClosedError("this session is closed: use it before close(), or open another one")
+        if answer is Answer.FULL and not may_wait:
+            raise QueueFullError(
+                f"the queue of {self.workers} workers is full: submit again when some requests are "
+                f"done, or raise max_queue_size"
+            )
         if answer is Answer.FULL:
             raise QueueFullError(
                 f"the queue of {self.workers} workers was full for {self._timeout:g} s; raise "
