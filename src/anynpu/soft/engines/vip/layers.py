@@ -16,7 +16,7 @@ from .tasks import Convolution, Task
 
 def layers_of(model: Nbg, prepared: Prepared) -> LoweredModel:
     """The layers in the order of execution; tiles of one that follow one another are one."""
-    layers = tuple(_layer(model, tasks, numbers) for tasks, numbers in _grouped(model, prepared))
+    layers = tuple(_layer(model, tasks, numbers) for tasks, numbers in grouped(model, prepared))
     assert model.executable is not None, "it was prepared"
     return LoweredModel(
         layers=layers,
@@ -29,7 +29,7 @@ def measured(model: Nbg, prepared: Prepared, seconds: Sequence[float]) -> tuple[
     """What each layer took, by the seconds of each operation."""
     found = []
     spent = iter(seconds)
-    for tasks, numbers in _grouped(model, prepared):
+    for tasks, numbers in grouped(model, prepared):
         layer = _layer(model, tasks, numbers)
         total = sum(next(spent) for _ in tasks)
         found.append(
@@ -46,8 +46,8 @@ def measured(model: Nbg, prepared: Prepared, seconds: Sequence[float]) -> tuple[
     return tuple(found)
 
 
-def _grouped(model: Nbg, prepared: Prepared) -> Iterator[tuple[list[Task], list[int]]]:
-    """Operations that follow one another and belong to one layer."""
+def grouped(model: Nbg, prepared: Prepared) -> Iterator[tuple[list[Task], list[int]]]:
+    """Operations that follow one another and belong to one layer: tasks, places in the file."""
 
     def layer(pair: tuple[Task, int]) -> tuple[int | None, int]:
         operation = model.operations[pair[1]]
