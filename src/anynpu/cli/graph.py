@@ -92,9 +92,10 @@ def _nbg_nodes(model: Nbg) -> list[GraphNode]:
         _edge_node("input", tensor, (), (f"input {number}",))
         for number, tensor in enumerate(model.inputs)
     ]
-    for number, layer in enumerate(layers_of(model, prepared).layers):
-        label = _label(layer.op_type, layer.name, [_sizes(layer.output)])
-        nodes.append(GraphNode(label, layer.op_type, tuple(sorted(reads[number])), (str(number),)))
+    for number, described in enumerate(layers_of(model, prepared).layers):
+        unit = described.op_type
+        label = _label(unit, described.name, [_sizes(described.output)])
+        nodes.append(GraphNode(label, unit, tuple(sorted(reads[number])), (str(number),)))
     nodes += [
         _edge_node("output", tensor, tuple(sorted(names(sources))), ())
         for tensor, sources in zip(model.outputs, flow.outputs, strict=True)
