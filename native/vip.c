@@ -351,9 +351,10 @@ INLINE double nearer(struct small_sum sum, int where) {
  * byte alone was computed when the file was loaded: the operand of 10 bits, or its sum with the constant. */
 INLINE double add_of_10_bits(double value, double operand, double constant) {
     const double kept = fabs(value) < 0x1p-6 ? 0 : cut(value, 10);
-    struct small_sum sum = small_sum(kept, constant, 10, 1);
+    const struct small_sum sum = small_sum(kept, constant, 10, 2);
     const double first = cut(nearer(sum, kept * constant < 0 && sum.total < 0), 10);
-    return nearer(small_sum(first, operand, 10, 2), first * operand < 0);
+    const struct small_sum result = small_sum(first, operand, 10, 2);
+    return nearer(result, first * operand < 0 && (value != 0 || result.total < 0));
 }
 
 INLINE double add_of_16_bits(double value, double first, double constant) {

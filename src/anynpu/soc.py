@@ -160,23 +160,50 @@ DEFAULT = SOCS["rk3588"]
 
 
 @dataclass(frozen=True)
+class VipCost:
+    """What work costs a VIP: the constants of its model clock (docs/clock.md).
+
+    `clock` is in Hz. In a cycle all cores of the NN unit make `products` multiply-accumulates;
+    `utilisation` is the share of cycles in which they do, `elements_per_cycle` what goes through
+    tables and programs in one, `bandwidth` bytes a second from and to memory, `call` the seconds
+    that a call takes besides its layers.
+    """
+
+    clock: float
+    products: int
+    utilisation: float
+    elements_per_cycle: float
+    bandwidth: float
+    call: float
+
+
+@dataclass(frozen=True)
 class VipSoc:
     """A chip of Allwinner's, whose NPU (a VIP) runs `.nb` files.
 
     `npu_version` is how Allwinner's SDK calls the NPU, `target` the number that files for it carry
-    and that the NPU answers as its customer id.
+    and that the NPU answers as its customer id. `cost` says how fast it is, None where
+    nobody has published a time.
     """
 
     name: str
     npu_version: str
     target: int
+    cost: VipCost | None = None
     cores: int = 1
 
 
+# Files have coefficients of eight cores for A733, of six for T527; with 192 products each they
+# make the 3 and the 2 TOPS of the data sheets. Clocks are those of boards' logs. A733's other
+# constants are fitted to three published times (`python -m benchmarks.vip_clock`); a call takes
+# what it does on a Rockchip, and T527's other constants are A733's.
+_A733 = VipCost(1.008e9, 8 * 192, 0.6, 1.0, 10e9, _CALL)
+_T527 = replace(_A733, clock=0.696e9, products=6 * 192)
+
 _VIP_SOCS = (
     *(VipSoc(name, "v1", 0xEE) for name in ("v853", "v851", "v851s", "r853")),
-    *(VipSoc(name, "v2", 0x10000016) for name in ("t527", "mr527", "ai985")),
-    *(VipSoc(name, "v3", 0x1000003B) for name in ("a733", "t536", "mr536", "t736")),
+    *(VipSoc(name, "v2", 0x10000016, _T527) for name in ("t527", "mr527", "ai985")),
+    *(VipSoc(name, "v3", 0x1000003B, _A733) for name in ("a733", "t536", "mr536", "t736")),
 )
 VIP_SOCS = {soc.name: soc for soc in _VIP_SOCS}
 VIP_DEFAULT = VIP_SOCS["a733"]

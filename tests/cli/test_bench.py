@@ -98,6 +98,23 @@ def test_an_estimate_of_a_compiled_file(
     assert "3 cores, a request on each (at the most)" in shown
 
 
+def test_an_estimate_for_allwinner_s_chips(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYNPU_SOC", "")
+    folder = Path(__file__).parents[1] / "data" / "compiled" / "nbg"
+    assert main(["bench", str(folder / "residual.t527.nb"), "--estimate", "--json"]) == 0
+    found = as_json(capsys)
+    assert found["device"] == {"chip": "t527", "clock": "model", "computed": False}
+    assert found["layers"] == 4
+    assert found["milliseconds"] > 0.03  # what a call takes besides its layers
+    assert "order of magnitude" in found["error"]
+    assert main(["bench", str(model), "--estimate", "--soc", "a733", "--json"]) == 0
+    assert as_json(capsys)["device"]["chip"] == "a733"
+    assert main(["bench", str(model), "--estimate", "--soc", "v853"]) == 1
+    assert "there is no model clock for v853" in capsys.readouterr().err
+
+
 def test_a_plot(model: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "bench.svg"

@@ -16,6 +16,8 @@ from anynpu.soft.formats.nbg import writer
 from .. import models
 from ..shared import NBG_SAMPLES
 
+_COMPILED = Path(__file__).parents[1] / "data" / "compiled" / "nbg"
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -99,8 +101,16 @@ def test_work_and_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "### Work" in printed
     assert re.search(rf"^\|  \| 9 operations \| {macs:,} \|", printed, re.MULTILINE)
     assert "┃" not in printed
-    assert main(["inspect", str(sample), "--graph", "net.svg"]) == 1
-    assert "a compiled .nb file has operations in a row" in capsys.readouterr().err
+
+
+def test_a_compiled_file_s_graph(tmp_path: Path) -> None:
+    """The third layer adds what the second computes of the first one's result to that result."""
+    pytest.importorskip("matplotlib")
+    model, picture = _COMPILED / "residual.t527.nb", tmp_path / "net.svg"
+    assert main(["inspect", str(model), "--graph", str(picture)]) == 0
+    drawn = picture.read_text()
+    assert "ReluPoolingAddLayer" in drawn  # long names lose their beginning
+    assert "12x7x5" in drawn
 
 
 def test_a_soft_file_s_work_and_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

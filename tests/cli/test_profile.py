@@ -40,6 +40,16 @@ def test_layers_are_timed_where_runs_repeat_their_outputs(
     assert len(json.loads(capsys.readouterr().out)["layers"]) == 3
 
 
+def test_layers_of_a_compiled_nb_file(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[1] / "data" / "compiled" / "nbg" / "residual.t527.nb"
+    assert main(["profile", str(file), "--order", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["device"]["chip"] == "t527"
+    assert [layer["type"] for layer in found["layers"]] == ["NN"] * 4
+    assert found["layers"][2]["name"] == "ConvolutionReluPoolingAddLayer"
+    assert all(layer["host_us"] >= 0 for layer in found["layers"])
+
+
 def test_cpu_operators_are_marked(
     compiled_sample: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

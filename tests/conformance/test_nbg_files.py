@@ -13,8 +13,8 @@ import pytest
 from .nbg_files import Sample, examine, samples
 
 _MAY_DIFFER = {
-    # Its tables of SiLU are not yet known for certain.
-    "nbg/v853/yolo.v853": (0.83, 1),
+    # Fused additions: one in some thousands is a step off, and the layers after it spread that.
+    "nbg/v853/yolo.v853": (0.87, 1),
 }
 """The least share of equal elements, and the largest difference in steps."""
 

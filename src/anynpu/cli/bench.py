@@ -63,7 +63,7 @@ def add_parser(commands: Any) -> None:
         help="places in the queue; may be given several times (default: 3)",
     )
     parser.add_argument(
-        "--estimate", action="store_true", help="the chip's rate by the model clock (RKNN)"
+        "--estimate", action="store_true", help="the chip's rate by the model clock"
     )
     parser.add_argument(
         "--min-fps", type=float, metavar="N", help="status 1 where the best way is slower"
@@ -94,7 +94,7 @@ def _needs(options: argparse.Namespace) -> list[str]:
 
 
 def _estimate(options: argparse.Namespace) -> float:
-    from .estimate import ERROR, estimate
+    from .estimate import estimate
 
     found = estimate(options.model)
     chip, cores = found.soc.name, found.soc.cores
@@ -107,7 +107,7 @@ def _estimate(options: argparse.Namespace) -> float:
             "cores": cores,
             "fps_all_cores": found.rate_of_all,
             "milliseconds_all_cores_together": found.together * 1000,
-            "error": ERROR,
+            "error": found.error,
         }
         print(json.dumps(plain, indent=2))
         return found.rate_of_all
@@ -128,7 +128,7 @@ def _estimate(options: argparse.Namespace) -> float:
             ),
         ]
     report.table("", ("", "ms a run", "runs a second"), rows, "-rr")
-    report.line(f"The NPU's {len(found.layers)} layers alone; {ERROR}.")
+    report.line(f"The NPU's {len(found.layers)} layers alone; {found.error}.")
     return found.rate_of_all
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .. import soc as socs
-from ..errors import OptionError
 
 if TYPE_CHECKING:
     from ..soft.clock import LayerTime
-    from ..soft.engines import Layer
+    from ..soft.engines import Layer, Program
 
-ERROR = (
+_ERROR = (
     "expect an error of 10% for int8 convolutional networks, of 25% for others, of 40% for "
     "attention (docs/clock.md)"
+)
+_ERROR_OF_VIPS = (
+    "fitted to no more than three published times: take it for an order of magnitude "
+    "(docs/clock.md)"
 )
 
 
@@ -22,14 +26,15 @@ ERROR = (
 class Estimate:
     """A network's layers and the time of each on one core of a chip, and of calls, in seconds.
 
-    `together` is a call that all cores compute together.
+    `together` is a call that all cores compute together, `error` how far off it may be.
     """
 
-    soc: socs.Soc
+    soc: socs.Soc | socs.VipSoc
     layers: tuple[Layer, ...]
     times: tuple[LayerTime, ...]
     seconds: float
     together: float
+    error: str
 
     @property
     def rate(self) -> float:
@@ -46,26 +51,41 @@ class Estimate:
 
 
 def estimate(model: str) -> Estimate:
-    """The estimate for a `.rknn` or `.onnx` file: for $ANYNPU_SOC, else the file's chip.
+    """The estimate for a `.rknn`, `.nb` or `.onnx` file: for $ANYNPU_SOC, else the file's chip.
 
-    Raises `ModelError` for a file that can't be read, `OptionError` for one of Allwinner's.
+    Raises `ModelError` for a file that can't be read, `OptionError` for a chip without a clock.
     """
     from pathlib import Path
 
-    from ..soft.clock import call_microseconds
-    from ..soft.clock import estimate as estimate_layers
     from ..soft.engines import ModelSource, load
-    from ..soft.formats.nbg import is_nbg
+    from ..soft.formats import nbg
 
-    if is_nbg(Path(model).read_bytes()):
-        raise OptionError(f"{model}: there is no model clock for Allwinner's chips yet")
+    if nbg.is_nbg(data := Path(model).read_bytes()):
+        from ..soft.engines.nbg import vip
+
+        file = nbg.read(data)
+        chips = socs.chips_of_target(file.target)
+        chip = socs.chosen_vip() or next(iter(chips), socs.VIP_DEFAULT)
+        return _of_vip(vip.load(file, Path(model)), chip)
     program = load(ModelSource.of(model))
+    name = os.environ.get(socs.ENVIRONMENT_VARIABLE)
+    if name and isinstance(asked := socs.find_any(name), socs.VipSoc):
+        return _of_vip(program, asked)
     soc = socs.chosen() or (socs.find(program.soc) if program.soc else socs.DEFAULT)
+    return _of_rockchip(program, soc)
+
+
+def _of_rockchip(program: Program, soc: socs.Soc) -> Estimate:
+    from ..soft.clock import call_microseconds, estimate
+
     layers = program.lowered(program.largest).layers
-    return Estimate(
-        soc,
-        layers,
-        estimate_layers(layers, soc),
-        call_microseconds(layers, soc) / 1e6,
-        call_microseconds(layers, soc, soc.cores) / 1e6,
-    )
+    seconds, together = (call_microseconds(layers, soc, cores) / 1e6 for cores in (1, soc.cores))
+    return Estimate(soc, layers, estimate(layers, soc), seconds, together, _ERROR)
+
+
+def _of_vip(program: Program, soc: socs.VipSoc) -> Estimate:
+    from ..soft.vip_clock import call_microseconds, estimate
+
+    layers = program.lowered(program.largest).layers
+    seconds = call_microseconds(layers, soc) / 1e6
+    return Estimate(soc, layers, estimate(layers, soc), seconds, seconds, _ERROR_OF_VIPS)

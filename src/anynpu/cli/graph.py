@@ -12,7 +12,13 @@ from . import extras
 if TYPE_CHECKING:
     import networkx as nx
 
-_COLOURS = {"NPU": "#a9d6e5", "CPU": "#ffd6a5", "edge": "#d8f3dc", "none": "#eeeeee", "": "#a9d6e5"}
+    from ..soft.formats.nbg import Nbg, Tensor
+
+_COLOURS = {
+    "NPU": "#a9d6e5", "CPU": "#ffd6a5", "edge": "#d8f3dc", "none": "#eeeeee", "": "#a9d6e5",
+    "SP": "#cdb4db", "TP": "#fdfcdc", "shader": "#ffafcc",
+}  # fmt: skip
+"""By what computes a node; units of a VIP that have no colour of their own are its NN core."""
 _ACROSS, _DOWN = 2.6, 0.9
 _MOST_NODES = 3000
 
@@ -30,7 +36,8 @@ class GraphNode:
 def draw_graph(path: str, data: bytes, picture: str) -> None:
     """Draw a model's first graph to a file whose suffix is its format.
 
-    Raises `ModelError` for a compiled `.nb` and for a graph that is too large to look at.
+    Raises `ModelError` for a `.nb` file with an operation that isn't known, and for a graph that is
+    too large to look at.
     """
     extras.require("graph")
     nodes = _nodes(path, data)
@@ -43,12 +50,8 @@ def _nodes(path: str, data: bytes) -> list[GraphNode]:
     from ..soft.formats import nbg, rknn
 
     if nbg.is_nbg(data):
-        if (inside := nbg.read(data).onnx) is not None:
-            return _onnx_nodes(bytes(inside))
-        raise ModelError(
-            f"{path}: a compiled .nb file has operations in a row, no graph to draw: "
-            f"anynpu inspect --layers lists what each reads and writes"
-        )
+        model = nbg.read(data)
+        return _nbg_nodes(model) if model.onnx is None else _onnx_nodes(bytes(model.onnx))
     if rknn.is_compiled(data):
         from ..soft.formats.rknn.describe import describe
 
@@ -63,6 +66,52 @@ def _nodes(path: str, data: bytes) -> list[GraphNode]:
             for layer in layers
         ]
     return _onnx_nodes(rknn.read(data).onnx or b"" if rknn.is_rknn(data) else data)
+
+
+def _nbg_nodes(model: Nbg) -> list[GraphNode]:
+    """A compiled file's layers; who reads whose results is known by the bytes of memory."""
+    from ..soft.engines.vip.dataflow import dataflow
+    from ..soft.engines.vip.layers import grouped, layers_of
+    from ..soft.engines.vip.prepare import prepare
+
+    prepared = prepare(model)
+    flow = dataflow(prepared.layout, prepared.tasks)
+    members = [len(tasks) for tasks, _ in grouped(model, prepared)]
+    layer_of = [layer for layer, count in enumerate(members) for _ in range(count)]
+
+    def names(sources: Iterable[int], own: int | None = None) -> set[str]:
+        layers = {layer_of[number] for number in sources if number >= 0} - {own}
+        return {str(layer) for layer in layers} | {
+            f"input {-1 - number}" for number in sources if number < 0
+        }
+
+    reads: list[set[str]] = [set() for _ in members]
+    for layer, sources in zip(layer_of, flow.reads, strict=True):
+        reads[layer] |= names(sources, layer)
+    nodes = [
+        _edge_node("input", tensor, (), (f"input {number}",))
+        for number, tensor in enumerate(model.inputs)
+    ]
+    for number, described in enumerate(layers_of(model, prepared).layers):
+        unit = described.op_type
+        label = _label(unit, described.name, [_sizes(described.output)])
+        nodes.append(GraphNode(label, unit, tuple(sorted(reads[number])), (str(number),)))
+    nodes += [
+        _edge_node("output", tensor, tuple(sorted(names(sources))), ())
+        for tensor, sources in zip(model.outputs, flow.outputs, strict=True)
+    ]
+    return nodes
+
+
+def _edge_node(
+    kind: str, tensor: Tensor, inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> GraphNode:
+    return GraphNode(_label(kind, tensor.name, [tensor.shape]), "edge", inputs, outputs)
+
+
+def _sizes(shape: Iterable[int]) -> list[int]:
+    """Without sizes of one, which windows of memory have between the others."""
+    return [size for size in shape if size != 1] or [1]
 
 
 def _onnx_nodes(data: bytes) -> list[GraphNode]:
@@ -131,6 +180,10 @@ def _wish(graph: nx.DiGraph[int], number: int, places: dict[int, tuple[float, fl
     return sum(above) / len(above) if above else 0.0
 
 
+def _colour(device: str) -> str:
+    return _COLOURS.get(device, _COLOURS["NPU"])
+
+
 def _draw(graph: nx.DiGraph[int], picture: str) -> None:
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -152,9 +205,9 @@ def _draw(graph: nx.DiGraph[int], picture: str) -> None:
     for number, (x, y) in places.items():
         node: GraphNode = graph.nodes[number]["node"]
         devices.add(node.device)
-        box = {"boxstyle": "round", "facecolor": _COLOURS[node.device], "edgecolor": "#555555"}
+        box = {"boxstyle": "round", "facecolor": _colour(node.device), "edgecolor": "#555555"}
         axes.text(x, y, node.label, ha="center", va="center", fontsize=6, bbox=box, zorder=2)
-    named = [Patch(color=_COLOURS[device], label=device) for device in sorted(devices) if device]
+    named = [Patch(color=_colour(device), label=device) for device in sorted(devices) if device]
     if named:
         axes.legend(handles=named, loc="upper left", fontsize=7, frameon=False)
     save(figure, picture)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import soc as socs
@@ -55,7 +56,7 @@ def add_parser(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", help="the .rknn or .onnx file")
+    parser.add_argument("model", help="the .rknn, .nb or .onnx file")
     feeds.add_arguments(parser)
     device.add_arguments(parser)
     parser.add_argument("--order", action="store_true", help="in the order in which they run")
@@ -75,14 +76,15 @@ def run(options: argparse.Namespace) -> int:
     device.apply(options)
     with device.open_session(options, options.model) as session:
         runs_on = device.device_of(session)
-        if session.device_type != "rknpu2":
+        is_vip = session.device_type != "rknpu2"
+        if is_vip and not runs_on.is_soft:
             raise OptionError(f"{options.model}: VIPLite doesn't time layers")
         feed = feeds.read_feed(session, options, options.model)
-        layers = _costs(options, session, feed, runs_on)
+        layers = _vip_costs(options, feed) if is_vip else _costs(options, session, feed, runs_on)
         if options.trace:
             from .trace import write_trace
 
-            cores = socs.find(runs_on.chip).cores
+            cores = socs.find_any(runs_on.chip).cores
             pinned = {"schedule": list(range(cores)), "dispatch": "idle"}
             with device.open_session(options, options.model, **pinned) as traced:
                 write_trace(options.trace, traced, feed, str(runs_on), layers)
@@ -107,6 +109,35 @@ def _costs(
         host = _table(options, session, feed)
     here = {(row.op_type, row.name): row.microseconds for row in host}
     return [_cost(row, row.microseconds, here.get((row.op_type, row.name))) for row in chip]
+
+
+def _vip_costs(options: argparse.Namespace, feed: feeds.Feed) -> list[LayerCost]:
+    """Of a `.nb` file, whose runtime has no table of layers: by the engine that computes it."""
+    from ..soft.engines.nbg import vip
+    from ..soft.formats import nbg
+    from ..soft.values import store_real
+    from .estimate import estimate
+
+    found = estimate(options.model)
+    program = vip.load(nbg.read(Path(options.model).read_bytes()), Path(options.model))
+    instance = program.instance(program.largest)
+    ports = program.variant(program.largest).inputs
+    for port, target in zip(ports, instance.inputs, strict=True):
+        store_real(feed[port.name], port, target)
+    program.profile(instance)  # to warm up
+    here = [layer.microseconds for layer in program.profile(instance)]
+    return [
+        LayerCost(
+            layer.op_type,
+            layer.name,
+            "NPU",
+            layer.dtype.name,
+            f"({','.join(map(str, layer.output))})",
+            round(time.microseconds),
+            microseconds,
+        )
+        for layer, time, microseconds in zip(found.layers, found.times, here, strict=True)
+    ]
 
 
 @contextmanager

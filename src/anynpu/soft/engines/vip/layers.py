@@ -8,6 +8,7 @@ from itertools import groupby
 
 from ....tensor import DType
 from ...formats.nbg import Nbg
+from ...formats.nbg.model import Source
 from ..program import Layer, LoweredModel, MeasuredLayer
 from .memory import Scattered, Window
 from .prepare import Prepared
@@ -16,7 +17,7 @@ from .tasks import Convolution, Task
 
 def layers_of(model: Nbg, prepared: Prepared) -> LoweredModel:
     """The layers in the order of execution; tiles of one that follow one another are one."""
-    layers = tuple(_layer(model, tasks, numbers) for tasks, numbers in _grouped(model, prepared))
+    layers = tuple(_layer(model, tasks, numbers) for tasks, numbers in grouped(model, prepared))
     assert model.executable is not None, "it was prepared"
     return LoweredModel(
         layers=layers,
@@ -29,7 +30,7 @@ def measured(model: Nbg, prepared: Prepared, seconds: Sequence[float]) -> tuple[
     """What each layer took, by the seconds of each operation."""
     found = []
     spent = iter(seconds)
-    for tasks, numbers in _grouped(model, prepared):
+    for tasks, numbers in grouped(model, prepared):
         layer = _layer(model, tasks, numbers)
         total = sum(next(spent) for _ in tasks)
         found.append(
@@ -46,8 +47,8 @@ def measured(model: Nbg, prepared: Prepared, seconds: Sequence[float]) -> tuple[
     return tuple(found)
 
 
-def _grouped(model: Nbg, prepared: Prepared) -> Iterator[tuple[list[Task], list[int]]]:
-    """Operations that follow one another and belong to one layer."""
+def grouped(model: Nbg, prepared: Prepared) -> Iterator[tuple[list[Task], list[int]]]:
+    """Operations that follow one another and belong to one layer: tasks, places in the file."""
 
     def layer(pair: tuple[Task, int]) -> tuple[int | None, int]:
         operation = model.operations[pair[1]]
@@ -63,6 +64,7 @@ def _layer(model: Nbg, tasks: Sequence[Task], numbers: Sequence[int]) -> Layer:
     name = "" if operation.layer is None else model.layers[operation.layer].name
     first = tasks[0]
     sums = first.sums if isinstance(first, Convolution) else None
+    weight_bytes = _coefficient_bytes(model, numbers)
     return Layer(
         name=name,
         op_type=operation.unit,
@@ -70,13 +72,28 @@ def _layer(model: Nbg, tasks: Sequence[Task], numbers: Sequence[int]) -> Layer:
         output=next((_shape(target) for target in first.writes()), ()),
         dtype=DType.UINT8,
         macs=sum(task.macs for task in tasks),
-        read_bytes=sum(math.prod(w.shape) for task in tasks for w in task.reads()),
+        read_bytes=weight_bytes + sum(math.prod(w.shape) for task in tasks for w in task.reads()),
         written_bytes=sum(_bytes(target) for task in tasks for target in task.writes()),
+        weight_bytes=weight_bytes,
         channels_in=sums.source.channels if sums else 0,
         channels_out=sums.channels if sums else 0,
         kernel=(sums.kernel_height, sums.kernel_width) if sums else (),
         is_depthwise=sums.is_depthwise if sums else False,
     )
+
+
+def _coefficient_bytes(model: Nbg, numbers: Sequence[int]) -> int:
+    """Packed, as the chip reads them; tiles of a layer share a blob."""
+    assert model.executable is not None, "it was prepared"
+    blobs = model.executable.coefficients
+    patches = model.executable.patches
+    used = {
+        patches[place].number
+        for number in numbers
+        for place in model.operations[number].patches
+        if patches[place].source == Source.COEFFICIENTS
+    }
+    return sum(blobs[number].size for number in used if 0 <= number < len(blobs))
 
 
 def _shape(target: Window | Scattered) -> tuple[int, ...]:

@@ -78,16 +78,16 @@ def _nearer(total: Reals, unit: Reals, where: NDArray[np.bool_]) -> Reals:
 def add_of_10_bits(convolution: Reals, second: Reals, constant: float) -> Reals:
     """The fused addition of T527 and V853: (convolution + constant) + second.
 
-    A negative first sum of operands with different signs is one unit nearer to zero, and so is
-    every second one.
+    A negative sum of operands with different signs is one unit nearer to zero, and so is a
+    positive second one, unless the convolution adds nothing.
     """
     kept = cut(np.where(np.abs(convolution) < _SMALLEST_SUM, 0, convolution), 10)
     constants = np.full_like(second, constant)
-    total, unit = _small_sum(kept, constants, 10, 1)
+    total, unit = _small_sum(kept, constants, 10, 2)
     first = cut(_nearer(total, unit, (kept * constants < 0) & (total < 0)), 10)
     operand = cut(second, 10)
     total, unit = _small_sum(first, operand, 10, 2)
-    return _nearer(total, unit, first * operand < 0)
+    return _nearer(total, unit, (first * operand < 0) & ((convolution != 0) | (total < 0)))
 
 
 def sum_of_16_bits(second: Reals, constant: float) -> Reals:

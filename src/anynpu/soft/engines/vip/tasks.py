@@ -55,12 +55,14 @@ class Table:
     `is_flipped` says that the upper half of them comes first. Beyond the last entry the function
     goes on by the slope for positive or for negative arguments, below the first one by that at
     zero; without `slopes` it is as between the last entries, and linear from zero to the second
-    power of two.
+    power of two. With `rounds_parts` what the two entries around an argument contribute is rounded
+    to 16 significant bits each.
     """
 
     values: NDArray[np.float64]
     is_signed: bool
     is_flipped: bool
+    rounds_parts: bool = False
     exponents: int = 32
     slopes: tuple[float, float, float] | None = None
 

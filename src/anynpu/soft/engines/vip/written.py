@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from .memory import MemoryMap, Scattered, Window
 from .refusal import Refusal
 from .tasks import BlockTranspose, Task
 
+_Scalar = TypeVar("_Scalar", np.bool_, np.int32)
 _GIVEN = (Source.INPUT, Source.CONSTANTS)
 """What is there before the first operation."""
 
@@ -30,35 +32,37 @@ def check_written(
     for task, title in zip(tasks, titles, strict=True):
         if isinstance(task, BlockTranspose):
             # It copies whole buffers, and what is in their gaps stays as unknown as it was.
-            content = _at(known[task.source.space], task.source).copy()
-            _set(known[task.target.space], task.target, content)
+            content = at(known[task.source.space], task.source).copy()
+            put(known[task.target.space], task.target, content)
             continue
         for window in task.reads():
-            if not _at(known[window.space], window).all():
+            if not at(known[window.space], window).all():
                 raise Refusal(f"{title} reads bytes of {window.space} that were never written")
         for target in task.writes():
-            _set(known[target.space], target)
+            put(known[target.space], target)
     for space, content in known.items():
         if space.source is Source.OUTPUT and not content.all():
             name = model.outputs[space.number].name
             raise Refusal(f"no operation writes all of output {name!r}")
 
 
-def _at(content: NDArray[np.bool_], window: Window) -> NDArray[np.bool_]:
+def at(content: NDArray[_Scalar], window: Window) -> NDArray[_Scalar]:
+    """What an array with an element for each byte of a space has of a window: not to be written."""
     if window.wraps:
         return content[window.offsets()]
     if 0 in window.shape:
         return content[:0]
     return np.lib.stride_tricks.as_strided(
-        content[window.offset :], window.shape, window.strides, writeable=False
+        content[window.offset :], window.shape, _steps(content, window), writeable=False
     )
 
 
-def _set(
-    content: NDArray[np.bool_],
+def put(
+    content: NDArray[_Scalar],
     target: Window | Scattered,
-    values: NDArray[np.bool_] | bool = True,
+    values: NDArray[_Scalar] | int = True,
 ) -> None:
+    """Set those elements: each to its own, or all to one value."""
     if isinstance(target, Scattered):
         for byte in range(target.item):
             content[target.places + byte] = values
@@ -66,6 +70,10 @@ def _set(
         content[target.offsets()] = values
     elif 0 not in target.shape:
         view = np.lib.stride_tricks.as_strided(
-            content[target.offset :], target.shape, target.strides
+            content[target.offset :], target.shape, _steps(content, target)
         )
         view[...] = values
+
+
+def _steps(content: NDArray[_Scalar], window: Window) -> tuple[int, ...]:
+    return tuple(content.itemsize * stride for stride in window.strides)

@@ -227,6 +227,7 @@ def _table(context: OperationContext, command: TpCommand) -> Table:
         table_values(words),
         is_signed=bool(command.SIGNED_TABLE),
         is_flipped=context.target != V853,
+        rounds_parts=context.target == V853,
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..refusal import Refusal
-from ..rounding import Reals
+from ..rounding import TABLE_BITS, Reals, nearest
 from ..tasks import Table
 
 _ENTRIES = 1024
@@ -54,5 +54,7 @@ def _places(table: Table, exponent: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _between(table: Table, first: NDArray[np.int64], next: NDArray[np.int64], rest: Reals) -> Reals:
-    low = table.values[first]
-    return low + (table.values[next] - low) * rest
+    low, high = table.values[first], table.values[next]
+    if table.rounds_parts:
+        return nearest(low * (1 - rest), TABLE_BITS) + nearest(high * rest, TABLE_BITS)
+    return low + (high - low) * rest

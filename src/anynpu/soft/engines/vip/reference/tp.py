@@ -66,8 +66,11 @@ def _maximum(task: Move, size: tuple[int, int], values: Reals) -> Reals:
 
 
 def moved_bytes(values: Reals, zero_point: int) -> NDArray[np.uint8]:
-    """Products as bytes: they have sixteen significant bits, and halves go to even bytes."""
-    whole = np.rint(nearest(values, TABLE_BITS) + zero_point)
+    """Products as bytes: they and their sums with the zero point have sixteen significant bits.
+
+    Halves go to even bytes.
+    """
+    whole = np.rint(nearest(nearest(values, TABLE_BITS) + zero_point, TABLE_BITS))
     return np.clip(whole, 0, 255).astype(np.uint8)
 
 
