@@ -99,8 +99,11 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, other = tmp_path / "one.onnx", tmp_path / "other.onnx"
     one.write_bytes(models.add_one((1, 3)))
     other.write_bytes(models.two_outputs())
+    wider = tmp_path / "wider.onnx"
+    wider.write_bytes(models.add_one((1, 5)))
     for arguments, message in (
         ([one, other], f"ONNX Runtime can't run {other}"),
+        ([one, wider], "has the shape (1, 5), and the other model's (1, 3): is it"),
         ([one, one, "--per-layer"], "compares a compiled .rknn (A) with its ONNX source (B)"),
         ([one, one, "--plot", "x.svg"], "give --per-layer with it"),
         ([one, tmp_path / "no.onnx"], "no.onnx"),

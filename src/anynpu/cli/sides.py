@@ -107,6 +107,8 @@ def run_source(
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         inputs = {arg.name: arg.type for arg in session.get_inputs()}
         fitted = _as_fed(feed, list(inputs), source)
+        for arg in session.get_inputs():
+            _check_shape(source, arg.name, arg.shape, fitted[arg.name].shape)
         typed = {name: _as_typed(array, inputs[name]) for name, array in fitted.items()}
         names = [arg.name for arg in session.get_outputs()] if wanted is None else wanted
         return dict(zip(names, session.run(names, typed), strict=True))
@@ -114,6 +116,18 @@ def run_source(
         raise
     except Exception as error:  # ONNX Runtime's exceptions have no base of their own
         raise ModelError(f"ONNX Runtime can't run {source}: {error}") from None
+
+
+def _check_shape(source: str, name: str, wanted: list[Any], found: tuple[int, ...]) -> None:
+    """Raise `ModelError` for a feed of other sizes than a source fixes."""
+    fits = len(found) == len(wanted) and all(
+        not isinstance(size, int) or size == own for size, own in zip(wanted, found, strict=True)
+    )
+    if not fits:
+        raise ModelError(
+            f"ONNX Runtime can't run {source}: its input {name!r} has the shape {tuple(wanted)}, "
+            f"and the other model's {found}: is it that model's source?"
+        )
 
 
 def _as_typed(array: NDArray[Any], kind: str) -> NDArray[Any]:
