@@ -25,7 +25,7 @@ from .shared_memory import Regions
 
 _BACKLOG = 1024
 _KEEP_ALIVE = 30
-_MOST_PENDING = 10_000
+_MOST_PENDING = 3_000
 """Calls that have come and that nobody has looked at yet."""
 _FILES_BESIDES = 200
 """Descriptors that models, libraries and gRPC's connections may take."""
@@ -142,7 +142,7 @@ class Server:
                 ("grpc.keepalive_timeout_ms", 10_000),
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
                 ("grpc.server_handshake_timeout_ms", round(self.settings.body_timeout * 1000)),
-                # They are refused by name; gRPC would cancel what is beyond the first thousand.
+                # They are refused by name; gRPC would cancel some beyond the first thousand.
                 ("grpc.server.max_pending_requests", _MOST_PENDING),
                 ("grpc.server.max_pending_requests_hard_limit", _MOST_PENDING),
             ],
