@@ -1,9 +1,9 @@
 """How the time of int8 kernels grows with a network, and what they get out of a processor.
 
 Networks of one shape in 20 sizes, 1 to 10,000 million multiply-accumulates: what one of these
-takes, over the best of all sizes. And a convolution 3x3 of 64 channels of 56x56, over what the processor's
-own instructions could do on registers alone (`reference/int8_peak.c`). All of it on one thread, in
-that thread's own time.
+takes, over the best of all sizes. And a convolution 3x3 of 64 channels of 56x56, over what the
+processor's own instructions could do on registers alone (`reference/int8_peak.c`). All of it on one
+thread, in its own time.
 
     python -m benchmarks.growth PICTURE.svg     # draws the first as a line
 """
