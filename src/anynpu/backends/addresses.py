@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
-from urllib.parse import unquote, urlsplit
 
 from ..errors import ModelError
 from .base import ModelSource
@@ -67,6 +66,8 @@ def _without_twins(addresses: Iterable[Address]) -> list[Address]:
 
 
 def _parsed(text: str) -> Address:
+    from urllib.parse import unquote, urlsplit
+
     parts = urlsplit(text)
     try:
         host, port = parts.hostname, parts.port

@@ -8,10 +8,7 @@ one whose writing was cut off, is known before it is used.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,10 +21,16 @@ CONTENTS = {
 }
 """The cache's folders, and what is in them."""
 
-_DIGEST = hashlib.sha256
-_DIGEST_SIZE = _DIGEST().digest_size
+_DIGEST_SIZE = 32
 _LOCK = ".lock"
 _OWN, _SHARED, _READABLE = 0o700, 0o777, 0o644
+
+
+def _digest(content: bytes) -> bytes:
+    # Most of an import's time, and only needed where something is kept.
+    import hashlib
+
+    return hashlib.sha256(content).digest()
 
 
 def cache_root() -> Path:
@@ -73,7 +76,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def seal(file: Path) -> None:
     """Let a file that is to be kept end with its digest; loaders of ELF files don't look there."""
-    digest = _DIGEST(file.read_bytes()).digest()
+    digest = _digest(file.read_bytes())
     with file.open("ab") as end:
         end.write(digest)
 
@@ -84,7 +87,7 @@ def is_whole(file: Path) -> bool:
         content = file.read_bytes()
     except OSError:
         return False
-    return _DIGEST(content[:-_DIGEST_SIZE]).digest() == content[-_DIGEST_SIZE:]
+    return _digest(content[:-_DIGEST_SIZE]) == content[-_DIGEST_SIZE:]
 
 
 def content_of(file: Path) -> bytes:
@@ -108,6 +111,8 @@ def kept(folder: str, name: str, make: Callable[[Path], None]) -> Path:
 
 def _write(target: Path, make: Callable[[Path], None]) -> None:
     """Written aside and moved, so that nobody sees half of it."""
+    import tempfile
+
     handle, work = tempfile.mkstemp(suffix=target.suffix, dir=target.parent)
     os.close(handle)
     try:
@@ -127,5 +132,7 @@ def size_of(name: str) -> int:
 
 def clear() -> None:
     """Remove what is kept; programs that use some of it go on."""
+    import shutil
+
     for name in CONTENTS:
         shutil.rmtree(cache_folder(name), ignore_errors=True)

@@ -7,7 +7,6 @@ of `make sanitize` are instrumented.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import warnings
 from collections.abc import Iterator
@@ -68,6 +67,8 @@ def _built_before(name: str) -> Path | None:
 def is_of_these_sources(folder: Path, name: str) -> bool:
     """Whether what lies in a folder was built from this very C file, these headers, these flags."""
     built_of = _digests(folder / DIGESTS)
+    import hashlib
+
     return all(
         built_of.get(source.name) == hashlib.sha256(source.read_bytes()).hexdigest()
         for source in sources(name)
@@ -84,6 +85,8 @@ def _digests(file: Path) -> dict[str, str]:
 
 
 def _build(name: str) -> Path:
+    import hashlib
+
     from .cache import kept
 
     texts = b"\0".join(source.read_bytes() for source in sources(name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +38,8 @@ def keep(model: ModelSource) -> str | Digest:
         return model
     if not isinstance(model, bytes):
         return os.path.abspath(os.fspath(model))
+    import hashlib
+
     digest = Digest(hashlib.sha256(model).hexdigest())
     kept("models", digest.sha256, lambda file: _write(file, model))
     _make_room(digest.path)
