@@ -40,3 +40,14 @@ def test_hints_change_nothing_and_may_be_set(name: str) -> None:
     for each, state in rows(name).items():
         if state.startswith("hint") and not callable(getattr(options, each)):
             setattr(options, each, getattr(options, each))
+
+
+def test_the_module_s_functions() -> None:
+    listed = rows("Functions of the module")
+    for each, state in listed.items():
+        assert callable(getattr(onnxruntime, each)), each
+        assert hasattr(anynpu, each) == (state != "-"), each
+    anynpu.set_default_logger_severity(3)
+    with pytest.raises(anynpu.OptionError, match="to 4"):
+        anynpu.set_default_logger_severity(7)
+    assert anynpu.IOBinding is anynpu.SessionIOBinding

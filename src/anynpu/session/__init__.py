@@ -5,6 +5,12 @@ from .future import InferenceFuture
 from .inference_session import InferenceSession
 from .node import ModelMetadata, NodeArg
 from .ort_value import OrtValue
+from .process_settings import (
+    disable_telemetry_events,
+    enable_telemetry_events,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+)
 from .profile import Profile, Span, Stage
 from .providers import available
 from .run_options import RunOptions
@@ -19,6 +25,7 @@ __all__ = [
     "ExecutionMode",
     "ExecutionOrder",
     "GraphOptimizationLevel",
+    "IOBinding",
     "InferenceFuture",
     "InferenceSession",
     "ModelMetadata",
@@ -30,10 +37,16 @@ __all__ = [
     "SessionOptions",
     "Span",
     "Stage",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
     "get_device",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
 ]
+
+IOBinding = SessionIOBinding
 
 
 def get_available_providers() -> list[str]:
