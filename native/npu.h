@@ -219,9 +219,11 @@ _Static_assert(sizeof(struct stage) == 152, "stage");
 #endif
 
 /* Both look-up tables, one after the other: of negative values, and of the others.
- * Pairs are in that order too; step is 1 / the distance of entries. */
+ * Pairs are in that order too; step is 1 / the distance of entries. floats are the entries once
+ * more, or NULL where float32 may not do: see shared_floats. */
 struct table {
     const double *entries;
+    void *floats;
     double start[2];
     double end;
     double step[2];
@@ -229,11 +231,12 @@ struct table {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct table, entries) == 0, "table.entries");
-_Static_assert(offsetof(struct table, start) == 8, "table.start");
-_Static_assert(offsetof(struct table, end) == 24, "table.end");
-_Static_assert(offsetof(struct table, step) == 32, "table.step");
-_Static_assert(offsetof(struct table, slope) == 48, "table.slope");
-_Static_assert(sizeof(struct table) == 64, "table");
+_Static_assert(offsetof(struct table, floats) == 8, "table.floats");
+_Static_assert(offsetof(struct table, start) == 16, "table.start");
+_Static_assert(offsetof(struct table, end) == 32, "table.end");
+_Static_assert(offsetof(struct table, step) == 40, "table.step");
+_Static_assert(offsetof(struct table, slope) == 56, "table.slope");
+_Static_assert(sizeof(struct table) == 72, "table");
 #endif
 
 /* Ways through the stages of int8 for results that fit into 30 bits, with ties to even.
@@ -297,30 +300,30 @@ struct dpu {
 _Static_assert(offsetof(struct dpu, bs) == 0, "dpu.bs");
 _Static_assert(offsetof(struct dpu, bn) == 152, "dpu.bn");
 _Static_assert(offsetof(struct dpu, table) == 304, "dpu.table");
-_Static_assert(offsetof(struct dpu, operand) == 368, "dpu.operand");
-_Static_assert(offsetof(struct dpu, number) == 480, "dpu.number");
-_Static_assert(offsetof(struct dpu, operand_offset) == 488, "dpu.operand_offset");
-_Static_assert(offsetof(struct dpu, operand_scale) == 496, "dpu.operand_scale");
-_Static_assert(offsetof(struct dpu, product) == 504, "dpu.product");
-_Static_assert(offsetof(struct dpu, lowest) == 512, "dpu.lowest");
-_Static_assert(offsetof(struct dpu, highest) == 520, "dpu.highest");
-_Static_assert(offsetof(struct dpu, factor) == 528, "dpu.factor");
-_Static_assert(offsetof(struct dpu, addend) == 536, "dpu.addend");
-_Static_assert(offsetof(struct dpu, scale) == 544, "dpu.scale");
-_Static_assert(offsetof(struct dpu, offset) == 552, "dpu.offset");
-_Static_assert(offsetof(struct dpu, output_away) == 560, "dpu.output_away");
-_Static_assert(offsetof(struct dpu, operand_away) == 568, "dpu.operand_away");
-_Static_assert(offsetof(struct dpu, is_integer) == 576, "dpu.is_integer");
-_Static_assert(offsetof(struct dpu, average) == 584, "dpu.average");
-_Static_assert(offsetof(struct dpu, has_bs) == 592, "dpu.has_bs");
-_Static_assert(offsetof(struct dpu, has_bn) == 600, "dpu.has_bn");
-_Static_assert(offsetof(struct dpu, has_table) == 608, "dpu.has_table");
-_Static_assert(offsetof(struct dpu, operation) == 616, "dpu.operation");
-_Static_assert(offsetof(struct dpu, has_operand) == 624, "dpu.has_operand");
-_Static_assert(offsetof(struct dpu, has_limits) == 632, "dpu.has_limits");
-_Static_assert(offsetof(struct dpu, element) == 640, "dpu.element");
-_Static_assert(offsetof(struct dpu, short_way) == 648, "dpu.short_way");
-_Static_assert(sizeof(struct dpu) == 696, "dpu");
+_Static_assert(offsetof(struct dpu, operand) == 376, "dpu.operand");
+_Static_assert(offsetof(struct dpu, number) == 488, "dpu.number");
+_Static_assert(offsetof(struct dpu, operand_offset) == 496, "dpu.operand_offset");
+_Static_assert(offsetof(struct dpu, operand_scale) == 504, "dpu.operand_scale");
+_Static_assert(offsetof(struct dpu, product) == 512, "dpu.product");
+_Static_assert(offsetof(struct dpu, lowest) == 520, "dpu.lowest");
+_Static_assert(offsetof(struct dpu, highest) == 528, "dpu.highest");
+_Static_assert(offsetof(struct dpu, factor) == 536, "dpu.factor");
+_Static_assert(offsetof(struct dpu, addend) == 544, "dpu.addend");
+_Static_assert(offsetof(struct dpu, scale) == 552, "dpu.scale");
+_Static_assert(offsetof(struct dpu, offset) == 560, "dpu.offset");
+_Static_assert(offsetof(struct dpu, output_away) == 568, "dpu.output_away");
+_Static_assert(offsetof(struct dpu, operand_away) == 576, "dpu.operand_away");
+_Static_assert(offsetof(struct dpu, is_integer) == 584, "dpu.is_integer");
+_Static_assert(offsetof(struct dpu, average) == 592, "dpu.average");
+_Static_assert(offsetof(struct dpu, has_bs) == 600, "dpu.has_bs");
+_Static_assert(offsetof(struct dpu, has_bn) == 608, "dpu.has_bn");
+_Static_assert(offsetof(struct dpu, has_table) == 616, "dpu.has_table");
+_Static_assert(offsetof(struct dpu, operation) == 624, "dpu.operation");
+_Static_assert(offsetof(struct dpu, has_operand) == 632, "dpu.has_operand");
+_Static_assert(offsetof(struct dpu, has_limits) == 640, "dpu.has_limits");
+_Static_assert(offsetof(struct dpu, element) == 648, "dpu.element");
+_Static_assert(offsetof(struct dpu, short_way) == 656, "dpu.short_way");
+_Static_assert(sizeof(struct dpu) == 704, "dpu");
 #endif
 
 /* Where atoms go: group surfaces lie surface apart, groups of them group_stride.
@@ -378,21 +381,21 @@ struct int8_dense {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct int8_dense, dpu) == 0, "int8_dense.dpu");
-_Static_assert(offsetof(struct int8_dense, writer) == 696, "int8_dense.writer");
-_Static_assert(offsetof(struct int8_dense, features) == 776, "int8_dense.features");
-_Static_assert(offsetof(struct int8_dense, window) == 888, "int8_dense.window");
-_Static_assert(offsetof(struct int8_dense, weights) == 992, "int8_dense.weights");
-_Static_assert(offsetof(struct int8_dense, offsets) == 1000, "int8_dense.offsets");
-_Static_assert(offsetof(struct int8_dense, rows) == 1008, "int8_dense.rows");
-_Static_assert(offsetof(struct int8_dense, channels) == 1016, "int8_dense.channels");
-_Static_assert(offsetof(struct int8_dense, is_packed) == 1024, "int8_dense.is_packed");
-_Static_assert(offsetof(struct int8_dense, depth) == 1032, "int8_dense.depth");
-_Static_assert(offsetof(struct int8_dense, stride) == 1040, "int8_dense.stride");
-_Static_assert(offsetof(struct int8_dense, tile) == 1048, "int8_dense.tile");
-_Static_assert(offsetof(struct int8_dense, pixels) == 1056, "int8_dense.pixels");
-_Static_assert(offsetof(struct int8_dense, truncate) == 1064, "int8_dense.truncate");
-_Static_assert(offsetof(struct int8_dense, truncate_up) == 1072, "int8_dense.truncate_up");
-_Static_assert(sizeof(struct int8_dense) == 1080, "int8_dense");
+_Static_assert(offsetof(struct int8_dense, writer) == 704, "int8_dense.writer");
+_Static_assert(offsetof(struct int8_dense, features) == 784, "int8_dense.features");
+_Static_assert(offsetof(struct int8_dense, window) == 896, "int8_dense.window");
+_Static_assert(offsetof(struct int8_dense, weights) == 1000, "int8_dense.weights");
+_Static_assert(offsetof(struct int8_dense, offsets) == 1008, "int8_dense.offsets");
+_Static_assert(offsetof(struct int8_dense, rows) == 1016, "int8_dense.rows");
+_Static_assert(offsetof(struct int8_dense, channels) == 1024, "int8_dense.channels");
+_Static_assert(offsetof(struct int8_dense, is_packed) == 1032, "int8_dense.is_packed");
+_Static_assert(offsetof(struct int8_dense, depth) == 1040, "int8_dense.depth");
+_Static_assert(offsetof(struct int8_dense, stride) == 1048, "int8_dense.stride");
+_Static_assert(offsetof(struct int8_dense, tile) == 1056, "int8_dense.tile");
+_Static_assert(offsetof(struct int8_dense, pixels) == 1064, "int8_dense.pixels");
+_Static_assert(offsetof(struct int8_dense, truncate) == 1072, "int8_dense.truncate");
+_Static_assert(offsetof(struct int8_dense, truncate_up) == 1080, "int8_dense.truncate_up");
+_Static_assert(sizeof(struct int8_dense) == 1088, "int8_dense");
 #endif
 
 /* An int8 convolution channel by channel; weights are (surfaces, places, lanes).
@@ -410,14 +413,14 @@ struct int8_depthwise {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct int8_depthwise, dpu) == 0, "int8_depthwise.dpu");
-_Static_assert(offsetof(struct int8_depthwise, writer) == 696, "int8_depthwise.writer");
-_Static_assert(offsetof(struct int8_depthwise, features) == 776, "int8_depthwise.features");
-_Static_assert(offsetof(struct int8_depthwise, window) == 888, "int8_depthwise.window");
-_Static_assert(offsetof(struct int8_depthwise, weights) == 992, "int8_depthwise.weights");
-_Static_assert(offsetof(struct int8_depthwise, band) == 1000, "int8_depthwise.band");
-_Static_assert(offsetof(struct int8_depthwise, truncate) == 1008, "int8_depthwise.truncate");
-_Static_assert(offsetof(struct int8_depthwise, truncate_up) == 1016, "int8_depthwise.truncate_up");
-_Static_assert(sizeof(struct int8_depthwise) == 1024, "int8_depthwise");
+_Static_assert(offsetof(struct int8_depthwise, writer) == 704, "int8_depthwise.writer");
+_Static_assert(offsetof(struct int8_depthwise, features) == 784, "int8_depthwise.features");
+_Static_assert(offsetof(struct int8_depthwise, window) == 896, "int8_depthwise.window");
+_Static_assert(offsetof(struct int8_depthwise, weights) == 1000, "int8_depthwise.weights");
+_Static_assert(offsetof(struct int8_depthwise, band) == 1008, "int8_depthwise.band");
+_Static_assert(offsetof(struct int8_depthwise, truncate) == 1016, "int8_depthwise.truncate");
+_Static_assert(offsetof(struct int8_depthwise, truncate_up) == 1024, "int8_depthwise.truncate_up");
+_Static_assert(sizeof(struct int8_depthwise) == 1032, "int8_depthwise");
 #endif
 
 /* int8 features through a function of one value: values of -128 to 127. */
@@ -489,17 +492,17 @@ struct dense {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct dense, dpu) == 0, "dense.dpu");
-_Static_assert(offsetof(struct dense, writer) == 696, "dense.writer");
-_Static_assert(offsetof(struct dense, features) == 776, "dense.features");
-_Static_assert(offsetof(struct dense, window) == 888, "dense.window");
-_Static_assert(offsetof(struct dense, weights) == 992, "dense.weights");
-_Static_assert(offsetof(struct dense, rows) == 1056, "dense.rows");
-_Static_assert(offsetof(struct dense, tile) == 1064, "dense.tile");
-_Static_assert(offsetof(struct dense, depth) == 1072, "dense.depth");
-_Static_assert(offsetof(struct dense, fused) == 1080, "dense.fused");
-_Static_assert(offsetof(struct dense, truncate) == 1088, "dense.truncate");
-_Static_assert(offsetof(struct dense, truncate_up) == 1096, "dense.truncate_up");
-_Static_assert(sizeof(struct dense) == 1104, "dense");
+_Static_assert(offsetof(struct dense, writer) == 704, "dense.writer");
+_Static_assert(offsetof(struct dense, features) == 784, "dense.features");
+_Static_assert(offsetof(struct dense, window) == 896, "dense.window");
+_Static_assert(offsetof(struct dense, weights) == 1000, "dense.weights");
+_Static_assert(offsetof(struct dense, rows) == 1064, "dense.rows");
+_Static_assert(offsetof(struct dense, tile) == 1072, "dense.tile");
+_Static_assert(offsetof(struct dense, depth) == 1080, "dense.depth");
+_Static_assert(offsetof(struct dense, fused) == 1088, "dense.fused");
+_Static_assert(offsetof(struct dense, truncate) == 1096, "dense.truncate");
+_Static_assert(offsetof(struct dense, truncate_up) == 1104, "dense.truncate_up");
+_Static_assert(sizeof(struct dense) == 1112, "dense");
 #endif
 
 /* Depthwise products, or without weights a pooling by its method.
@@ -519,16 +522,16 @@ struct depthwise {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct depthwise, dpu) == 0, "depthwise.dpu");
-_Static_assert(offsetof(struct depthwise, writer) == 696, "depthwise.writer");
-_Static_assert(offsetof(struct depthwise, features) == 776, "depthwise.features");
-_Static_assert(offsetof(struct depthwise, window) == 888, "depthwise.window");
-_Static_assert(offsetof(struct depthwise, weights) == 992, "depthwise.weights");
-_Static_assert(offsetof(struct depthwise, method) == 1056, "depthwise.method");
-_Static_assert(offsetof(struct depthwise, fused) == 1064, "depthwise.fused");
-_Static_assert(offsetof(struct depthwise, by_rows) == 1072, "depthwise.by_rows");
-_Static_assert(offsetof(struct depthwise, truncate) == 1080, "depthwise.truncate");
-_Static_assert(offsetof(struct depthwise, truncate_up) == 1088, "depthwise.truncate_up");
-_Static_assert(sizeof(struct depthwise) == 1096, "depthwise");
+_Static_assert(offsetof(struct depthwise, writer) == 704, "depthwise.writer");
+_Static_assert(offsetof(struct depthwise, features) == 784, "depthwise.features");
+_Static_assert(offsetof(struct depthwise, window) == 896, "depthwise.window");
+_Static_assert(offsetof(struct depthwise, weights) == 1000, "depthwise.weights");
+_Static_assert(offsetof(struct depthwise, method) == 1064, "depthwise.method");
+_Static_assert(offsetof(struct depthwise, fused) == 1072, "depthwise.fused");
+_Static_assert(offsetof(struct depthwise, by_rows) == 1080, "depthwise.by_rows");
+_Static_assert(offsetof(struct depthwise, truncate) == 1088, "depthwise.truncate");
+_Static_assert(offsetof(struct depthwise, truncate_up) == 1096, "depthwise.truncate_up");
+_Static_assert(sizeof(struct depthwise) == 1104, "depthwise");
 #endif
 
 /* Features through the stages.
@@ -541,10 +544,10 @@ struct process {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct process, dpu) == 0, "process.dpu");
-_Static_assert(offsetof(struct process, writer) == 696, "process.writer");
-_Static_assert(offsetof(struct process, features) == 776, "process.features");
-_Static_assert(offsetof(struct process, by_groups) == 888, "process.by_groups");
-_Static_assert(sizeof(struct process) == 896, "process");
+_Static_assert(offsetof(struct process, writer) == 704, "process.writer");
+_Static_assert(offsetof(struct process, features) == 784, "process.features");
+_Static_assert(offsetof(struct process, by_groups) == 896, "process.by_groups");
+_Static_assert(sizeof(struct process) == 904, "process");
 #endif
 
 /* The greatest, or with the sign -1 the least channel of each pixel, as float16 side by side.
@@ -559,12 +562,12 @@ struct reduction {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct reduction, dpu) == 0, "reduction.dpu");
-_Static_assert(offsetof(struct reduction, features) == 696, "reduction.features");
-_Static_assert(offsetof(struct reduction, sign) == 808, "reduction.sign");
-_Static_assert(offsetof(struct reduction, target) == 816, "reduction.target");
-_Static_assert(offsetof(struct reduction, pixels) == 824, "reduction.pixels");
-_Static_assert(offsetof(struct reduction, filled) == 832, "reduction.filled");
-_Static_assert(sizeof(struct reduction) == 840, "reduction");
+_Static_assert(offsetof(struct reduction, features) == 704, "reduction.features");
+_Static_assert(offsetof(struct reduction, sign) == 816, "reduction.sign");
+_Static_assert(offsetof(struct reduction, target) == 824, "reduction.target");
+_Static_assert(offsetof(struct reduction, pixels) == 832, "reduction.pixels");
+_Static_assert(offsetof(struct reduction, filled) == 840, "reduction.filled");
+_Static_assert(sizeof(struct reduction) == 848, "reduction");
 #endif
 
 /* A way through memory: the last axis is the fastest; strides may be negative. */

@@ -319,17 +319,62 @@ WITH_AVX2 INLINE __m128 look_up_four(const struct table *t, __m128 v) {
     return _mm256_cvtpd_ps(y);
 }
 
-/* A multiple of four. */
-WITH_AVX2 static void look_up_fours(const struct table *t, float *v, int64_t count) {
-    for (int64_t i = 0; i < count; i += 4)
-        _mm_storeu_ps(v + i, look_up_four(t, _mm_loadu_ps(v + i)));
+/* The two entries of each of four places, side by side: two places in a vector's low and high half. */
+WITH_AVX2 INLINE __m128 two_entries(const float *entries, int32_t one, int32_t other) {
+    const __m128 low = _mm_castpd_ps(_mm_load_sd((const double *)(entries + one)));
+    return _mm_loadh_pi(low, (const __m64 *)(entries + other));
+}
+
+/* The same for eight values, as far as float32 is exact: each is a number of steps from 0, which powers
+ * of two and the fraction leave as it is; of at least 2^-13 it is a multiple of 2^-36, so that what doubles
+ * make of entries of 16 bits is exact, and one rounding to float32 gives what theirs does. Others, and
+ * what lies beyond the entries, is left to doubles. Negative values count from the entry above. */
+WITH_AVX2 INLINE __m256 look_up_eight(const struct table *t, __m256 x) {
+    const __m256 zero = _mm256_setzero_ps(), sign = _mm256_cmp_ps(x, zero, _CMP_LT_OQ);
+    const __m256 step = _mm256_blendv_ps(_mm256_set1_ps((float)t->step[1]),
+                                         _mm256_set1_ps((float)t->step[0]), sign);
+    const __m256 steps = _mm256_mul_ps(x, step);
+    const __m256 far = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), steps);
+    const __m256 is_exact = _mm256_or_ps(_mm256_cmp_ps(far, _mm256_set1_ps(0x1p-13f), _CMP_GE_OQ),
+                                         _mm256_cmp_ps(x, zero, _CMP_EQ_OQ));
+    const __m256 is_inside =
+        _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps((float)t->start[0]), _CMP_GT_OQ),
+                      _mm256_cmp_ps(x, _mm256_set1_ps((float)t->end), _CMP_LT_OQ));
+    if (_mm256_movemask_ps(_mm256_and_ps(is_exact, is_inside)) != 0xFF) {
+        const __m128 low = look_up_four(t, _mm256_castps256_ps128(x));
+        return _mm256_set_m128(look_up_four(t, _mm256_extractf128_ps(x, 1)), low);
+    }
+    const __m256 whole = _mm256_round_ps(steps, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const __m256 first =
+        _mm256_blendv_ps(_mm256_set1_ps(TABLE_ENTRIES), _mm256_set1_ps(TABLE_ENTRIES - 2), sign);
+    int32_t at[8];
+    _mm256_storeu_si256((__m256i *)at, _mm256_cvttps_epi32(_mm256_add_ps(whole, first)));
+    const float *entries = t->floats;
+    const __m256 even =
+        _mm256_set_m128(two_entries(entries, at[4], at[5]), two_entries(entries, at[0], at[1]));
+    const __m256 odd =
+        _mm256_set_m128(two_entries(entries, at[6], at[7]), two_entries(entries, at[2], at[3]));
+    const __m256 left = _mm256_shuffle_ps(even, odd, 0x88),
+                 right = _mm256_shuffle_ps(even, odd, 0xDD);
+    return _mm256_fmadd_ps(_mm256_sub_ps(right, left), _mm256_sub_ps(steps, whole),
+                           _mm256_blendv_ps(left, right, sign));
+}
+
+/* A multiple of eight. */
+WITH_AVX2 static void look_up_avx2(const struct table *t, float *v, int64_t count) {
+    if (t->floats)
+        for (int64_t i = 0; i < count; i += 8)
+            _mm256_storeu_ps(v + i, look_up_eight(t, _mm256_loadu_ps(v + i)));
+    else
+        for (int64_t i = 0; i < count; i += 4)
+            _mm_storeu_ps(v + i, look_up_four(t, _mm_loadu_ps(v + i)));
 }
 #endif
 
 static void look_up(const struct table *t, float *v, int64_t count) {
 #ifdef X86
     if (has_avx2(running_form)) {
-        look_up_fours(t, v, count);
+        look_up_avx2(t, v, count);
         return;
     }
 #endif

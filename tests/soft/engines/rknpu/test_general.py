@@ -36,6 +36,7 @@ from .descriptions import (
     kernels_of,
     output,
 )
+from .test_dpu import table
 
 seeds = st.integers(0, 1 << 16)
 
@@ -86,6 +87,40 @@ def test_features_of_floats(data: st.DataObject, content: str, seed: int) -> Non
     stages = data.draw(some.dpus(True, shape, source=source))
     task = ElementwiseTask(0, 0, source, stages, data.draw(some.writers(shape, atom)))
     compare(task, element, content, seed)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=seeds,
+    steps=st.tuples(st.integers(0, 8), st.integers(0, 8)),
+    moved=st.sampled_from([0, 0, 0, 1, -7]),
+    short=st.sampled_from([0, 0, 5]),
+)
+def test_tables_of_floats(seed: int, steps: tuple[int, int], moved: int, short: int) -> None:
+    """Values of all magnitudes, on entries and near them, in groups that are inside or not."""
+    rng = np.random.default_rng(seed)
+    low, high = (512 << step for step in steps)
+    entries = rng.integers(-(1 << 15), 1 << 15, (2, 513)).astype(np.float64)
+    look_up = table(
+        negative=entries[0], positive=entries[1], negative_start=-low + moved,
+        positive_start=0, positive_end=high - short, steps=steps,
+    )  # fmt: skip
+    shape = 8, 4, 16
+    reach = np.where(rng.integers(0, 2, shape), -low, high)
+    x = (rng.random(shape) * reach).astype(np.float32)
+    x[1] = (rng.integers(-512, 513, shape[1:]) << min(steps)).astype(np.float32)
+    x[2] *= np.exp2(rng.integers(-40, 1, shape[1:])).astype(np.float32)
+    edges = (0.0, -0.0, -low, high, np.nan, np.inf, -np.inf, 1e-30)
+    x[3] = rng.choice(np.array(edges, np.float32), shape[1:])
+    x[4:, :, ::5] = np.nextafter(np.rint(x[4:, :, ::5]), np.float32(rng.choice([-1e9, 1e9])))
+    stages = dpu(
+        is_float=True, output=output(Element.FLOAT32),
+        elementwise=Elementwise(look_up, None, None, None, 0),
+    )  # fmt: skip
+    scene = Scene()
+    scene.put(x)
+    task = ElementwiseTask(0, 0, features(shape, Element.FLOAT32), stages, block_writer(4, 16))
+    scene.run(task, KernelKind.GENERAL)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

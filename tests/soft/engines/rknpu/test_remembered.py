@@ -49,7 +49,7 @@ def decoded(data: bytes) -> Any:
 
 
 def test_files_decode_alike_with_every_task_decoded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = dict(files()[::3])
+    every = dict(files()[::5])
     together = {name: decoded(data) for name, data in every.items()}
 
     def alone(_: Remembered, decode: Any, task: Any, *given: Any, by: Any = ()) -> Any:

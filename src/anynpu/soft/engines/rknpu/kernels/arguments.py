@@ -9,8 +9,10 @@ from .....native.memory import address_of
 from ..interning import shared
 from ..layout import feature_views, image_view
 from ..memory import Memory
-from ..tasks import Convolution, Features, Image, LookupTable, PoolingTask
+from ..tasks import TABLE_ENTRIES, Convolution, Features, Image, LookupTable, PoolingTask
 from . import structures
+
+_STEPS = TABLE_ENTRIES - 1
 
 
 def features_of(
@@ -73,10 +75,29 @@ def shared_entries(table: LookupTable) -> NDArray[np.float64]:
     return shared(np.concatenate([table.negative, table.positive]))
 
 
-def table_of(table: LookupTable, entries: NDArray[np.float64]) -> structures.Table:
+def shared_floats(table: LookupTable, entries: NDArray[np.float64]) -> NDArray[np.float32] | None:
+    """The entries as float32 where kernels may interpolate with them, else None.
+
+    That takes whole numbers of 16 bits, a step for each of them from the start to 0, and as many
+    or fewer from 0 to the end.
+    """
+    reach = [steps * 2**step for steps, step in zip((_STEPS, _STEPS), table.steps, strict=True)]
+    is_around_zero = (table.negative_start, table.positive_start) == (-reach[0], 0)
+    if not is_around_zero or not 0 <= table.positive_end <= reach[1]:
+        return None
+    is_whole = np.array_equal(entries, entries.astype(np.int16))
+    return shared(entries.astype(np.float32)) if is_whole else None
+
+
+def table_of(
+    table: LookupTable,
+    entries: NDArray[np.float64],
+    floats: NDArray[np.float32] | None = None,
+) -> structures.Table:
     """A look-up table, whose entries outlive the structure."""
     return structures.Table(
         address_of(entries),
+        None if floats is None else address_of(floats),
         (table.negative_start, table.positive_start),
         table.positive_end,
         tuple(2.0**-step for step in table.steps),

@@ -24,7 +24,7 @@ from ...tasks import (
 )
 from ...weights import Operand, OperandBlock, StoredOperand
 from .. import structures
-from ..arguments import features_of, shared_entries, table_of
+from ..arguments import features_of, shared_entries, shared_floats, table_of
 from ..structures import KernelOperation, OperandKind
 from ..value_ranges import exact_reach
 
@@ -154,7 +154,10 @@ class DpuArguments:
 
     def _table(self, table: LookupTable) -> structures.Table:
         self._arrays.append(entries := shared_entries(table))
-        return table_of(table, entries)
+        floats = shared_floats(table, entries) if self._is_float else None
+        if floats is not None:
+            self._arrays.append(floats)
+        return table_of(table, entries, floats)
 
 
 def _stored(block: OperandBlock, part: str) -> structures.Operand:
