@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from anynpu.rknn.abi import ErrorCode as Code
 from anynpu.rknn.abi import InitFlag as Flag
 from anynpu.rknn.abi import Query
 from anynpu.rknn.library import RknnLibrary
+from anynpu.soft.device import device_for
 from anynpu.soft.device_memory import STRICT_VARIABLE
 from anynpu.soft.engines.onnx.weights import remove_weights
 
@@ -207,37 +211,27 @@ def test_chips_without_on_chip_memory(npu: RknnLibrary) -> None:
 
 
 def test_priorities_order_the_requests_that_wait(npu: RknnLibrary) -> None:
-    """One core, held by a long run: of three that wait, the one of high priority comes first."""
-    import threading
-    import time
-
-    long_model = models.convolution(size=256, filters=64)
-    metadata = {"anynpu.soc": "rk3566"}
-    long_model = models.with_metadata(long_model, metadata)
-    short_model = models.add_one(metadata=metadata)
-    order: list[str] = []
-
-    def run(context: int, name: str) -> None:
-        assert npu.rknn_run(context, None) == SUCC
-        order.append(name)
-
-    names = {"low": Flag.PRIOR_LOW, "medium": Flag.PRIOR_MEDIUM, "high": Flag.PRIOR_HIGH}
-    with opened(npu, long_model) as busy:
-        values = np.zeros((1, 3, 256, 256), np.float32)
-        assert set_input(npu, busy, values) == SUCC
-        contexts = {name: init(npu, short_model, flag)[1] for name, flag in names.items()}
-        threads = [threading.Thread(target=run, args=(busy, "busy"))]
-        threads[0].start()
-        time.sleep(0.003)
-        for name, context in contexts.items():
-            assert set_input(npu, context, np.zeros((1, 3, 4, 5), np.float32)) == SUCC
-            threads.append(threading.Thread(target=run, args=(context, name)))
-            threads[-1].start()
+    """One core, which is held: of three runs that wait, the one of high priority stands first."""
+    model = models.add_one(metadata={"anynpu.soc": "rk3566"})
+    flags = {"low": Flag.PRIOR_LOW, "medium": Flag.PRIOR_MEDIUM, "high": Flag.PRIOR_HIGH}
+    codes: list[int] = []
+    device = device_for("rk3566")
+    with contextlib.ExitStack() as stack:
+        contexts = [stack.enter_context(opened(npu, model, flag)) for flag in flags.values()]
+        with device.occupy(1, 0):
+            threads = []
+            for count, context in enumerate(contexts, 1):
+                assert set_input(npu, context, np.zeros((1, 3, 4, 5), np.float32)) == SUCC
+                run = threading.Thread(target=lambda c=context: codes.append(npu.rknn_run(c, None)))
+                run.start()
+                threads.append(run)
+                while len(device._waiting) < count:
+                    assert run.is_alive()
+                    time.sleep(0.001)
+            assert [waiting.priority for waiting in device._waiting] == [0, 1, 2]
         for thread in threads:
             thread.join()
-        for context in contexts.values():
-            assert npu.rknn_destroy(context) == SUCC
-    assert sorted(order) == ["busy", "high", "low", "medium"]
+    assert codes == [SUCC] * 3
 
 
 def test_memory_sizes(npu: RknnLibrary) -> None:
