@@ -412,6 +412,14 @@ def test_channels_that_the_compiler_cut_are_refused() -> None:
         task_of(RK3576, {**BYPASSED, **changes}, _FROM_MEMORY)
 
 
+def test_rows_that_lie_too_far_apart_are_refused() -> None:
+    """134,399 pixels in 16 bits; the rest went where un-pooling has its distance."""
+    changes = {0x4028: 134_399, 0x4034: 1 << 16}
+    with pytest.raises(ModelError, match=r"\(0x4028\) = 0x20cff: rows that lie apart by more"):
+        task_of(RK3576, {**BYPASSED, **changes}, _FROM_MEMORY)
+    task_of(RK3576, {**BYPASSED, 0x4028: 134_399}, _FROM_MEMORY)
+
+
 @pytest.mark.parametrize(
     ("register", "word"),
     [(0x102C, 1 << 28), (0x1078, 1 << 13), (0x1024, 1 << 14), (0x107C, 1 << 16)],
