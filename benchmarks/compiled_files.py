@@ -3,15 +3,15 @@
 There the network runs in float32, and in int8: quantised by ONNX Runtime itself (QDQ, a scale a
 channel), which computes on processors without VNNI what may saturate.
 
-The files lie beside the repository, in ``../shared`` (see `tests/conformance/rknn_files.py`); what
-isn't there is left out.
+The files lie beside the repository, in ``../shared`` (see `tests/conformance/rknn_files.py` and
+`nbg_files.py`); what isn't there is left out.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from anynpu.soft.engines import ModelSource, load
+from anynpu.soft.engines import Instance, ModelSource, load
+from anynpu.soft.engines.nbg import vip
+from anynpu.soft.formats import nbg
 from tests.shared import SAMPLES, SHARED
 
 from .measure import Comparison, compare
@@ -32,6 +34,13 @@ _NETWORKS = (
     ("yolov3_tiny_416", "yolov3_tiny_416_i8", 0.0, 255.0, 1.4),
 )
 """The source, the compiled file, mean and standard deviation of its pictures, the goal."""
+_ALLWINNER = SHARED / "samples" / "nbg-emulator" / "networks"
+_ALLWINNER_NETWORKS = (
+    ("efficientnet_lite0_224", "efficientnet_lite0_224_pcq"),
+    ("yolov3_tiny_416", "yolov3_tiny_416"),
+)
+"""The source and the compiled file of each."""
+_ALLWINNER_GOAL = 1.5
 
 
 def run(rounds: int) -> Iterator[Comparison]:
@@ -41,22 +50,56 @@ def run(rounds: int) -> Iterator[Comparison]:
         for chip in ("rk3588", "rk3566"):
             file = SAMPLES / chip / f"{compiled}.rknn"
             if model.is_file() and file.is_file():
-                yield from _measure(model, file, mean, std, goal, rounds)
+                yield from _rockchip(model, file, mean, std, goal, rounds)
+    for source, compiled in _ALLWINNER_NETWORKS:
+        model = SHARED / "models" / f"{source}.onnx"
+        for chip in ("t527", "a733"):
+            file = _ALLWINNER / f"{compiled}.{chip}.nb"
+            if model.is_file() and file.is_file():
+                yield from _allwinner(model, file, rounds)
 
 
-def _measure(
+def _rockchip(
     model: Path, file: Path, mean: float, std: float, goal: float, rounds: int
 ) -> Iterator[Comparison]:
     with np.load(file.with_suffix(".npz")) as archive:
         picture: NDArray[np.uint8] = archive["in0"]
+    real = (picture.transpose(0, 3, 1, 2) - np.float32(mean)) / np.float32(std)
+    source = ModelSource.of(file)
+    name = f"{file.parent.name}/{file.stem}"
+    yield from _measure(name, lambda: load(source).instance(0), model, real, goal, rounds)
+
+
+def _allwinner(model: Path, file: Path, rounds: int) -> Iterator[Comparison]:
+    """A `.nb` file, with the bytes that the emulator's values were made of."""
+    with np.load(file.with_name(f"{file.stem}.hw.npz")) as archive:
+        stored = archive["in0"]
+    compiled = nbg.read(file.read_bytes())
+    quantization = vip.contract(compiled).inputs[0].quantization
+    assert quantization is not None, "these have inputs of bytes"
+    real = (stored.astype(np.float32) - quantization.zero_point) * quantization.scale
+
+    def opened() -> Instance:
+        instance = vip.load(nbg.read(file.read_bytes())).instance(0)
+        instance.inputs[0][...] = stored.reshape(instance.inputs[0].shape)
+        return instance
+
+    yield from _measure(file.stem, opened, model, real, _ALLWINNER_GOAL, rounds)
+
+
+def _measure(
+    name: str,
+    opened: Callable[[], Instance],
+    model: Path,
+    real: NDArray[Any],
+    goal: float,
+    rounds: int,
+) -> Iterator[Comparison]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = _THREADS
     plain = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    real = (picture.transpose(0, 3, 1, 2) - np.float32(mean)) / np.float32(std)
     feed = {plain.get_inputs()[0].name: np.ascontiguousarray(real, np.float32)}
-    source = ModelSource.of(file)
-    instance = load(source).instance(0)
-    name = f"{file.parent.name}/{file.stem}"
+    instance = opened()
     quantised = _in_int8(model, feed, options)
     for kind, session, wanted in (("float32", plain, goal), ("int8 QDQ", quantised, None)):
         yield compare(
@@ -69,7 +112,7 @@ def _measure(
             pause=_PAUSE,
         )
     start = time.perf_counter()
-    load(source).instance(0)
+    opened()
     ours = time.perf_counter() - start
     start = time.perf_counter()
     onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

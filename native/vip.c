@@ -337,9 +337,12 @@ struct small_sum {
 };
 
 INLINE struct small_sum small_sum(double a, double b, int bits, int guard) {
-    const double pa = power_of(a), pb = power_of(b),
-                 unit = (pa > pb ? pa : pb) * ldexp(1, 1 - bits - guard), units = inverse_of(unit);
-    return (struct small_sum){trunc(a * units) * unit + trunc(b * units) * unit, unit};
+    const double pa = power_of(a), pb = power_of(b), larger = pa > pb ? pa : pb,
+                 smaller = pa > pb ? pb : pa, unit = larger * ldexp(1, 1 - bits - guard),
+                 units = inverse_of(unit), gap = larger * inverse_of(smaller),
+                 most = ldexp(1, guard), used = gap < most ? gap : most;
+    return (struct small_sum){trunc(a * units) * unit + trunc(b * units) * unit,
+                              larger * ldexp(1, 1 - bits) * inverse_of(used)};
 }
 
 INLINE double nearer(struct small_sum sum, int where) {
