@@ -111,7 +111,7 @@ def test_an_estimate_for_allwinner_s_chips(
     assert "order of magnitude" in found["error"]
     assert main(["bench", str(model), "--estimate", "--soc", "a733", "--json"]) == 0
     assert as_json(capsys)["device"]["chip"] == "a733"
-    assert main(["bench", str(model), "--estimate", "--soc", "v853"]) == 1
+    assert main(["bench", str(model), "--estimate", "--soc", "v853"]) == 2
     assert "there is no model clock for v853" in capsys.readouterr().err
 
 
@@ -126,7 +126,7 @@ def test_a_plot(model: Path, tmp_path: Path) -> None:
 
 
 def test_mistakes(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", str(model), "--duration", "0"]) == 1
+    assert main(["bench", str(model), "--duration", "0"]) == 2
     assert "seconds above 0" in capsys.readouterr().err
     with pytest.raises(SystemExit) as end:
         main(["bench", str(model), "--way", "fly"])

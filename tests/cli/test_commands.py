@@ -81,7 +81,7 @@ def test_build_with_wrong_options(
     source: Path, tmp_path: Path, arguments: list[str], message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    assert main(["build", str(source), "-o", str(tmp_path / "o.onnx"), *arguments]) == 1
+    assert main(["build", str(source), "-o", str(tmp_path / "o.onnx"), *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -90,7 +90,7 @@ def test_build_needs_names_for_several_inputs(
 ) -> None:
     file = tmp_path / "net.onnx"
     file.write_bytes(models.two_inputs())
-    assert main(["build", str(file), "-o", str(tmp_path / "o.onnx"), "--mean", "1"]) == 1
+    assert main(["build", str(file), "-o", str(tmp_path / "o.onnx"), "--mean", "1"]) == 2
     assert "['a', 'b']" in capsys.readouterr().err
 
 
@@ -108,7 +108,7 @@ def test_soft_lib_prints_a_folder_with_the_library() -> None:
     other = run("soft", "lib", "--soc", "rk3576")
     assert other.stdout != first.stdout
     assert Path(other.stdout.strip(), "librknnrt.so").is_file()
-    assert run("soft", "lib", "--soc", "rk1").returncode == 1
+    assert run("soft", "lib", "--soc", "rk1").returncode == 2
 
 
 def test_soft_lib_for_a_chip_with_the_small_runtime() -> None:

@@ -7,12 +7,18 @@ import sys
 import warnings
 from typing import TextIO
 
-from ..errors import AnynpuError, SoftNpuWarning
+from ..errors import AnynpuError, OptionError, SoftNpuWarning
 from . import extras
+
+_FAILURE, _USAGE = 1, 2
+"""Exit statuses; argparse's own mistakes have the second one too."""
 
 
 def reported(options: argparse.Namespace) -> int:
-    """Run a command; what goes wrong is one message on the standard error stream, and status 1."""
+    """Run a command; what goes wrong is one message on the standard error stream.
+
+    The status is the command's own, 1 for a failure, 2 for an option's value that can't be.
+    """
     try:
         with warnings.catch_warnings():
             # What a command runs on is its first line.
@@ -24,10 +30,10 @@ def reported(options: argparse.Namespace) -> int:
     except ImportError as error:
         needs = getattr(options, "needs", ())
         print(f"anynpu: {extras.advice(needs, error)}", file=sys.stderr)
-        return 1
+        return _FAILURE
     except (AnynpuError, OSError) as error:
         print(f"anynpu: {error}", file=sys.stderr)
-        return 1
+        return _USAGE if isinstance(error, OptionError) else _FAILURE
     except KeyboardInterrupt:
         print("anynpu: interrupted", file=sys.stderr)
         return 130
