@@ -690,16 +690,26 @@ EXPORT void anynpu_vip_convolution(const void *arguments, int64_t first, int64_t
     convolve_narrow(arguments, first, end, scratch);
 }
 
+/* Values of one block on either side. */
+INLINE void move_run(const struct move *m, const uint8_t *source, const int32_t *origins,
+                     uint8_t *target, const int32_t *places, int64_t count) {
+    if (m->table)
+        for (int64_t i = 0; i < count; i++)
+            target[places[i]] = m->table[origins[i] == NOWHERE ? m->border : source[origins[i]]];
+    else
+        for (int64_t i = 0; i < count; i++)
+            memcpy(target + places[i], source + origins[i], (size_t)m->item);
+}
+
 EXPORT void anynpu_vip_move(const void *arguments, int64_t first, int64_t end, void *scratch) {
     const struct move *m = arguments;
     const int64_t last = least(end * m->unit, m->count);
     (void)scratch;
-    if (m->table) {
-        for (int64_t i = first * m->unit; i < last; i++)
-            m->target[m->to_places[i]] =
-                m->table[m->from_places[i] < 0 ? m->border : m->source[m->from_places[i]]];
-        return;
+    for (int64_t i = first * m->unit, count; i < last; i += count) {
+        const struct places *const from = &m->origins, *const to = &m->places;
+        const int64_t before = i % from->size, after = i % to->size;
+        count = least(last - i, least(from->size - before, to->size - after));
+        move_run(m, m->source + from->blocks[i / from->size], from->inside + before,
+                 m->target + to->blocks[i / to->size], to->inside + after, count);
     }
-    for (int64_t i = first * m->unit; i < last; i++)
-        memcpy(m->target + m->to_places[i], m->source + m->from_places[i], (size_t)m->item);
 }

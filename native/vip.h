@@ -11,6 +11,7 @@ enum {
     KERNELS = 4,
     PIXELS = 8,
     MOST_PAIRS = 128,
+    NOWHERE = -2147483648,
 };
 
 /* What becomes of a second operand: sums of 10 or of 16 significant bits, a product. */
@@ -147,14 +148,28 @@ _Static_assert(offsetof(struct convolution, packed_width) == 488, "convolution.p
 _Static_assert(sizeof(struct convolution) == 496, "convolution");
 #endif
 
+/* A byte of a space for each value: value i's is blocks[i / size] + inside[i % size].
+ * There is none where inside is NOWHERE. */
+struct places {
+    const int32_t *blocks;
+    const int32_t *inside;
+    int64_t size;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct places, blocks) == 0, "places.blocks");
+_Static_assert(offsetof(struct places, inside) == 8, "places.inside");
+_Static_assert(offsetof(struct places, size) == 16, "places.size");
+_Static_assert(sizeof(struct places) == 24, "places");
+#endif
+
 /* Bytes from places to places, through a table of 256 if there is one.
- * The place -1 is none, and gives border. item bytes lie at each place, 1 with a table; unit
+ * A source's place that is none gives border. item bytes lie at each place, 1 with a table; unit
  * places are a unit of work. */
 struct move {
     const uint8_t *source;
     uint8_t *target;
-    const int32_t *from_places;
-    const int32_t *to_places;
+    struct places origins;
+    struct places places;
     const uint8_t *table;
     int64_t border;
     int64_t item;
@@ -164,14 +179,14 @@ struct move {
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct move, source) == 0, "move.source");
 _Static_assert(offsetof(struct move, target) == 8, "move.target");
-_Static_assert(offsetof(struct move, from_places) == 16, "move.from_places");
-_Static_assert(offsetof(struct move, to_places) == 24, "move.to_places");
-_Static_assert(offsetof(struct move, table) == 32, "move.table");
-_Static_assert(offsetof(struct move, border) == 40, "move.border");
-_Static_assert(offsetof(struct move, item) == 48, "move.item");
-_Static_assert(offsetof(struct move, count) == 56, "move.count");
-_Static_assert(offsetof(struct move, unit) == 64, "move.unit");
-_Static_assert(sizeof(struct move) == 72, "move");
+_Static_assert(offsetof(struct move, origins) == 16, "move.origins");
+_Static_assert(offsetof(struct move, places) == 40, "move.places");
+_Static_assert(offsetof(struct move, table) == 64, "move.table");
+_Static_assert(offsetof(struct move, border) == 72, "move.border");
+_Static_assert(offsetof(struct move, item) == 80, "move.item");
+_Static_assert(offsetof(struct move, count) == 88, "move.count");
+_Static_assert(offsetof(struct move, unit) == 96, "move.unit");
+_Static_assert(sizeof(struct move) == 104, "move");
 #endif
 
 /* A compressed stream of coefficients, of which wanted values are decoded.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ....native.memory import address_of
 from ...formats.nbg.model import Executable, Nbg, Source
+from .places import Places
 from .refusal import Refusal, Unknown
 
 _ALIGNMENT = 256
@@ -112,7 +113,7 @@ class Scattered:
     """Values of `item` bytes in a space, each at a byte of its own; circles are resolved."""
 
     space: Space
-    places: NDArray[np.int32]
+    places: Places
     item: int
 
     @property
@@ -120,7 +121,8 @@ class Scattered:
         """The first byte and the one past the last."""
         if not self.places.size:
             return 0, 0
-        return int(self.places.min()), int(self.places.max()) + self.item
+        low, high = self.places.extent
+        return low, high + self.item
 
 
 def wrapped(offsets: NDArray[np.int64], circle: Circle | None) -> NDArray[np.int64]:
@@ -249,8 +251,9 @@ class Memory:
         """Store (values, bytes of one), in their order where places are the same."""
         content = self.space(target.space)
         check_extent(target, content.size)
+        places = target.places.numbers()
         for byte in range(target.item):
-            content[target.places + byte] = values[:, byte]
+            content[places + byte] = values[:, byte]
 
     def pointer(self, space: Space) -> int:
         """The address of a space's first byte, for C."""

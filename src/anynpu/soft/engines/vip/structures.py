@@ -22,7 +22,15 @@ PIXELS = 8
 MOST_PAIRS = 128
 """Pairs of weights that a depthwise kernel has at most."""
 
-CONSTANTS = {"KERNELS": KERNELS, "PIXELS": PIXELS, "MOST_PAIRS": MOST_PAIRS}
+NOWHERE = -(1 << 31)
+"""A value's place in a block that stands for none."""
+
+CONSTANTS = {
+    "KERNELS": KERNELS,
+    "PIXELS": PIXELS,
+    "MOST_PAIRS": MOST_PAIRS,
+    "NOWHERE": NOWHERE,
+}
 
 
 class Addition(IntEnum):
@@ -113,18 +121,27 @@ class Convolution(Structure):
     ]
 
 
+class Places(Structure):
+    """A byte of a space for each value: value i's is `blocks[i / size] + inside[i % size]`.
+
+    There is none where `inside` is NOWHERE.
+    """
+
+    _fields_ = [("blocks", _POINTER), ("inside", _POINTER), ("size", _INTEGER)]
+
+
 class Move(Structure):
     """Bytes from places to places, through a table of 256 if there is one.
 
-    The place -1 is none, and gives `border`. `item` bytes lie at each place, 1 with a table;
+    A source's place that is none gives `border`. `item` bytes lie at each place, 1 with a table;
     `unit` places are a unit of work.
     """
 
     _fields_ = [
         ("source", _POINTER),
         ("target", _POINTER),
-        ("from_places", _POINTER),
-        ("to_places", _POINTER),
+        ("origins", Places),
+        ("places", Places),
         ("table", _POINTER),
         ("border", _INTEGER),
         ("item", _INTEGER),
@@ -178,7 +195,7 @@ class CoreValues(Structure):
     ]
 
 
-STRUCTURES = (Planes, Convolution, Move, CodedStream, CoreValues)
+STRUCTURES = (Planes, Convolution, Places, Move, CodedStream, CoreValues)
 ENUMERATIONS = {"addition": Addition}
 
 POINTERS = {
@@ -192,8 +209,8 @@ POINTERS = {
     "convolution.operands": "const double *",
     "move.source": "const uint8_t *",
     "move.target": "uint8_t *",
-    "move.from_places": "const int32_t *",
-    "move.to_places": "const int32_t *",
+    "places.blocks": "const int32_t *",
+    "places.inside": "const int32_t *",
     "move.table": "const uint8_t *",
     "coded_stream.bytes": "const uint8_t *",
     "coded_stream.lengths": "const uint8_t *",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .coefficients import Kernels
 from .memory import Scattered, Window
+from .places import Places
 from .planes import Planes
 
 
@@ -230,7 +231,7 @@ class Move(Task):
     output_zero_point: int
     scale: float | None
     table: Table | None
-    order: NDArray[np.int32]
+    order: Places
     target: Scattered
     is_wide: bool = False
     input_scale: float = 1.0

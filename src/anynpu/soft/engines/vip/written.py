@@ -64,8 +64,9 @@ def put(
 ) -> None:
     """Set those elements: each to its own, or all to one value."""
     if isinstance(target, Scattered):
+        places = target.places.numbers()
         for byte in range(target.item):
-            content[target.places + byte] = values
+            content[places + byte] = values
     elif target.wraps:
         content[target.offsets()] = values
     elif 0 not in target.shape:

@@ -11,6 +11,7 @@ from ..commands.tp import CIRCLE_ENDS, POINTERS, TpCommand
 from ..memory import Scattered, Window, wrapped
 from ..numbers import table_values
 from ..operation import V853, OperationContext
+from ..places import Places
 from ..planes import Planes
 from ..refusal import Unknown
 from ..tasks import FullyConnected, Move, Table, Task
@@ -92,7 +93,8 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     planes = source.channels + command.PLANES_BEFORE + command.PLANES_AFTER
     if planes > source.channels and (command.BORDER_MODE or command.POOLING):
         raise Unknown("planes around an image in this form")
-    order = _order(tiles, width)
+    sizes = _block_sizes(tiles, width)
+    order = _order(tiles, width, sizes)
     shift_or_factor = command.SHIFT or command.MULTIPLIER
     is_float = command.OUTPUT_TYPE == FLOAT16
     return Move(
@@ -113,7 +115,7 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
         scale=None if is_float and not shift_or_factor else _scale(command),
         table=_table(context, command) if command.TABLE else None,
         order=order,
-        target=_target(context, command, planes, tiles),
+        target=_target(context, command, planes, tiles, sizes | {height * width}),
         planes_before=command.PLANES_BEFORE,
         planes_after=command.PLANES_AFTER,
     )
@@ -176,7 +178,7 @@ def _tiles(command: TpCommand, height: int, width: int) -> list[Tile]:
     ]
 
 
-def _order(tiles: list[Tile], width: int) -> NDArray[np.int32]:
+def _order(tiles: list[Tile], width: int, sizes: set[int]) -> Places:
     """Which values of a plane of a given number of pixels a row come, one after another."""
     parts = [
         (
@@ -185,12 +187,27 @@ def _order(tiles: list[Tile], width: int) -> NDArray[np.int32]:
         ).ravel()
         for tile in tiles
     ]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return Places.of(np.concatenate(parts), *sizes)
+
+
+def _block_sizes(tiles: list[Tile], width: int) -> set[int]:
+    """How many values follow one another in a tile's row, a tile, and a row of tiles."""
+    sizes = {(tile.height, tile.width) for tile in tiles}
+    return {
+        size
+        for tile_height, tile_width in sizes
+        for size in (tile_width, tile_height * tile_width, tile_height * width)
+    }
 
 
 def _target(
-    context: OperationContext, command: TpCommand, planes: int, tiles: list[Tile]
+    context: OperationContext,
+    command: TpCommand,
+    planes: int,
+    tiles: list[Tile],
+    sizes: set[int],
 ) -> Scattered:
+    """Where the values go; `sizes` are those of blocks that may be alike."""
     counts = (
         command.COUNT_0,
         command.COUNT_1,
@@ -210,7 +227,7 @@ def _target(
     limits = np.iinfo(np.int32)
     if offsets.min() < 0 or offsets.max() > limits.max - item:
         raise Unknown(f"values go to bytes {offsets.min()} to {offsets.max()} of {address.space}")
-    target = Scattered(address.space, offsets.astype(np.int32), item)
+    target = Scattered(address.space, Places.of(offsets, *sizes), item)
     context.layout.check(target)
     return target
 

@@ -12,6 +12,7 @@ from .....native import steps
 from .....native.memory import address_of
 from .. import structures
 from ..memory import Memory, MemoryMap, Space, Window
+from ..places import Places
 from ..reference.table import look_up
 from ..reference.tp import moved_bytes
 from ..rounding import TABLE_BITS, nearest
@@ -32,8 +33,8 @@ class MovePlan(Plan):
         self,
         source: Space,
         target: Space,
-        origins: NDArray[np.int32],
-        places: NDArray[np.int32],
+        origins: Places,
+        places: Places,
         item: int,
         threads: int,
         table: NDArray[np.uint8] | None = None,
@@ -48,8 +49,8 @@ class MovePlan(Plan):
         call = structures.Move(
             source=memory.pointer(source),
             target=memory.pointer(target),
-            from_places=address_of(self._origins),
-            to_places=address_of(self._places),
+            origins=_structure(self._origins),
+            places=_structure(self._places),
             table=None if self._table is None else address_of(self._table),
             border=self._border,
             item=self._item,
@@ -64,6 +65,12 @@ class MovePlan(Plan):
             units_of(units, self._threads),
         )
         return entry, (call, self._origins, self._places, self._table)
+
+
+def _structure(places: Places) -> structures.Places:
+    return structures.Places(
+        address_of(places.blocks), address_of(places.inside), places.inside.size
+    )
 
 
 def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
@@ -89,15 +96,23 @@ def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
     (_, window), *others = task.source.windows()
     if others:
         return None
-    origins = window.offsets()[:, 0, :, :, 0][:, inside_y[:, None], inside_x]
+    offsets = window.offsets()[:, 0, :, :, 0][:, inside_y[:, None], inside_x]
+    order = task.order.numbers()
+    ordered = offsets.reshape(offsets.shape[0], -1)[:, order]
+    is_beyond = (rows != inside_y)[:, None] | (pixels != inside_x)
     border = 0
-    if task.border is not None:
-        is_beyond = (rows != inside_y)[:, None] | (pixels != inside_x)
-        origins[:, is_beyond] = -1
+    if task.border is None or not is_beyond.any():
+        origins = Places.of(
+            ordered, order.size, task.order.inside.size, task.target.places.inside.size
+        )
+    else:
+        # Planes have the same pixels beyond the image, their rows haven't.
+        origins = Places.of(ordered, order.size)
+        planes = origins.inside.reshape(-1, order.size)
+        planes[:, is_beyond.ravel()[order]] = structures.NOWHERE
         border = int(task.border) ^ (128 if task.input_flips else 0)
-    ordered = origins.reshape(origins.shape[0], -1)[:, task.order].ravel().astype(np.int32)
     return MovePlan(
-        window.space, task.target.space, ordered, task.target.places, 1, threads,
+        window.space, task.target.space, origins, task.target.places, 1, threads,
         np.ascontiguousarray(table), border,
     )  # fmt: skip
 
@@ -114,5 +129,6 @@ def plan_transpose(layout: MemoryMap, task: BlockTranspose, threads: int) -> Mov
         ).offsets()
         if window.circle is not None and (blocks + item > window.circle.end).any():
             return None
-        sides.append(blocks.ravel().astype(np.int32))
+        rows, pixels = window.shape[1:3]
+        sides.append(Places.of(blocks, rows * pixels, pixels))
     return MovePlan(task.source.space, task.target.space, sides[0], sides[1], item, threads)

@@ -92,7 +92,7 @@ def _places(target: Window | Scattered) -> NDArray[np.int64]:
     if isinstance(target, Window):
         return target.offsets().ravel()
     steps_of_item = np.arange(target.item, dtype=np.int64)
-    return (target.places[:, None] + steps_of_item).ravel()
+    return (target.places.numbers()[:, None] + steps_of_item).ravel()
 
 
 def _size(target: Window | Scattered) -> int:

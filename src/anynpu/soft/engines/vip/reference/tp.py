@@ -29,7 +29,7 @@ def _(task: Move, memory: Memory) -> None:
         values = nearest(look_up(task.table, values), TABLE_BITS)
     if task.scale is not None:
         values = values * task.scale
-    ordered = values.reshape(values.shape[0], -1)[:, task.order].ravel()
+    ordered = values.reshape(values.shape[0], -1)[:, task.order.numbers()].ravel()
     memory.scatter(task.target, _stored(task, ordered))
 
 

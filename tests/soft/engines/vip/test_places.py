@@ -1,0 +1,46 @@
+"""Places of values in blocks that are alike: nothing of them is lost, and little is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anynpu.soft.engines.vip.places import Places
+
+
+@given(
+    st.lists(st.integers(0, (1 << 31) - 1), min_size=1, max_size=24),
+    st.lists(st.integers(0, 30), max_size=4),
+)
+def test_any_numbers_are_kept(numbers: list[int], sizes: list[int]) -> None:
+    places = Places.of(np.array(numbers, np.int64), *sizes)
+    assert places.numbers().tolist() == numbers
+    assert places.size == len(numbers)
+    assert places.extent == (min(numbers), max(numbers))
+
+
+@given(
+    planes=st.integers(1, 9),
+    rows=st.integers(1, 9),
+    pixels=st.integers(1, 9),
+    steps=st.tuples(*[st.integers(-9, 9)] * 3),
+)
+def test_rows_that_are_alike_are_kept_once(
+    planes: int, rows: int, pixels: int, steps: tuple[int, int, int]
+) -> None:
+    y, x = np.arange(rows)[:, None], np.arange(pixels)
+    numbers = 1000 + np.arange(planes)[:, None, None] * steps[0] + y * steps[1] + x * steps[2]
+    places = Places.of(numbers, rows * pixels, pixels)
+    assert places.numbers().tolist() == numbers.ravel().tolist()
+    least = min(planes + rows * pixels, planes * rows + pixels)
+    kept = places.blocks.size + places.inside.size
+    assert kept == least or (4 * least > numbers.size and kept == numbers.size + 1)
+
+
+def test_blocks_that_differ_in_the_middle_are_one() -> None:
+    numbers = np.arange(64)
+    numbers[20] = 70
+    places = Places.of(numbers, 8)
+    assert places.blocks.size == 1
+    assert places.numbers().tolist() == numbers.tolist()
