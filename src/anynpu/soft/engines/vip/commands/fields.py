@@ -27,6 +27,9 @@ class Field:
         self.parts = tuple(parts)
         self.only = only
         self._offset = offset
+        # Most fields are one part, and are read often.
+        (self._word, self._low, high), *self._others = self.parts
+        self._mask = (1 << (high - self._low + 1)) - 1
 
     def __set_name__(self, owner: type[Command], name: str) -> None:
         self.name = name
@@ -42,8 +45,8 @@ class Field:
 
     def of(self, words: Sequence[int]) -> int:
         """The field's value, without a sign."""
-        value = 0
-        for word, low, high in self.parts:
+        value = words[self._word] >> self._low & self._mask
+        for word, low, high in self._others:
             width = high - low + 1
             value = value << width | (words[word] >> low & ((1 << width) - 1))
         return value + self._offset
@@ -84,6 +87,7 @@ class Command:
     length: ClassVar[int]
     fields: ClassVar[tuple[Field, ...]]
     _known: ClassVar[tuple[int, ...]]
+    _limited: ClassVar[tuple[Field, ...]]
 
     def __init_subclass__(cls, length: int) -> None:
         cls.length = length
@@ -92,6 +96,7 @@ class Command:
             # A field that a subclass declares anew takes the place of the other one.
             found |= {n: value for n, value in vars(kind).items() if isinstance(value, Field)}
         cls.fields = tuple(found.values())
+        cls._limited = tuple(field for field in cls.fields if field.only is not None)
         known = [0] * length
         for field in cls.fields:
             for word, low, high in field.parts:
@@ -106,7 +111,7 @@ class Command:
                     f"word {number} of the command is {word:#010x}: the bits {word & ~known:#010x} "
                     f"have no known meaning"
                 )
-        for field in self.fields:
+        for field in self._limited:
             if field.only is not None and (value := field.of(self.words)) not in field.only:
                 raise Unknown(f"{field} is {value}; known are {field.only}")
 

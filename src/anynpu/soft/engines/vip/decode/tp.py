@@ -180,14 +180,14 @@ def _tiles(command: TpCommand, height: int, width: int) -> list[Tile]:
 
 def _order(tiles: list[Tile], width: int, sizes: set[int]) -> Places:
     """Which values of a plane of a given number of pixels a row come, one after another."""
-    parts = [
-        (
-            (tile.y + np.arange(tile.height, dtype=np.int32))[:, None] * width
-            + (tile.x + np.arange(tile.width, dtype=np.int32))
-        ).ravel()
-        for tile in tiles
-    ]
-    return Places.of(np.concatenate(parts), *sizes)
+    corners = np.array(tiles, np.int64)
+    y, x, heights, widths = (corners[:, axis, None, None] for axis in range(4))
+    rows = np.arange(heights.max())[:, None]
+    pixels = np.arange(widths.max())
+    values = (y + rows) * width + x + pixels
+    if (heights == heights.max()).all() and (widths == widths.max()).all():
+        return Places.of(values, *sizes)
+    return Places.of(values[(rows < heights) & (pixels < widths)], *sizes)
 
 
 def _block_sizes(tiles: list[Tile], width: int) -> set[int]:
