@@ -319,10 +319,10 @@ WITH_AVX2 INLINE __m128 look_up_four(const struct table *t, __m128 v) {
     return _mm256_cvtpd_ps(y);
 }
 
-/* The two entries of each of four places, side by side: two places in a vector's low and high half. */
-WITH_AVX2 INLINE __m128 two_entries(const float *entries, int32_t one, int32_t other) {
-    const __m128 low = _mm_castpd_ps(_mm_load_sd((const double *)(entries + one)));
-    return _mm_loadh_pi(low, (const __m64 *)(entries + other));
+/* The two entries of each of two places, which are a word's low and high half, side by side. */
+WITH_AVX2 INLINE __m128 two_entries(const float *entries, uint64_t places) {
+    const float *one = entries + (uint32_t)places, *other = entries + (places >> 32);
+    return _mm_loadh_pi(_mm_castpd_ps(_mm_load_sd((const double *)one)), (const __m64 *)other);
 }
 
 /* The same for eight values, as far as float32 is exact: each is a number of steps from 0, which powers
@@ -347,13 +347,11 @@ WITH_AVX2 INLINE __m256 look_up_eight(const struct table *t, __m256 x) {
     const __m256 whole = _mm256_round_ps(steps, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
     const __m256 first =
         _mm256_blendv_ps(_mm256_set1_ps(TABLE_ENTRIES), _mm256_set1_ps(TABLE_ENTRIES - 2), sign);
-    int32_t at[8];
+    uint64_t at[4];
     _mm256_storeu_si256((__m256i *)at, _mm256_cvttps_epi32(_mm256_add_ps(whole, first)));
     const float *entries = t->floats;
-    const __m256 even =
-        _mm256_set_m128(two_entries(entries, at[4], at[5]), two_entries(entries, at[0], at[1]));
-    const __m256 odd =
-        _mm256_set_m128(two_entries(entries, at[6], at[7]), two_entries(entries, at[2], at[3]));
+    const __m256 even = _mm256_set_m128(two_entries(entries, at[2]), two_entries(entries, at[0]));
+    const __m256 odd = _mm256_set_m128(two_entries(entries, at[3]), two_entries(entries, at[1]));
     const __m256 left = _mm256_shuffle_ps(even, odd, 0x88),
                  right = _mm256_shuffle_ps(even, odd, 0xDD);
     return _mm256_fmadd_ps(_mm256_sub_ps(right, left), _mm256_sub_ps(steps, whole),
@@ -361,7 +359,9 @@ WITH_AVX2 INLINE __m256 look_up_eight(const struct table *t, __m256 x) {
 }
 
 /* A multiple of eight. */
-WITH_AVX2 static void look_up_avx2(const struct table *t, float *v, int64_t count) {
+WITH_AVX2 static void look_up_avx2(const struct table *table, float *v, int64_t count) {
+    /* Stored vectors might overwrite the caller's, which would have to be read again for each. */
+    const struct table own = *table, *t = &own;
     if (t->floats)
         for (int64_t i = 0; i < count; i += 8)
             _mm256_storeu_ps(v + i, look_up_eight(t, _mm256_loadu_ps(v + i)));
