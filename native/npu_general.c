@@ -512,6 +512,13 @@ INLINE void store_bytes_inline(const struct dpu *d, const float *v, int64_t coun
 IN_EACH_FORM(store_bytes, (const struct dpu *d, const float *v, int64_t count, int8_t *q),
              (d, v, count, q))
 
+INLINE void keep_one_nan_inline(float *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        v[i] = v[i] == v[i] ? v[i] : float_of_bits(0x7FC00000);
+}
+
+IN_EACH_FORM(keep_one_nan, (float *v, int64_t count), (v, count))
+
 /* To the mean of int8 sums, ties to even. */
 static void store_means(int64_t factor, const float *v, int64_t count, int8_t *q) {
     for (int64_t i = 0; i < count; i++) {
@@ -530,7 +537,6 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         int16_t shorts[BLOCK * GROUP];
         uint16_t halves[BLOCK * GROUP];
         int32_t words[BLOCK * GROUP];
-        float floats[BLOCK * GROUP];
     } q;
     if (d->factor != 1)
         scale((float)d->factor, v, all);
@@ -556,11 +562,10 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         for (int64_t i = 0; i < all; i++)
             q.words[i] = (int32_t)clipped(to_whole(d, v[i]), INT32_MIN, INT32_MAX);
         break;
-    default:
-        for (int64_t i = 0; i < all; i++)
-            q.floats[i] = v[i] == v[i] ? v[i] : float_of_bits(0x7FC00000);
+    default: keep_one_nan(v, all);
     }
-    store(w, g, first, count, (uint8_t *)&q, size_of(d->element));
+    uint8_t *results = d->element == FLOAT32 ? (uint8_t *)v : (uint8_t *)&q;
+    store(w, g, first, count, results, size_of(d->element));
 }
 
 static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
