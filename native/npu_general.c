@@ -319,10 +319,10 @@ WITH_AVX2 INLINE __m128 look_up_four(const struct table *t, __m128 v) {
     return _mm256_cvtpd_ps(y);
 }
 
-/* The two entries of each of four places, side by side: two places in a vector's low and high half. */
-WITH_AVX2 INLINE __m128 two_entries(const float *entries, int32_t one, int32_t other) {
-    const __m128 low = _mm_castpd_ps(_mm_load_sd((const double *)(entries + one)));
-    return _mm_loadh_pi(low, (const __m64 *)(entries + other));
+/* The two entries of each of two places, which are a word's low and high half, side by side. */
+WITH_AVX2 INLINE __m128 two_entries(const float *entries, uint64_t places) {
+    const float *one = entries + (uint32_t)places, *other = entries + (places >> 32);
+    return _mm_loadh_pi(_mm_castpd_ps(_mm_load_sd((const double *)one)), (const __m64 *)other);
 }
 
 /* The same for eight values, as far as float32 is exact: each is a number of steps from 0, which powers
@@ -347,13 +347,11 @@ WITH_AVX2 INLINE __m256 look_up_eight(const struct table *t, __m256 x) {
     const __m256 whole = _mm256_round_ps(steps, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
     const __m256 first =
         _mm256_blendv_ps(_mm256_set1_ps(TABLE_ENTRIES), _mm256_set1_ps(TABLE_ENTRIES - 2), sign);
-    int32_t at[8];
+    uint64_t at[4];
     _mm256_storeu_si256((__m256i *)at, _mm256_cvttps_epi32(_mm256_add_ps(whole, first)));
     const float *entries = t->floats;
-    const __m256 even =
-        _mm256_set_m128(two_entries(entries, at[4], at[5]), two_entries(entries, at[0], at[1]));
-    const __m256 odd =
-        _mm256_set_m128(two_entries(entries, at[6], at[7]), two_entries(entries, at[2], at[3]));
+    const __m256 even = _mm256_set_m128(two_entries(entries, at[2]), two_entries(entries, at[0]));
+    const __m256 odd = _mm256_set_m128(two_entries(entries, at[3]), two_entries(entries, at[1]));
     const __m256 left = _mm256_shuffle_ps(even, odd, 0x88),
                  right = _mm256_shuffle_ps(even, odd, 0xDD);
     return _mm256_fmadd_ps(_mm256_sub_ps(right, left), _mm256_sub_ps(steps, whole),
@@ -361,7 +359,9 @@ WITH_AVX2 INLINE __m256 look_up_eight(const struct table *t, __m256 x) {
 }
 
 /* A multiple of eight. */
-WITH_AVX2 static void look_up_avx2(const struct table *t, float *v, int64_t count) {
+WITH_AVX2 static void look_up_avx2(const struct table *table, float *v, int64_t count) {
+    /* Stored vectors might overwrite the caller's, which would have to be read again for each. */
+    const struct table own = *table, *t = &own;
     if (t->floats)
         for (int64_t i = 0; i < count; i += 8)
             _mm256_storeu_ps(v + i, look_up_eight(t, _mm256_loadu_ps(v + i)));
@@ -512,6 +512,13 @@ INLINE void store_bytes_inline(const struct dpu *d, const float *v, int64_t coun
 IN_EACH_FORM(store_bytes, (const struct dpu *d, const float *v, int64_t count, int8_t *q),
              (d, v, count, q))
 
+INLINE void keep_one_nan_inline(float *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        v[i] = v[i] == v[i] ? v[i] : float_of_bits(0x7FC00000);
+}
+
+IN_EACH_FORM(keep_one_nan, (float *v, int64_t count), (v, count))
+
 /* To the mean of int8 sums, ties to even. */
 static void store_means(int64_t factor, const float *v, int64_t count, int8_t *q) {
     for (int64_t i = 0; i < count; i++) {
@@ -530,7 +537,6 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         int16_t shorts[BLOCK * GROUP];
         uint16_t halves[BLOCK * GROUP];
         int32_t words[BLOCK * GROUP];
-        float floats[BLOCK * GROUP];
     } q;
     if (d->factor != 1)
         scale((float)d->factor, v, all);
@@ -556,11 +562,10 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         for (int64_t i = 0; i < all; i++)
             q.words[i] = (int32_t)clipped(to_whole(d, v[i]), INT32_MIN, INT32_MAX);
         break;
-    default:
-        for (int64_t i = 0; i < all; i++)
-            q.floats[i] = v[i] == v[i] ? v[i] : float_of_bits(0x7FC00000);
+    default: keep_one_nan(v, all);
     }
-    store(w, g, first, count, (uint8_t *)&q, size_of(d->element));
+    uint8_t *results = d->element == FLOAT32 ? (uint8_t *)v : (uint8_t *)&q;
+    store(w, g, first, count, results, size_of(d->element));
 }
 
 static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
