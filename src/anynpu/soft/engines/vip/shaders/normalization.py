@@ -23,11 +23,13 @@ def layer_normalization(shader: Shader) -> ShaderTask:
         raise Unknown(f"a layer's normalisation of {shader.whole(0x80)} of {pixels} pixels")
     part, epsilon, factor = shader.real(0x84), shader.real(0x88), shader.real(0x8C)
     zero, own = shader.real(0x210), shader.whole(0x260) & 255
+    # The zero point leaves both sums once for each pixel of whole vectors only: a rest keeps it.
+    rest = pixels % _VECTOR
 
     def function(values: Array, added: Array, scales: Array) -> Array:
         whole = values.astype(np.int32) - own
-        total = whole.sum(2, keepdims=True).astype(_F32)
-        squares = (whole * whole).sum(2, keepdims=True).astype(_F32)
+        total = (whole.sum(2, keepdims=True) + rest * own).astype(_F32)
+        squares = ((whole * whole).sum(2, keepdims=True) - rest * own * own).astype(_F32)
         mean = total * part
         variance = squares * part - mean * mean
         inverse = _F32(1) / np.sqrt(variance + epsilon)
@@ -35,6 +37,10 @@ def layer_normalization(shader: Shader) -> ShaderTask:
         return to_bytes((normal * scales + added) * factor + zero)
 
     return ShaderTask((source, bias, scale), output, function)
+
+
+_VECTOR = 16
+"""Pixels that the shader of a layer's normalisation reads at once."""
 
 
 def instance_sums(shader: Shader) -> ShaderTask:
