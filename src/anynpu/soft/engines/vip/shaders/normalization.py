@@ -25,6 +25,8 @@ def layer_normalization(shader: Shader) -> ShaderTask:
     zero, own = shader.real(0x210), shader.whole(0x260) & 255
     # The zero point leaves both sums once for each pixel of whole vectors only: a rest keeps it.
     rest = pixels % _VECTOR
+    if rest not in (0, _VECTOR // 2):
+        raise Unknown(f"a layer's normalisation of {pixels} pixels, no multiple of 8")
 
     def function(values: Array, added: Array, scales: Array) -> Array:
         whole = values.astype(np.int32) - own
