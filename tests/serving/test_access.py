@@ -214,9 +214,9 @@ def test_models_on_the_command_line() -> None:
 def test_the_command_says_what_is_wrong(
     add: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", str(add), "--http", "0.0.0.0:0"]) == 1
+    assert main(["serve", str(add), "--http", "0.0.0.0:0"]) == 2
     assert "reached from other machines" in capsys.readouterr().err
-    assert main(["serve"]) == 1
+    assert main(["serve"]) == 2
     assert "no model" in capsys.readouterr().err
     missing = [str(tmp_path / "none.rknn"), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
     assert main(["serve", *missing]) == 1

@@ -194,20 +194,20 @@ def test_a_signal_is_told_as_a_shell_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "status", "words"),
     [
-        ((), "name the program"),
-        (("--", "no-such-program-at-all"), "no such program"),
-        (("--soc", "rk9999", "--", "sh"), "unknown chip"),
-        (("--driver-version", "9", "--", "sh"), "three numbers"),
-        (("--faults", "fly=EIO", "--", "sh"), "isn't a fault"),
-        (("--library", "/nonexistent/librknnrt.so", "--", "sh"), "/nonexistent/librknnrt.so"),
+        ((), 1, "name the program"),
+        (("--", "no-such-program-at-all"), 1, "no such program"),
+        (("--soc", "rk9999", "--", "sh"), 2, "unknown chip"),
+        (("--driver-version", "9", "--", "sh"), 2, "three numbers"),
+        (("--faults", "fly=EIO", "--", "sh"), 2, "isn't a fault"),
+        (("--library", "/nonexistent/librknnrt.so", "--", "sh"), 1, "/nonexistent/librknnrt.so"),
     ],
 )
 def test_wrong_usage(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, words: str
 ) -> None:
-    assert command(*arguments) == 1
+    assert command(*arguments) == status
     assert words in capsys.readouterr().err
 
 

@@ -47,4 +47,4 @@ def test_nothing_is_said_of_what_is_right(name: str) -> None:
 
 def test_a_refusal_says_it_too() -> None:
     with pytest.raises(ModelError, match=r"never written; .*divides by what isn't a sum"):
-        program_of("softmax_rows_2.rv1106")
+        program_of("refused/softmax_rows_2.rv1106")
