@@ -321,8 +321,10 @@ WITH_AVX2 INLINE __m128 look_up_four(const struct table *t, __m128 v) {
 
 /* The two entries of each of two places, which are a word's low and high half, side by side. */
 WITH_AVX2 INLINE __m128 two_entries(const float *entries, uint64_t places) {
-    const float *one = entries + (uint32_t)places, *other = entries + (places >> 32);
-    return _mm_loadh_pi(_mm_castpd_ps(_mm_load_sd((const double *)one)), (const __m64 *)other);
+    double one, other;
+    memcpy(&one, entries + (uint32_t)places, sizeof one);
+    memcpy(&other, entries + (places >> 32), sizeof other);
+    return _mm_castpd_ps(_mm_set_pd(other, one));
 }
 
 /* The same for eight values, as far as float32 is exact: each is a number of steps from 0, which powers
