@@ -13,6 +13,9 @@
  *     ANYNPU_EXPORT(result, name, (parameters), (arguments), result on failure)
  *     ANYNPU_EXPORT_VOID(name, (parameters), (arguments))
  *
+ * `anynpu soft run` also names the library to the loader as its auditor (rtld-audit(7)), so that a program
+ * gets it by whatever path it asks for it.
+ *
  * Which thread a call is made on, and what happens to calls when the process ends or is forked, is the
  * matter of native/door.c, whose functions the table holds.
  */
@@ -134,6 +137,27 @@ static int own_folder(char *folder) {
     *strrchr(folder, '/') = '\0';
     return 1;
 }
+
+/* ------------------------------------------------------------------- as the loader's auditor */
+
+__attribute__((visibility("default"))) unsigned int la_version(unsigned int version) {
+    return version;
+}
+
+/* A library that lies in this folder is taken from here, whatever path or search path it has
+ * otherwise. The loader holds its lock, so that one answer at a time is kept. */
+__attribute__((visibility("default"))) char *la_objsearch(const char *name, uintptr_t *cookie,
+                                                          unsigned int flag) {
+    static char folder[PATH_MAX], path[2 * PATH_MAX];
+    const char *slash = strrchr(name, '/');
+    (void)cookie;
+    if (flag != LA_SER_ORIG || (!folder[0] && !own_folder(folder)))
+        return (char *)name;
+    snprintf(path, sizeof path, "%s/%s", folder, slash ? slash + 1 : name);
+    return access(path, R_OK) ? (char *)name : path;
+}
+
+/* ------------------------------------------------------------------------ the interpreter */
 
 /* The value of `key=` in the configuration file, or an empty string. */
 static void read_setting(const char *folder, const char *key, char *value) {

@@ -127,6 +127,16 @@ def test_soft_run_puts_the_library_first() -> None:
     )  # fmt: skip
 
 
+def test_soft_run_gives_the_library_by_any_path() -> None:
+    load = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).anynpu_soft_npu)"
+    program = ("--", sys.executable, "-c", load)
+    for path in ("/no/such/folder/librknnrt.so", "librknnrt.so"):
+        assert run("soft", "run", *program, path).returncode == 0
+    other = run("soft", "run", *program, "/no/such/folder/libVIPlite.so")
+    assert other.returncode == 1
+    assert "No such file" in other.stderr
+
+
 def test_soft_run_passes_the_exit_status_on() -> None:
     assert run("soft", "run", "--", "sh", "-c", "exit 7").returncode == 7
 

@@ -191,6 +191,28 @@ def test_the_header_s_fields_have_enumerations_types(tmp_path: Path, c_compiler:
     subprocess.run(["g++", "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", file], check=True)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "rknn_query(0, %s, nullptr, 0)",
+        "rknn_set_core_mask(0, %s)",
+        "rknn_matmul_set_core_mask(0, %s)",
+        "rknn_mem_sync(0, nullptr, %s)",
+    ],
+)
+def test_c_plus_plus_gives_no_int_for_an_enumeration(
+    call: str, tmp_path: Path, c_compiler: str
+) -> None:
+    """As with the vendor's header: what compiles here compiles for a board."""
+    kinds = {"rknn_query": "query_cmd", "rknn_mem_sync": "mem_sync_mode"}
+    kind = f"rknn_{kinds.get(call.partition('(')[0], 'core_mask')}"
+    for number, argument in enumerate((f"static_cast<{kind}>(1)", "1")):
+        file = tmp_path / f"call{number}.cc"
+        file.write_text(f"{header.text()}\nint main() {{ return {call % argument}; }}\n")
+        result = subprocess.run(["g++", "-std=c++11", "-fsyntax-only", file], check=False)
+        assert (result.returncode == 0) == (number == 0)
+
+
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++11"])
 def test_the_header_names_values(compiler: str, tmp_path: Path, c_compiler: str) -> None:
     """Nearly every published example prints tensors with these functions of the header."""

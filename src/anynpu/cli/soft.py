@@ -11,6 +11,8 @@ from ..errors import AnynpuError
 from . import soft_driver
 
 _SEARCH_PATH = "LD_LIBRARY_PATH"
+_AUDITORS = "LD_AUDIT"
+"""What glibc's loader asks where a library lies, in rtld-audit(7): also for absolute paths."""
 
 
 def add_parser(commands: Any) -> None:
@@ -33,7 +35,8 @@ def add_parser(commands: Any) -> None:
         "run",
         help="run a program on the soft NPU",
         description="Run a program with the soft NPU's folder first in the loader's search path. "
-        "The program must load the vendor's library by its name, not by an absolute path.",
+        "A program that names the vendor's library by an absolute path, such as "
+        "/usr/lib/librknnrt.so, gets the soft NPU as well, where the C library is glibc.",
     )
     _add_soc(program)
     program.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGUMENTS")
@@ -49,14 +52,14 @@ def _add_soc(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _folder(options: argparse.Namespace) -> str:
-    from ..soft.cabi.build import library_folder
-
-    return str(library_folder(socs.find_any(options.soc) if options.soc else None))
+def _chip(options: argparse.Namespace) -> socs.Soc | socs.VipSoc | None:
+    return socs.find_any(options.soc) if options.soc else None
 
 
 def _print_folder(options: argparse.Namespace) -> int:
-    print(_folder(options))
+    from ..soft.cabi.build import library_folder
+
+    print(library_folder(_chip(options)))
     return 0
 
 
@@ -64,10 +67,17 @@ def _run_program(options: argparse.Namespace) -> int:
     command = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not command:
         raise AnynpuError("name the program: anynpu soft run -- PROGRAM ARGUMENTS")
-    older = os.environ.get(_SEARCH_PATH)
-    environment = dict(os.environ)
-    environment[_SEARCH_PATH] = f"{_folder(options)}:{older}" if older else _folder(options)
+    from ..soft.cabi.build import libraries
+
+    library = libraries(_chip(options))[0]
+    first = {_SEARCH_PATH: str(library.parent), _AUDITORS: str(library)}
+    searched = {name: _before(path, os.environ.get(name)) for name, path in first.items()}
     try:
-        os.execvpe(command[0], command, environment)
+        os.execvpe(command[0], command, {**os.environ, **searched})
     except OSError as error:
         raise AnynpuError(f"{command[0]}: {error.strerror}") from None
+
+
+def _before(path: str, others: str | None) -> str:
+    """A list of paths as the loader takes it, with `path` first."""
+    return f"{path}:{others}" if others else path

@@ -635,6 +635,12 @@ MULTI_CORE = frozenset({Family.RK3588})
 NO_CHIP: frozenset[Family] = frozenset()
 
 
+def _enumerated(name: str) -> Named:
+    """An argument that C declares with an enumeration's type: C++ and Go take nothing else."""
+    assert name in ENUMERATIONS
+    return Named(name, c_int)
+
+
 @dataclass(frozen=True)
 class Function(declarations.Function):
     """One exported function.
@@ -695,7 +701,7 @@ _FUNCTIONS = (
     _returns_code("rknn_destroy", "1.2.0", EVERY_CHIP, True, context=CONTEXT),
     _returns_code(
         "rknn_query", "1.2.0", EVERY_CHIP, True,
-        context=CONTEXT, cmd=c_int, info=c_void_p, size=c_uint32,
+        context=CONTEXT, cmd=_enumerated("rknn_query_cmd"), info=c_void_p, size=c_uint32,
     ),
     _returns_code(
         "rknn_inputs_set", "1.2.0", NOT_RV1106, True,
@@ -707,7 +713,7 @@ _FUNCTIONS = (
     ),
     _returns_code(
         "rknn_set_core_mask", "1.2.0", MULTI_CORE, False,
-        context=CONTEXT, core_mask=c_int,
+        context=CONTEXT, core_mask=_enumerated("rknn_core_mask"),
     ),
     _returns_code(
         "rknn_run", "1.2.0", EVERY_CHIP, True,
@@ -768,7 +774,7 @@ _FUNCTIONS = (
     ),
     _returns_code(
         "rknn_mem_sync", "1.6.0", EVERY_CHIP, True,
-        context=CONTEXT, mem=POINTER(TensorMem), mode=c_int,
+        context=CONTEXT, mem=POINTER(TensorMem), mode=_enumerated("rknn_mem_sync_mode"),
     ),
     _returns_code(
         "rknn_matmul_create", "1.5.0", NOT_RV1106, False,
@@ -792,7 +798,7 @@ _FUNCTIONS = (
     ),
     _returns_code(
         "rknn_matmul_set_core_mask", "1.5.0", MULTI_CORE, False,
-        context=MATMUL_CONTEXT, core_mask=c_int,
+        context=MATMUL_CONTEXT, core_mask=_enumerated("rknn_core_mask"),
     ),
     _returns_code(
         "rknn_matmul_set_quant_params", "2.0.0b0", NOT_RV1106, False,
@@ -814,7 +820,7 @@ _FUNCTIONS = (
         _returns_code(
             "rknn_B_normal_layout_to_native_layout", "2.0.0b0", NOT_RV1106, False,
             B_input=c_void_p, B_output=c_void_p, K=c_int, N=c_int,
-            info_or_sub_n=c_void_p, sub_k=c_int, type=c_int,
+            info=Named("rknn_matmul_info *", c_void_p), sub_k=c_int, type=c_int,
         ),
         header_arguments=5,
     ),

@@ -89,6 +89,12 @@ def library_folder(soc: Soc | VipSoc | None = None) -> Path:
     return folder
 
 
+def libraries(soc: Soc | VipSoc | None = None) -> tuple[Path, ...]:
+    """The files in that folder that programs for the chip are linked with, as `library_folder`."""
+    folder = library_folder(soc)
+    return tuple(folder / library.file for library in of_chip(soc or DEFAULT))
+
+
 def _is_whole(folder: Path, libraries: Iterable[Library]) -> bool:
     """Whether a folder is there with all that belongs to it, undamaged."""
     texts = (folder / CONFIGURATION, folder / BOOT_SCRIPT)
