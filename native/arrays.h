@@ -8,6 +8,7 @@
 
 enum {
     LARGEST_BLOCK = 32,
+    MOST_LANES = 1024,
 };
 
 enum {
@@ -51,6 +52,14 @@ enum pixel_source {
 enum pixel_target {
     REALS = 0,
     INTEGERS = 1,
+};
+
+/* What cells are made of. */
+enum cell_element {
+    INT8_CELLS = 0,
+    UINT8_CELLS = 1,
+    INT16_CELLS = 2,
+    UINT16_CELLS = 3,
 };
 
 /* A quantisation, for a kernel. */
@@ -182,6 +191,27 @@ _Static_assert(offsetof(struct pixels, first) == 72, "pixels.first");
 _Static_assert(offsetof(struct pixels, second) == 80, "pixels.second");
 _Static_assert(offsetof(struct pixels, table) == 88, "pixels.table");
 _Static_assert(sizeof(struct pixels) == 96, "pixels");
+#endif
+
+/* Which cells a kernel looks for: those with least in any of some channels.
+ * Cells are (blocks, cells, lanes), channels first up to last. least is above the lowest value
+ * that the element has. */
+struct threshold {
+    uint64_t cells;
+    uint64_t lanes;
+    uint64_t first;
+    uint64_t last;
+    uint64_t element;
+    int64_t least;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct threshold, cells) == 0, "threshold.cells");
+_Static_assert(offsetof(struct threshold, lanes) == 8, "threshold.lanes");
+_Static_assert(offsetof(struct threshold, first) == 16, "threshold.first");
+_Static_assert(offsetof(struct threshold, last) == 24, "threshold.last");
+_Static_assert(offsetof(struct threshold, element) == 32, "threshold.element");
+_Static_assert(offsetof(struct threshold, least) == 40, "threshold.least");
+_Static_assert(sizeof(struct threshold) == 48, "threshold");
 #endif
 
 /* C (m, n) = A (m, k) times B, on some threads.

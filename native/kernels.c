@@ -637,6 +637,127 @@ EXPORT int32_t anynpu_restore(const struct affine *how, const int8_t *source, fl
     return 0;
 }
 
+/* ------------------------------------------------ cells of a detector's output that reach a threshold
+ *
+ * (blocks, cells, lanes) integers: channel c is lane c % lanes of block c / lanes, so planes have one
+ * lane, and rows of channels one block. The blocks of a strip of cells are laid over each other,
+ * which leaves the largest value of each lane; then some cells at a time are compared. Lanes of other
+ * channels are limited to the lowest value, which reaches nothing: thresholds are above it.
+ */
+
+#define OVERLAID 4096 /* values of a strip */
+#define LOOKED_AT 64
+
+INLINE size_t lanes_before(size_t channel, size_t block, size_t lanes) {
+    return channel <= block * lanes ? 0 : at_most(channel - block * lanes, lanes);
+}
+
+/* Repeat the first `size` bytes until there are `count` of them. */
+INLINE void repeat(uint8_t *bytes, size_t size, size_t count) {
+    for (size_t done = size; done < count; done *= 2)
+        memcpy(bytes + done, bytes, at_most(count - done, done));
+}
+
+#define CELLS_REACHING(name, element, lowest, highest)                                             \
+    /* Whether there are other channels in a block, and then the limits of its lanes. */           \
+    INLINE int name##_limits(const struct threshold *how, size_t block, element *limits) {         \
+        size_t lanes = how->lanes;                                                                 \
+        size_t first = lanes_before(how->first, block, lanes);                                     \
+        size_t last = lanes_before(how->last, block, lanes);                                       \
+        if (first == 0 && last == lanes)                                                           \
+            return 0;                                                                              \
+        for (size_t lane = 0; lane < lanes; lane++)                                                \
+            limits[lane] = lane >= first && lane < last ? highest : lowest;                        \
+        repeat((uint8_t *)limits, lanes * sizeof *limits, OVERLAID * sizeof *limits);              \
+        return 1;                                                                                  \
+    }                                                                                              \
+    INLINE void name##_overlay(element *restrict best, const element *restrict values,             \
+                               const element *restrict limits, size_t count) {                     \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            element value = values[i] < limits[i] ? values[i] : limits[i];                         \
+            best[i] = best[i] > value ? best[i] : value;                                           \
+        }                                                                                          \
+    }                                                                                              \
+    INLINE void name##_overlay_two(element *restrict best, const element *restrict values,         \
+                                   const element *restrict others, size_t count) {                 \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            element value = values[i] > others[i] ? values[i] : others[i];                         \
+            best[i] = best[i] > value ? best[i] : value;                                           \
+        }                                                                                          \
+    }                                                                                              \
+    INLINE int name##_reaches(const element *values, size_t count, element least) {                \
+        element reaches = 0;                                                                       \
+        for (size_t i = 0; i < count; i++)                                                         \
+            reaches |= values[i] >= least;                                                         \
+        return reaches;                                                                            \
+    }                                                                                              \
+    INLINE int64_t *name##_found(const element *best, size_t start, size_t count, size_t lanes,    \
+                                 element least, int64_t *found) {                                  \
+        size_t group = lanes < LOOKED_AT ? LOOKED_AT / lanes : 1;                                  \
+        for (size_t i = 0; i < count; i += group) {                                                \
+            size_t size = at_most(count - i, group);                                               \
+            if (size * lanes == LOOKED_AT                                                          \
+                    ? !name##_reaches(best + i * lanes, LOOKED_AT, least)                          \
+                    : !name##_reaches(best + i * lanes, size * lanes, least))                      \
+                continue;                                                                          \
+            for (size_t cell = i; cell < i + size; cell++) {                                       \
+                *found = (int64_t)(start + cell);                                                  \
+                found += name##_reaches(best + cell * lanes, lanes, least);                        \
+            }                                                                                      \
+        }                                                                                          \
+        return found;                                                                              \
+    }                                                                                              \
+    INLINE void name##_inline(const struct threshold *how, const element *values, int64_t *found,  \
+                              int64_t **end) {                                                     \
+        element best[OVERLAID], limits[2][OVERLAID];                                               \
+        size_t lanes = how->lanes, strip = OVERLAID / lanes, surface = how->cells * lanes;         \
+        size_t first = how->first / lanes, last = (how->last - 1) / lanes;                         \
+        int is_first_partial = name##_limits(how, first, limits[0]);                               \
+        int is_last_partial = first < last && name##_limits(how, last, limits[1]);                 \
+        size_t whole = first + (size_t)is_first_partial,                                           \
+               stop = last + 1 - (size_t)is_last_partial;                                          \
+        for (size_t start = 0; start < how->cells; start += strip) {                               \
+            size_t cells = at_most(how->cells - start, strip), count = cells * lanes;              \
+            const element *from = values + start * lanes;                                          \
+            for (size_t i = 0; i < count; i++)                                                     \
+                best[i] = lowest;                                                                  \
+            if (is_first_partial)                                                                  \
+                name##_overlay(best, from + first * surface, limits[0], count);                    \
+            for (size_t block = whole; block < stop; block += 2) {                                 \
+                size_t other = block + 1 < stop ? block + 1 : block;                               \
+                name##_overlay_two(best, from + block * surface, from + other * surface, count);   \
+            }                                                                                      \
+            if (is_last_partial)                                                                   \
+                name##_overlay(best, from + last * surface, limits[1], count);                     \
+            found = name##_found(best, start, cells, lanes, (element)how->least, found);           \
+        }                                                                                          \
+        *end = found;                                                                              \
+    }                                                                                              \
+    IN_EACH_FORM(                                                                                  \
+        name, (const struct threshold *how, const element *values, int64_t *found, int64_t **end), \
+        (how, values, found, end))
+
+CELLS_REACHING(int8_cells, int8_t, INT8_MIN, INT8_MAX)
+CELLS_REACHING(uint8_cells, uint8_t, 0, UINT8_MAX)
+CELLS_REACHING(int16_cells, int16_t, INT16_MIN, INT16_MAX)
+CELLS_REACHING(uint16_cells, uint16_t, 0, UINT16_MAX)
+
+/* How many cells reach it; `found` has room for all. -1 for a form of cells that isn't taken. */
+EXPORT int32_t anynpu_cells_reaching(const struct threshold *how, const void *values,
+                                     int64_t *found) {
+    int64_t *end = found;
+    if (!how->lanes || how->lanes > MOST_LANES || how->first >= how->last)
+        return -1;
+    switch (how->element) {
+    case INT8_CELLS: int8_cells(how, values, found, &end); break;
+    case UINT8_CELLS: uint8_cells(how, values, found, &end); break;
+    case INT16_CELLS: int16_cells(how, values, found, &end); break;
+    case UINT16_CELLS: uint16_cells(how, values, found, &end); break;
+    default: return -1;
+    }
+    return (int32_t)(end - found);
+}
+
 /* Bytes from one place to another, as a step of a program. */
 EXPORT int32_t anynpu_copy(void *target, const void *source, size_t count) {
     memcpy(target, source, count);

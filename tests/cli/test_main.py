@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from onnx import helper
 
+import anynpu
 from anynpu.cli import main
 
 from ..soft.formats.compiled_file import standard_file
@@ -48,6 +49,14 @@ def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str])
         main([command, "--help"])
     assert end.value.code == 0
     assert f"usage: anynpu {command}" in capsys.readouterr().out
+
+
+def test_the_package_runs_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "anynpu", "--version"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"anynpu {anynpu.__version__}\n"
 
 
 def test_a_pipe_that_closes_early_is_no_failure(compiled: Path) -> None:

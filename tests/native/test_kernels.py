@@ -199,3 +199,31 @@ def test_without_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     copied = np.empty_like(source)
     kernels.copy(source, copied)
     np.testing.assert_array_equal(copied, source)
+
+
+@given(
+    st.integers(1, 6), st.integers(1, 700), st.sampled_from([1, 2, 3, 4, 8, 16, 85, 1024, 1025]),
+    st.sampled_from([*QUANTIZED, "float32"]), st.data(), st.integers(0, 2**32),
+)  # fmt: skip
+def test_cells_that_reach_a_threshold(
+    blocks: int, cells: int, lanes: int, dtype: str, data: st.DataObject, seed: int
+) -> None:
+    """Few that do, all of them, and none; thresholds at both ends of what a dtype holds."""
+    first = data.draw(st.integers(0, blocks * lanes - 1))
+    last = data.draw(st.integers(first + 1, blocks * lanes))
+    rng = np.random.default_rng(seed)
+    low, high = (-9, 9) if dtype == "float32" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    values = np.full((blocks, cells, lanes), low, dtype)
+    places = rng.integers(0, values.size, data.draw(st.sampled_from([0, 1, 9, values.size])))
+    values.reshape(-1)[places] = rng.integers(low, high + 1, len(places))
+    least = np.dtype(dtype).type(
+        data.draw(st.sampled_from([low, low + 1, (low + high) // 2, high]))
+    )
+    found = kernels.cells_reaching(values, first, last, least)
+    channels = values.transpose(0, 2, 1).reshape(blocks * lanes, cells)
+    expected = np.flatnonzero((channels[first:last] >= least).any(axis=0))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(
+        numpy_kernels.cells_reaching(values, first, last, least), expected
+    )
+    assert found.dtype == np.intp

@@ -14,12 +14,15 @@ from .compiler import SOURCES
 from .kernels import (
     CONVERSION_NAMES,
     LARGEST_BLOCK,
+    MOST_LANES,
     Affine,
     Blocks,
+    CellElement,
     Image,
     Pixels,
     PixelSource,
     PixelTarget,
+    Threshold,
 )
 from .matmul import Product
 from .transfers import Transfer, TransferKind
@@ -29,7 +32,7 @@ HEADER = SharedHeader(
     "anynpu.native.header",
     "kernels.c and matmul.c share",
     (
-        {"LARGEST_BLOCK": LARGEST_BLOCK},
+        {"LARGEST_BLOCK": LARGEST_BLOCK, "MOST_LANES": MOST_LANES},
         {name: number for number, name in enumerate(CONVERSION_NAMES)},
     ),
     {
@@ -37,8 +40,9 @@ HEADER = SharedHeader(
         "arrangement_kind": Kind,
         "pixel_source": PixelSource,
         "pixel_target": PixelTarget,
+        "cell_element": CellElement,
     },
-    (Affine, Transfer, Blocks, Image, Arrangement, Pixels, Product),
+    (Affine, Transfer, Blocks, Image, Arrangement, Pixels, Threshold, Product),
     {
         "pixels.first": "const float *",
         "pixels.second": "const float *",

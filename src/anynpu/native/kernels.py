@@ -20,6 +20,7 @@ from .forms import load_kernels
 from .memory import address_of
 
 LARGEST_BLOCK = 32
+MOST_LANES = 1024
 _SMALLEST = 512
 """Elements; below that a call costs more than the work."""
 
@@ -124,6 +125,36 @@ class Pixels(Structure):
     ]
 
 
+class CellElement(enum.IntEnum):
+    """What cells are made of."""
+
+    INT8_CELLS = 0
+    UINT8_CELLS = 1
+    INT16_CELLS = 2
+    UINT16_CELLS = 3
+
+
+class Threshold(Structure):
+    """Which cells a kernel looks for: those with `least` in any of some channels.
+
+    Cells are (blocks, `cells`, `lanes`), channels `first` up to `last`. `least` is above the lowest
+    value that the element has.
+    """
+
+    _fields_ = [
+        ("cells", ctypes.c_uint64),
+        ("lanes", ctypes.c_uint64),
+        ("first", ctypes.c_uint64),
+        ("last", ctypes.c_uint64),
+        ("element", ctypes.c_uint64),
+        ("least", ctypes.c_int64),
+    ]
+
+
+_CELL_ELEMENTS = {
+    dtype: (element, int(np.iinfo(dtype).min))
+    for dtype, element in zip(_QUANTIZED, CellElement, strict=True)
+}
 _PIXEL_SOURCES = {
     _FLOAT: PixelSource.FLOATS,
     _HALF: PixelSource.HALVES,
@@ -286,6 +317,23 @@ def copy_channels_last(source: NDArray[Any], target: NDArray[Any]) -> None:
     )
 
 
+def cells_reaching(values: NDArray[Any], first: int, last: int, least: Any) -> NDArray[np.intp]:
+    """The cells, rising, of which any of the channels `first` up to `last` is `least` or more.
+
+    Values are (blocks, cells, lanes): channel c is lane c % lanes of block c // lanes.
+    """
+    element, lowest = _CELL_ELEMENTS.get(values.dtype, (None, 0))
+    lanes = values.shape[2]
+    if element is None or least <= lowest or not 0 < lanes <= MOST_LANES or not _fits(values):
+        return numpy_kernels.cells_reaching(values, first, last, least)
+    how = Threshold(values.shape[1], lanes, first, last, element, int(least))
+    found = np.empty(values.shape[1], np.int64)
+    count = functions().anynpu_cells_reaching(
+        ctypes.addressof(how), address_of(values), address_of(found)
+    )
+    return found[:count].astype(np.intp, copy=False)
+
+
 def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
     """Copy between contiguous arrays of the same dtype and shape, without letting go of the GIL.
 
@@ -420,6 +468,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "anynpu_take_pixels": (_POINTER, _POINTER, _POINTER),
     "anynpu_quantize_wrapping": (_POINTER, _POINTER, _POINTER, ctypes.c_size_t),
     "anynpu_restore": (_POINTER, _POINTER, _POINTER, ctypes.c_size_t),
+    "anynpu_cells_reaching": (_POINTER, _POINTER, _POINTER),
     "anynpu_copy": (_POINTER, _POINTER, ctypes.c_size_t),
     "anynpu_send": (_POINTER, _POINTER, ctypes.c_size_t),
     "anynpu_receive": (_POINTER, _POINTER, ctypes.c_size_t),

@@ -124,3 +124,17 @@ def copy_channels_last(source: NDArray[Any], target: NDArray[Any]) -> None:
         return
     for channel in range(channels):
         np.copyto(target[..., channel], source[..., channel], casting="unsafe")
+
+
+def cells_reaching(values: NDArray[Any], first: int, last: int, least: Any) -> NDArray[np.intp]:
+    """The cells of (blocks, cells, lanes) of which any of some channels is `least` or more."""
+    _, count, lanes = values.shape
+    if lanes == 1:
+        return np.flatnonzero(values[first:last, :, 0].max(axis=0) >= least)
+    reaches = np.zeros(count, np.bool_)
+    for block in range(first // lanes, -(-last // lanes)):
+        start = block * lanes
+        own = values[block, :, max(first - start, 0) : last - start]
+        cells, _ = np.nonzero(own >= least)
+        reaches[cells] = True
+    return np.flatnonzero(reaches)

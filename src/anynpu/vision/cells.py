@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TensorError
+from ..native.kernels import cells_reaching
 from ..tensor import Layout, Quantization
 
 Real = NDArray[np.float32]
@@ -64,10 +65,9 @@ class Output:
         """Channels are the second axis, all axes after it cells."""
         if self.layout is Layout.NC1HWC2:
             return BlockedCells(self.values, self.shape[1], self.quantization)
-        values = self.values
         if self.layout is Layout.NHWC:
-            values = np.moveaxis(values, -1, 1)
-        return PlanarCells(values.reshape(self.shape[1], -1), self.quantization)
+            return PlanarCells(self.values.reshape(-1, self.shape[1]).T, self.quantization)
+        return PlanarCells(self.values.reshape(self.shape[1], -1), self.quantization)
 
     def rows(self) -> Cells:
         """Channels are the last axis, all axes before it cells."""
@@ -191,13 +191,13 @@ class PlanarCells(Cells):
         return own
 
     def _at_least(self, channels: slice, value: Any) -> Indices:
-        values = self._values[channels]
-        if len(values) == 1:
-            return np.flatnonzero(values[0] >= value)
-        if values.strides[0] < values.strides[1]:  # a cell's channels lie side by side
-            rows, _ = np.nonzero(np.greater_equal(values.T, value))
-            return np.unique(rows)
-        return np.flatnonzero(values.max(axis=0) >= value)
+        if channels.stop - channels.start == 1:
+            return np.flatnonzero(self._values[channels.start] >= value)
+        if self._values.strides[0] < self._values.strides[1]:  # a cell's channels lie side by side
+            blocks = self._values.T[np.newaxis]
+        else:
+            blocks = self._values[:, :, np.newaxis]
+        return cells_reaching(blocks, channels.start, channels.stop, value)
 
 
 class BlockedCells(Cells):
@@ -232,33 +232,7 @@ class BlockedCells(Cells):
         return own
 
     def _at_least(self, channels: slice, value: Any) -> Indices:
-        """Blocks are laid over each other: of each cell and lane the largest value is compared."""
-        first, last = channels.start, channels.stop
-        best, is_own = self._values[first // self._block], False
-        for block in range(first // self._block, -(-last // self._block)):
-            values = self._values[block]
-            start = block * self._block
-            lanes = max(first - start, 0), min(last - start, self._block)
-            is_whole = lanes == (0, self._block)
-            if not is_whole:
-                values = np.minimum(values, _limits(self.count, self._block, lanes, values.dtype))
-            if block == first // self._block:
-                best, is_own = values, not is_whole
-            else:
-                best, is_own = np.maximum(best, values, out=best if is_own else None), True
-        cells = np.flatnonzero(best >= value) // self._block
-        return np.unique(cells) if len(cells) else cells
-
-
-@lru_cache(maxsize=32)
-def _limits(count: int, block: int, lanes: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The largest value for some lanes of each cell, the least for the others, (count, block)."""
-    is_integer = dtype.kind in "iu"
-    low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if is_integer else (-np.inf, np.inf)
-    limits = np.full((count, block), low, dtype)
-    limits[:, slice(*lanes)] = high
-    limits.setflags(write=False)
-    return limits
+        return cells_reaching(self._values, channels.start, channels.stop, value)
 
 
 @lru_cache(maxsize=256)

@@ -62,6 +62,8 @@ class Columns(Head):
         ((cells, channels, activation),) = self.scores(outputs)
         found, best, scores = select(cells, channels, threshold, activation)
         boxes = corners(in_pixels(cells.real(slice(0, _BOX), found), size))
+        if not self.points and not self.masks:
+            return Candidates(boxes, scores, best)
         more = cells.real(slice(channels.stop, cells.channels), found)
         return Candidates(
             boxes,
