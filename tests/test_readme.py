@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,20 @@ def test_every_variable_is_explained() -> None:
     documents = README + "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
     for name in re.findall(r'= "(ANYNPU_[A-Z_]+)"', sources):
         assert name in documents, name
+
+
+def test_its_links_lead_somewhere_on_a_package_index_too() -> None:
+    """There are no files beside that page: each relative link becomes one to the version's tag."""
+    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    project = toml.loads((ROOT / "pyproject.toml").read_text())
+    text = README
+    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    for each in hook["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", text)
+    home = project["project"]["urls"]["Source"]
+    for picture, link in links:
+        start = f"{home}/{'raw' if picture else 'blob'}/v$HFPR_VERSION/"
+        assert link.startswith(start)
+        assert (ROOT / link[len(start) :].partition("#")[0]).is_file()
+    assert len(links) == len(re.findall(r"\]\(", README)) > 10

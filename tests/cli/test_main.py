@@ -59,6 +59,17 @@ def test_the_package_runs_as_the_command() -> None:
     assert done.stdout == f"anynpu {anynpu.__version__}\n"
 
 
+def test_help_keeps_to_the_terminal_s_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    purpose, _, examples = capsys.readouterr().out.partition("examples:\n")
+    assert max(map(len, purpose.splitlines())) <= 70
+    assert "  anynpu bench yolov5s.rknn\n  anynpu bench" in examples
+
+
 def test_a_pipe_that_closes_early_is_no_failure(compiled: Path) -> None:
     shell = f"set -o pipefail; {sys.executable} -m anynpu.cli inspect {compiled} --layers | true"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)

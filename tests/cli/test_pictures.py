@@ -67,6 +67,26 @@ def test_detect_in_a_folder_and_a_video(folder: Path, capsys: pytest.CaptureFixt
         assert (frames.rate, len(list(frames))) == (5.0, 3)
 
 
+def test_of_several_pictures_one_that_can_t_be_read_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("photos/broken.png").write_text("no picture")
+    command = "detect photos/broken.png photos/b.png photos/a.png --model detector.onnx --save new"
+    assert main(command.split()) == 1
+    shown = capsys.readouterr()
+    lines = ["photos/b.png: cat 0.80", "photos/a.png: cat 0.80", "written to new"]
+    assert shown.out.splitlines()[2:] == lines
+    assert "broken.png is no picture" in shown.err
+    assert sorted(path.name for path in Path("new").iterdir()) == ["a.png", "b.png"]
+
+
+def test_nothing_is_said_where_nothing_is_found(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = run("detect photos/a.png --model detector.onnx --threshold 0.9", capsys)
+    assert lines[2:] == ["photos/a.png: nothing"]
+
+
 def test_json_is_an_object_a_frame(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = run("detect photos --model detector.onnx --json", capsys)
     first, second = map(json.loads, lines)
@@ -113,6 +133,15 @@ def test_read_a_line(folder: Path, ocr_models: Path, capsys: pytest.CaptureFixtu
         (2, "detect photos/a.png --model detector.onnx --threshold 7", "threshold is 7.0"),
         (1, "detect photos/a.png --model detector.onnx --names nowhere.txt", "nowhere.txt"),
         (1, "detect photos/a.png --model detector.onnx --save a.doc", "name it .png or .jpg"),
+        (1, "detect clip.mp4 --model detector.onnx --save a.png", "name it .mp4"),
+        (2, "detect photos/a.png --model detector.onnx --save photos/a.png", "a.png would be"),
+        (2, "detect photos --model detector.onnx --save photos", "a.png would be written over"),
+        (2, "detect clip.mp4 --model detector.onnx --save clip.mp4", "clip.mp4 would be written"),
+        (
+            2,
+            "detect photos/a.png photos/../photos/a.png --model detector.onnx --save new",
+            "there are several a.png",
+        ),
         (2, "detect clip.mp4 --model detector.onnx --frames 0", "--frames 0"),
         (1, "classify photos/a.png --model detector.onnx", "is it a detector?"),
         (

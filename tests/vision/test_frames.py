@@ -102,3 +102,23 @@ def test_what_is_not_there_is_told(
 def test_a_video_that_can_t_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="can't be written as a video"):
         VideoWriter(tmp_path / "clip.unknown", 10)
+
+
+@pytest.mark.parametrize("name", ["clip.png", "clip"])
+def test_a_name_that_is_no_video_s_is_told_at_once(name: str, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"name it \.mp4"):
+        VideoWriter(tmp_path / name, 10)
+
+
+def test_several_pictures_come_like_a_folder_s(tmp_path: Path) -> None:
+    paths = [tmp_path / "b.png", tmp_path / "broken.png", tmp_path / "a.png"]
+    for number, path in enumerate(paths):
+        write_picture(path, picture(number))
+    paths[1].write_text("no picture")
+    told: list[OSError] = []
+    with open_frames(*paths, unreadable=told.append) as frames:
+        assert (frames.kind, frames.total, frames.files) == ("folder", 3, paths)
+        assert [frame.name for frame in frames] == [str(paths[0]), str(paths[2])]
+    assert ["broken.png" in str(error) for error in told] == [True]
+    with open_frames(*paths) as frames, pytest.raises(OSError, match=r"broken\.png"):
+        list(frames)

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from .._version import __version__
+from .help import HelpFormatter
 
 _DESCRIPTION = "Run, measure and look into models for NPUs: on a board, or on a simulated one."
-_EPILOG = """\
-`anynpu COMMAND --help` explains a command, with examples. Exit status: 0, 1 for a failure or a
-check that failed, 2 for wrong usage. Without a board, models run on the soft NPU, a simulated
-chip; ANYNPU_DEVICE=board makes that an error."""
+_EPILOG = (
+    "`anynpu COMMAND --help` explains a command, with examples. Exit status: 0, 1 for a failure or "
+    "a check that failed, 2 for wrong usage. Without a board, models run on the soft NPU, a "
+    "simulated chip; ANYNPU_DEVICE=board makes that an error."
+)
 _COMMANDS = {
     "inspect": "show what a .rknn, .nb or .onnx file holds",
     "run": "run a model once, on pictures or arrays",
@@ -57,7 +59,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         prog="anynpu",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"anynpu {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import OptionError
 from . import device, extras, feeds
+from .help import HelpFormatter
 from .measure import WAYS, Measured, measure
 from .output import Report, progress
 
@@ -31,7 +32,7 @@ def add_parser(commands: Any) -> None:
         "and with all cores busy. With --estimate the chip's rate by the model clock, without "
         "computing.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("model", help="the .rknn, .nb or .onnx file")
     feeds.add_arguments(parser)
@@ -168,6 +169,8 @@ def _bench(options: argparse.Namespace) -> float:
         print(json.dumps(plain, indent=2))
     else:
         _print(str(runs_on), source, measured)
+        if options.plot:
+            Report().line(f"drawn to {options.plot}")
     return max(each.rate for each in measured)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import soc as socs
 from ..errors import OptionError
+from ..file_kinds import check_model
+from .help import HelpFormatter
 
 if TYPE_CHECKING:
     from ..soft.engines import Port, Program
@@ -28,7 +30,7 @@ def add_parser(commands: Any) -> None:
         description="Write an ONNX file (or a soft .rknn or .nb file round it) that the soft NPU "
         "runs as a compiled model: normalisation, chip and quantisation included.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("model", help="the ONNX file")
     parser.add_argument(
@@ -80,6 +82,7 @@ def run(options: argparse.Namespace) -> int:
     """Build, and print the inputs and outputs of what was written."""
     from ..soft.build import BuildOptions, build_file
 
+    check_model(options.model)
     program = build_file(
         options.model,
         options.output,
@@ -115,11 +118,10 @@ def _channels(texts: Sequence[str], option: str, model: str) -> dict[str, list[f
 
 
 def _only_input(model: str, option: str) -> str:
-    import onnx
-
+    from ..soft.build.rknn_file import load_onnx
     from ..soft.engines.onnx.boundary import fed_inputs
 
-    names = [info.name for info in fed_inputs(onnx.load(model, load_external_data=False).graph)]
+    names = [info.name for info in fed_inputs(load_onnx(model).graph)]
     if len(names) != 1:
         raise OptionError(f"{option} needs an input's name, as NAME=...; the model has {names}")
     return str(names[0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
 from . import pictures
+from .help import HelpFormatter
 
 if TYPE_CHECKING:
     from ..vision import Classification
@@ -25,7 +26,7 @@ def add_parser(commands: Any) -> None:
         "classify",
         description="Tell what pictures show: the likeliest classes and their probabilities.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--model", "-m", required=True, help="the classifier's .rknn, .nb or .onnx")
     parser.add_argument("--names", metavar="FILE", help="the classes' names, one a line")

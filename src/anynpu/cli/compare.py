@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import ModelError, OptionError
 from . import device, extras, feeds
 from .differences import Difference, difference
+from .help import HelpFormatter
 from .output import Report
 from .sides import Side, open_side
 
@@ -33,7 +34,7 @@ def add_parser(commands: Any) -> None:
         "that A was made from, which ONNX Runtime computes in float32 with A's normalisation, or "
         "an .npz of outputs that `anynpu run` wrote.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("a", metavar="A", help="a .rknn, .nb or .onnx file")
     parser.add_argument("b", metavar="B", help="another, or an .npz of outputs")

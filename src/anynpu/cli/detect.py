@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from . import pictures
+from .help import HelpFormatter
 
 if TYPE_CHECKING:
     from ..vision import Detections
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _EPILOG = """\
 examples:
   anynpu detect street.jpg --model yolov8n.rknn --save found.jpg
+  anynpu detect *.jpg --model yolov8n.rknn --save found
   anynpu detect traffic.mp4 --model yolov5s.rknn --head yolov5 --save found.mp4
   anynpu detect 0 --model yolo11n.rknn --json --frames 100
 """
@@ -30,7 +32,7 @@ def add_parser(commands: Any) -> None:
         description="Find things in pictures, and say what they are and where: boxes are x1, y1, "
         "x2, y2 in the picture's own pixels.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--model", "-m", required=True, help="the detector's .rknn, .nb or .onnx")
     parser.add_argument(

@@ -10,6 +10,7 @@ from typing import Any
 
 from .finding import Finding, State
 from .findings import examine
+from .help import HelpFormatter
 
 _EPILOG = """\
 examples:
@@ -28,7 +29,7 @@ def add_parser(commands: Any) -> None:
         description="Check this machine, a line a finding: it is fine, or what to do. Status 1 "
         "where something is wrong.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("model", nargs="?", help="a .rknn file that is to run here")
     parser.add_argument("--report", metavar="FILE", help="write the findings to a file as well")
@@ -47,6 +48,8 @@ def run(options: argparse.Namespace) -> int:
     if options.report:
         with open(options.report, "w", encoding="utf-8") as file:
             file.write(text + "\n")
+        if not options.json:
+            print(f"written to {options.report}")
     return _status(findings)
 
 

@@ -156,6 +156,7 @@ _PIXELS = 100
 def describe(feed: Feed, options: argparse.Namespace) -> str:
     """Where a feed's values come from."""
     files: Sequence[str] = options.input
-    return (
-        ", ".join(files) if files else f"random values (seed {options.seed}) for {len(feed)} inputs"
-    )
+    if files:
+        return ", ".join(files)
+    inputs = "1 input" if len(feed) == 1 else f"{len(feed)} inputs"
+    return f"random values (seed {options.seed}) for {inputs}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..file_kinds import check_model
 from . import extras
+from .help import HelpFormatter
 
 _EPILOG = """\
 examples:
@@ -28,7 +29,7 @@ def add_parser(commands: Any) -> None:
         "layers: of a compiled .rknn or .nb file, of a soft one, or of an ONNX file. It needs "
         "neither a board nor the vendor's software.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("model", help="the file")
     parser.add_argument(
@@ -63,6 +64,10 @@ def run(options: argparse.Namespace) -> int:
         from .graph import draw_graph
 
         draw_graph(options.model, data, options.graph)
+        if not options.json:
+            from .output import Report
+
+            Report(as_markdown=options.markdown).line(f"drawn to {options.graph}")
     return 0
 
 

@@ -8,6 +8,7 @@ import itertools
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from ..vision.pictures import Pixels
 
 Found = TypeVar("Found")
-SOURCES = "a picture, a folder of pictures, a video, a camera's number, or a stream's URL"
+SOURCES = (
+    "a picture or several, a folder of pictures, a video, a camera's number, or a stream's URL"
+)
 _USUAL_RATE = 25.0
 _NEEDS = ("formats", "tables", "soft", "vision", "video")
 
@@ -47,11 +50,12 @@ class Task(Generic[Found]):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what all these commands take, but for the model."""
-    parser.add_argument("source", metavar="SOURCE", help=SOURCES)
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCES)
     parser.add_argument(
         "--save",
         metavar="FILE",
-        help="write what was found into a copy: a picture, a video, or a folder for a folder",
+        help="write what was found into a copy: a picture, a video, or a folder for several "
+        "pictures",
     )
     parser.add_argument(
         "--json", action="store_true", help="print a JSON object for each frame, a line each"
@@ -77,7 +81,10 @@ def open_session(
 def process(
     options: argparse.Namespace, session: InferenceSession, task: Task[Found], about: str
 ) -> int:
-    """Do it to every frame of the source, print what is found, and save it; 0."""
+    """Do it to every frame of the sources, print what is found, and save it.
+
+    0, or 1 where a file among several is no picture.
+    """
     from ..vision.frames import open_frames
 
     runs_on = device.device_of(session)
@@ -85,7 +92,11 @@ def process(
     if report:
         report.line(str(runs_on))
         report.line(about)
-    with open_frames(options.source) as frames, _Saved(options.save, frames) as saved:
+    unread: list[OSError] = []
+    with (
+        open_frames(*options.sources, unreadable=unread.append) as frames,
+        _Saved(options.save, frames) as saved,
+    ):
         rate = _Rate()
         for frame, found in _results(frames, task, options):
             rate.count()
@@ -96,7 +107,7 @@ def process(
                     "found": task.as_json(found),
                 }
                 print(json.dumps(said), flush=frames.kind == "camera")
-            elif frames.total == 1:
+            elif frames.total == 1 and task.rows(found):
                 report.table("", task.headings, task.rows(found), task.align)
             else:
                 report.line(f"{frame.name}: {_in_a_line(task.rows(found))}")
@@ -104,7 +115,9 @@ def process(
                 saved.write(frame, task.draw(frame.pixels, found))
         if report:
             _conclude(report, frames, rate, options.save)
-    return 0
+    for error in unread:
+        print(f"anynpu: {error}", file=sys.stderr)
+    return int(bool(unread))
 
 
 def _results(
@@ -158,13 +171,35 @@ class _Saved:
         self._writer: VideoWriter | None = None
 
     def __enter__(self) -> _Saved:
-        if self.is_wanted and self._frames.kind == "folder":
+        if not self.is_wanted:
+            return self
+        self._check()
+        if self._frames.kind == "folder":
             self._path.mkdir(parents=True, exist_ok=True)
-        elif self.is_wanted and self._frames.kind != "picture":
+        elif self._frames.kind != "picture":
             from ..vision.frames import VideoWriter
 
             self._writer = VideoWriter(self._path, self._frames.rate or _USUAL_RATE)
         return self
+
+    def _check(self) -> None:
+        """Raise where a source would be written over, or one picture over another."""
+        files, kind = self._frames.files, self._frames.kind
+        if kind == "picture":
+            from ..vision.pictures import check_ending
+
+            check_ending(self._path)
+        for file in files:
+            target = self._path / file.name if kind == "folder" else self._path
+            if target.exists() and target.samefile(file):
+                raise OptionError(f"--save {self._path}: {file} would be written over")
+        names = Counter(file.name for file in files)
+        if len(names) < len(files):
+            twice = names.most_common(1)[0][0]
+            raise OptionError(
+                f"--save {self._path}: there are several {twice}, and one would be written over "
+                f"the other"
+            )
 
     def write(self, frame: Frame, drawn: Pixels) -> None:
         """Write a frame."""

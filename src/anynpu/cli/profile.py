@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import soc as socs
 from ..errors import OptionError
 from . import device, extras, feeds
+from .help import HelpFormatter
 from .output import Report
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def add_parser(commands: Any) -> None:
         description="Show how long each layer takes, the longest first: by a board's own table, or "
         "on the soft NPU by the model clock and on this machine.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("model", help="the .rknn, .nb or .onnx file")
     feeds.add_arguments(parser)
@@ -204,8 +205,8 @@ def _print(options: argparse.Namespace, runs_on: device.Device, layers: list[Lay
     on_cpu = [layer for layer in layers if layer.target == "CPU"]
     cpu = sum(layer.chip_us for layer in on_cpu)
     report.line(
-        f"{len(layers)} layers, {total / 1000:.3f} ms by the chip's clock; {len(on_cpu)} of them "
-        f"on the CPU (!), {cpu / 1000:.3f} ms"
+        f"{len(layers)} layers, {total / 1000:.3f} ms by the chip's clock"
+        + (f"; {len(on_cpu)} of them on the CPU (!), {cpu / 1000:.3f} ms" if on_cpu else "")
     )
     if options.trace:
         report.line(f"trace written to {options.trace}: open it in https://ui.perfetto.dev")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
 from . import pictures
+from .help import HelpFormatter
 
 if TYPE_CHECKING:
     from ..vision import TextLine
@@ -29,7 +30,7 @@ def add_parser(commands: Any) -> None:
         description="Read the text in pictures with PP-OCR's networks: the detector finds lines, "
         "the recogniser reads each. Without a detector a picture is one line.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--model", "-m", required=True, help="the recogniser's .rknn or .onnx")
     parser.add_argument("--detector", metavar="MODEL", help="the detector's .rknn or .onnx")

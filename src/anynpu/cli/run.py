@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import OptionError
 from . import device, extras, feeds
+from .help import HelpFormatter
 from .output import Report
 
 _EPILOG = """\
@@ -30,7 +31,7 @@ def add_parser(commands: Any) -> None:
         "run",
         description="Run a model once, on a board or on the soft NPU, and show its outputs.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("model", help="the .rknn, .nb or .onnx file")
     feeds.add_arguments(parser)

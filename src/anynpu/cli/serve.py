@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from . import device, extras
+from .help import HelpFormatter
 
 if TYPE_CHECKING:
     from ..serving.server import Server
@@ -34,7 +35,7 @@ def add_parser(commands: Any) -> None:
         "KServe's, Triton's and others' clients speak: REST, gRPC and shared memory. Requests "
         "name a model by its file's stem, or as NAME=PATH says.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="a file, or NAME=PATH")
     parser.add_argument("--config", metavar="FILE", help="a TOML file with these options")

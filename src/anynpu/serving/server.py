@@ -233,5 +233,6 @@ async def serve(settings: ServeSettings, is_up: Callable[[Server], None]) -> boo
     is_up(server)
     await ended.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)  # a second one ends the process at once
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
     return await server.stop()

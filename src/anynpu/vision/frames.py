@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +33,19 @@ class Frames(Closeable):
     """Pictures one after another.
 
     `kind` is ``"picture"``, ``"folder"``, ``"video"`` or ``"camera"``; `rate` its frames a second
-    and `total` how many there are, where that is known.
+    and `total` how many there are, where that is known. `files` are those of this machine that are
+    read.
     """
 
     def __init__(
-        self, kind: str, frames: Iterator[Frame], rate: float | None, total: int | None
+        self,
+        kind: str,
+        frames: Iterator[Frame],
+        rate: float | None,
+        total: int | None,
+        files: Sequence[Path] = (),
     ) -> None:
-        self.kind, self.rate, self.total = kind, rate, total
+        self.kind, self.rate, self.total, self.files = kind, rate, total, files
         self._frames = frames
         self._resources = ExitStack()
 
@@ -56,12 +62,20 @@ class Frames(Closeable):
         return self
 
 
-def open_frames(source: str | os.PathLike[str]) -> Frames:
+def open_frames(
+    source: str | os.PathLike[str],
+    *more: str | os.PathLike[str],
+    unreadable: Callable[[OSError], None] | None = None,
+) -> Frames:
     """The frames of a picture, a folder of pictures, a video, a camera or a stream.
 
-    A camera is its number or ``/dev/videoN``, a stream a URL such as ``rtsp://...``. Raises OSError
-    where there is nothing of that kind.
+    A camera is its number or ``/dev/videoN``, a stream a URL such as ``rtsp://...``. Several
+    sources are pictures, which come as those of a folder do. Raises OSError where there is nothing
+    of that kind; for a file among several that is no picture `unreadable` gets the error, where it
+    is given, and the next one follows.
     """
+    if more:
+        return _pictures([Path(each) for each in (source, *more)], unreadable)
     text = os.fspath(source)
     if camera := _CAMERA.fullmatch(text):
         return _camera(int(camera[1]))
@@ -69,11 +83,11 @@ def open_frames(source: str | os.PathLike[str]) -> Frames:
         return _video(text, "camera")
     path = Path(text)
     if path.is_dir():
-        return _folder(path)
+        return _pictures(_in_folder(path), unreadable)
     if not path.exists():
         raise FileNotFoundError(f"{text}: there is no such picture, folder, video or camera")
     if path.suffix.lower() in PICTURES:
-        return Frames("picture", iter([Frame(text, read_picture(path))]), None, 1)
+        return Frames("picture", iter([Frame(text, read_picture(path))]), None, 1, [path])
     return _video(text, "video")
 
 
@@ -81,19 +95,21 @@ class VideoWriter(Closeable):
     """Writes uint8 RGB frames of one size as a video; the name's ending chooses the container."""
 
     def __init__(self, path: str | os.PathLike[str], rate: float) -> None:
+        codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
         try:
             self._container: Any = av.open(os.fspath(path), "w")
+            self._stream: Any = self._container.add_stream(codec, rate=round(rate) or 1)
         except (av.FFmpegError, ValueError) as error:
-            raise OSError(f"{os.fspath(path)}: can't be written as a video: {error}") from None
-        self._rate = rate
-        self._stream: Any = None
+            raise OSError(
+                f"{os.fspath(path)}: can't be written as a video: {error}; name it .mp4 or .mkv"
+            ) from None
+        self._is_begun = False
 
     def write(self, pixels: Pixels) -> None:
         """Add a frame; sides that are odd lose a pixel, as codecs want even ones."""
         height, width = (side - side % 2 for side in pixels.shape[:2])
-        if self._stream is None:
-            codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
-            self._stream = self._container.add_stream(codec, rate=round(self._rate) or 1)
+        if not self._is_begun:
+            self._is_begun = True
             self._stream.width, self._stream.height = width, height
             self._stream.pix_fmt = "yuv420p"
         frame = av.VideoFrame.from_ndarray(pixels[:height, :width].copy(), format="rgb24")
@@ -104,19 +120,34 @@ class VideoWriter(Closeable):
         """Write what is left and close the file."""
         if self._container is None:
             return
-        if self._stream is not None:
+        if self._is_begun:
             for packet in self._stream.encode():
                 self._container.mux(packet)
         self._container.close()
         self._container = None
 
 
-def _folder(path: Path) -> Frames:
+def _in_folder(path: Path) -> list[Path]:
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in PICTURES)
     if not files:
         raise FileNotFoundError(f"{path}: there are no pictures in it ({', '.join(PICTURES)})")
-    frames = (Frame(str(file), read_picture(file)) for file in files)
-    return Frames("folder", frames, None, len(files))
+    return files
+
+
+def _pictures(files: Sequence[Path], unreadable: Callable[[OSError], None] | None) -> Frames:
+    return Frames("folder", _read(files, unreadable), None, len(files), files)
+
+
+def _read(files: Sequence[Path], unreadable: Callable[[OSError], None] | None) -> Iterator[Frame]:
+    for file in files:
+        try:
+            pixels = read_picture(file)
+        except OSError as error:
+            if unreadable is None:
+                raise
+            unreadable(error)
+        else:
+            yield Frame(str(file), pixels)
 
 
 def _video(source: str, kind: str) -> Frames:
@@ -134,7 +165,8 @@ def _video(source: str, kind: str) -> Frames:
         Frame(f"{source}#{number}", _pixels(frame))
         for number, frame in enumerate(container.decode(stream))
     )
-    return Frames(kind, frames, rate, stream.frames or None).closing(container.close)
+    files = [Path(source)] if kind == "video" else []
+    return Frames(kind, frames, rate, stream.frames or None, files).closing(container.close)
 
 
 def _pixels(frame: Any) -> Pixels:
@@ -143,12 +175,13 @@ def _pixels(frame: Any) -> Pixels:
 
 
 def _camera(number: int) -> Frames:
-    capture = cv2.VideoCapture(number)
-    if not capture.isOpened():
-        capture.release()
+    device = f"/dev/video{number}"
+    # Looked at here, since OpenCV has lines of its own for it.
+    capture = cv2.VideoCapture(number) if os.access(device, os.R_OK | os.W_OK) else None
+    if capture is None or not capture.isOpened():
         raise OSError(
-            f"camera {number} can't be opened: is there a /dev/video{number}, and may you read it "
-            f"(group video)?"
+            f"camera {number} can't be opened: is there a {device}, may you read it (group video), "
+            f"and does no other program have it?"
         )
     rate = capture.get(cv2.CAP_PROP_FPS) or None
     return Frames("camera", _captured(capture, number), rate, None).closing(capture.release)

@@ -64,16 +64,17 @@ def write_picture(path: str | os.PathLike[str], rgb: Pixels) -> None:
     Raises OSError where that ending is unknown or the file can't be written.
     """
     target = Path(path)
-    try:
-        is_encoded, data = cv2.imencode(target.suffix, cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR))
-    except cv2.error:
-        is_encoded = False
-    if not is_encoded:
-        raise OSError(
-            f"{target}: OpenCV writes no pictures that end in {target.suffix!r}: name it .png or "
-            f".jpg"
-        )
+    check_ending(target)
+    _, data = cv2.imencode(target.suffix, cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR))
     target.write_bytes(data.tobytes())
+
+
+def check_ending(path: Path) -> None:
+    """Raise OSError where OpenCV writes no pictures whose names end like that."""
+    if not cv2.haveImageWriter(path.name):
+        raise OSError(
+            f"{path}: OpenCV writes no pictures that end in {path.suffix!r}: name it .png or .jpg"
+        )
 
 
 def _array_as_rgb(array: NDArray[Any]) -> Pixels:

@@ -14,6 +14,7 @@ import onnx
 from ... import soc as socs
 from ..._version import __version__
 from ...errors import ModelError, OptionError
+from ...file_kinds import name_of
 from ..engines import ModelSource, Program, load
 from ..engines.onnx.boundary import fix_shapes
 from ..engines.onnx.external import take_in
@@ -107,7 +108,7 @@ def _prepare(
 ) -> onnx.ModelProto:
     """The model with its shapes fixed, quantised, and with its metadata."""
     metadata = _metadata(options)
-    model = _load(source)
+    model = load_onnx(source)
     if len(options.shapes) == 1:
         fix_shapes(model, options.shapes[0])
     if options.quantize is not None and options.quantize_type == "int8":
@@ -133,7 +134,8 @@ def _metadata(options: BuildOptions) -> Metadata:
     )
 
 
-def _load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
+def load_onnx(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
+    """A model with the values that it keeps in files beside it; `ModelError` for other files."""
     if isinstance(source, onnx.ModelProto):
         return source
     try:
@@ -146,7 +148,8 @@ def _load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.Mode
     except OSError:
         raise
     except Exception as error:  # protobuf's DecodeError has moved between versions
-        raise ModelError(f"not an ONNX file: {error}") from None
+        name = name_of(source)
+        raise ModelError(f"{name} is not an ONNX file: {error}") from None
     take_in(model, path)
     return model
 
