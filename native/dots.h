@@ -80,13 +80,12 @@ INLINE int32_t quad_of(const struct byte_rows *rows, int64_t row, int64_t quad) 
     }                                                                                              \
     keyword static void multiply_##form(struct byte_rows rows, const int8_t *weights,              \
                                         const int16_t *offsets, struct target t, int64_t count) {  \
-        for (; count >= (most); count -= (most)) {                                                 \
-            multiply_rows_##form(rows, weights, offsets, t, most);                                 \
-            rows.base += (most) * rows.stride, t.sums += (most) * t.pixel;                         \
-        }                                                                                          \
-        for (; count >= 2; count -= 2) {                                                           \
-            multiply_rows_##form(rows, weights, offsets, t, 2);                                    \
-            rows.base += 2 * rows.stride, t.sums += 2 * t.pixel;                                   \
+        while (count >= (TALL)) {                                                                  \
+            /* Parts of about the same size: few rows don't cover the time of a product. */        \
+            const int64_t talls = count / (TALL), parts = (talls * (TALL) + (most) - 1) / (most);  \
+            const int64_t taken = (talls + parts - 1) / parts * (TALL);                            \
+            switch (taken) { EACH_COUNT(form, most, TALL) }                                        \
+            rows.base += taken * rows.stride, t.sums += taken * t.pixel, count -= taken;           \
         }                                                                                          \
         if (!count)                                                                                \
             return;                                                                                \
@@ -94,6 +93,26 @@ INLINE int32_t quad_of(const struct byte_rows *rows, int64_t row, int64_t quad) 
         rows.stride = 0, t.pixel = 0;                                                              \
         multiply_rows_##form(rows, weights, offsets, t, TALL);                                     \
     }
+
+/* A number of rows in a function's variable as a constant. */
+#define COUNT(form, most, TALL, rows_now)                                                          \
+    case rows_now:                                                                                 \
+        if ((rows_now) % (TALL) == 0 && (rows_now) <= (most))                                      \
+            multiply_rows_##form(rows, weights, offsets, t, rows_now);                             \
+        break;
+#define EACH_COUNT(...)                                                                            \
+    COUNT(__VA_ARGS__, 1)                                                                          \
+    COUNT(__VA_ARGS__, 2)                                                                          \
+    COUNT(__VA_ARGS__, 3)                                                                          \
+    COUNT(__VA_ARGS__, 4)                                                                          \
+    COUNT(__VA_ARGS__, 5)                                                                          \
+    COUNT(__VA_ARGS__, 6)                                                                          \
+    COUNT(__VA_ARGS__, 7)                                                                          \
+    COUNT(__VA_ARGS__, 8)                                                                          \
+    COUNT(__VA_ARGS__, 9)                                                                          \
+    COUNT(__VA_ARGS__, 10)                                                                         \
+    COUNT(__VA_ARGS__, 11)                                                                         \
+    COUNT(__VA_ARGS__, 12)
 
 #ifdef X86
 enum { BIAS = 128 };

@@ -1,7 +1,6 @@
 /* The NPU's integer arithmetic on channel blocks: what NumPy would do in many passes, in one.
  *
- * Plain C11, with a second form of the hottest loops for AVX2. Sums of a dense convolution are int32;
- * those of a depthwise one are float, which are exact while they stay below 2^24; stages compute in
+ * Plain C11, with a second form of the hottest loops for AVX2. Sums are int32; stages compute in
  * double, which is exact while values stay below 2^52. Callers prove all of that when a model is loaded,
  * so the results are those of the integers, bit for bit, whatever the order and whether multiplications
  * and additions are fused. Ties go to the even number, as in the processor's own rounding, but where an
@@ -195,6 +194,10 @@ INLINE void take_results(const struct dpu *d, const int32_t *places, int64_t cou
     }
 }
 
+/* A double above it, and below twice as much, has no digits after the point: 1.5 times 2^52, to which
+ * numbers of either sign may be added. */
+#define NEAREST 0x1.8p52
+
 /* Stages of four channels, with the words of AVX2, */
 #define FORM(name) name##_avx2
 #define WITH_FORM WITH_AVX2
@@ -226,6 +229,37 @@ WITH_AVX2 INLINE __m256d load_atom_avx2(const int8_t *atom) {
 
 WITH_AVX2 INLINE void store_rounded_avx2(int32_t *rounded, __m256d v) {
     _mm_storeu_si128((__m128i *)rounded, _mm256_cvtpd_epi32(v));
+}
+
+WITH_AVX2 INLINE __m256d load_sum_avx2(const int32_t *sums, const int32_t *add) {
+    return _mm256_cvtepi32_pd(_mm_add_epi32(_mm_loadu_si128((const __m128i *)sums),
+                                            _mm_loadu_si128((const __m128i *)add)));
+}
+
+WITH_AVX2 INLINE __m256d load_operand_avx2(const int8_t *atom, int32_t add) {
+    int32_t four;
+    memcpy(&four, atom, sizeof four);
+    const __m128i wide = _mm_cvtepi8_epi32(_mm_cvtsi32_si128(four));
+    return _mm256_cvtepi32_pd(_mm_add_epi32(wide, _mm_set1_epi32(add)));
+}
+
+/* The low halves of eight doubles as int16, saturated. */
+WITH_AVX2 INLINE __m128i low_halves_avx2(__m256d first, __m256d second) {
+    const __m256 low = _mm256_shuffle_ps(_mm256_castpd_ps(first), _mm256_castpd_ps(second), 0x88);
+    const __m256i whole = _mm256_permute4x64_epi64(_mm256_castps_si256(low), 0xD8);
+    return _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+}
+
+WITH_AVX2 INLINE void store_low_avx2(int8_t *q, const __m256d *results, __m128i low, __m128i high,
+                                     const int lanes) {
+    const __m128i first = low_halves_avx2(results[0], results[1]);
+    const __m128i second = lanes == 16 ? low_halves_avx2(results[2], results[3]) : first;
+    const __m128i bytes = _mm_packs_epi16(first, second);
+    const __m128i limited = _mm_min_epi8(_mm_max_epi8(bytes, low), high);
+    if (lanes == 16)
+        _mm_storeu_si128((__m128i *)q, limited);
+    else
+        _mm_storel_epi64((__m128i *)q, limited);
 }
 
 #include "npu_stages.h"
@@ -265,6 +299,33 @@ WITH_AVX512_VNNI INLINE __m512d load_atom_avx512(const int8_t *atom) {
 
 WITH_AVX512_VNNI INLINE void store_rounded_avx512(int32_t *rounded, __m512d v) {
     _mm256_storeu_si256((__m256i *)rounded, _mm512_cvtpd_epi32(v));
+}
+
+WITH_AVX512_VNNI INLINE __m512d load_sum_avx512(const int32_t *sums, const int32_t *add) {
+    return _mm512_cvtepi32_pd(_mm256_add_epi32(_mm256_loadu_si256((const __m256i *)sums),
+                                               _mm256_loadu_si256((const __m256i *)add)));
+}
+
+WITH_AVX512_VNNI INLINE __m512d load_operand_avx512(const int8_t *atom, int32_t add) {
+    const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)atom));
+    return _mm512_cvtepi32_pd(_mm256_add_epi32(wide, _mm256_set1_epi32(add)));
+}
+
+WITH_AVX512_VNNI INLINE void store_low_avx512(int8_t *q, const __m512d *results, __m128i low,
+                                              __m128i high, const int lanes) {
+    __m128i bytes;
+    if (lanes == 16) {
+        const __m512i even =
+            _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        bytes = _mm512_cvtsepi32_epi8(_mm512_permutex2var_epi32(
+            _mm512_castpd_si512(results[0]), even, _mm512_castpd_si512(results[1])));
+    } else
+        bytes = _mm256_cvtsepi32_epi8(_mm512_cvtepi64_epi32(_mm512_castpd_si512(results[0])));
+    const __m128i limited = _mm_min_epi8(_mm_max_epi8(bytes, low), high);
+    if (lanes == 16)
+        _mm_storeu_si128((__m128i *)q, limited);
+    else
+        _mm_storel_epi64((__m128i *)q, limited);
 }
 
 #include "npu_stages.h"
@@ -415,6 +476,7 @@ INLINE void find_inside(const struct int8_dense *a, int64_t y, int64_t lanes, in
     *end = y < 0 || below >= f->height || reach < 0 ? 0 : reach / k->stride_x + 1;
 }
 
+/* The sum of `count` bytes, a multiple of 8. */
 INLINE int32_t sum_bytes(const int8_t *bytes, int64_t count) {
     int32_t sum = 0;
     for (int64_t c = 0; c < count; c++)
@@ -422,10 +484,88 @@ INLINE int32_t sum_bytes(const int8_t *bytes, int64_t count) {
     return sum;
 }
 
+#ifdef X86
+/* Bytes that lost their sign are summed eight at a time. */
+WITH_AVX2 INLINE __m128i sums_of_eights(__m128i bytes) {
+    return _mm_sad_epu8(_mm_xor_si128(bytes, _mm_set1_epi8(-128)), _mm_setzero_si128());
+}
+
+WITH_AVX2 INLINE int32_t sum_of_eights(__m128i sums, int64_t count) {
+    return _mm_cvtsi128_si32(_mm_add_epi32(sums, _mm_unpackhi_epi64(sums, sums))) -
+           (int32_t)(128 * count);
+}
+
+WITH_AVX2 static int32_t sum_bytes_avx2(const int8_t *bytes, int64_t count) {
+    __m128i sums = _mm_setzero_si128();
+    for (int64_t c = 0; c < count; c += 8) {
+        const __m128i eight = _mm_loadl_epi64((const __m128i *)(bytes + c));
+        sums = _mm_add_epi64(sums, _mm_move_epi64(sums_of_eights(eight)));
+    }
+    return sum_of_eights(sums, count);
+}
+
+/* Ones in the first `count` lanes of an atom. */
+WITH_AVX2 INLINE __m128i first_lanes(int64_t count) {
+    const __m128i lane = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const int64_t kept = count < 0 ? 0 : count < LANES ? count : LANES;
+    return _mm_cmpgt_epi8(_mm_set1_epi8((int8_t)kept), lane);
+}
+
+/* One place of the kernel: the atoms of a pixel, or of padding where there is none. Adds up what it copies. */
+WITH_AVX2 INLINE void gather_place_avx2(const struct features *f, const int8_t *atom,
+                                        __m128i padding, int64_t kept, int8_t *row, __m128i *sums) {
+    const int64_t whole = least(kept / LANES, f->surfaces);
+    for (int64_t s = 0; s < f->surfaces; s++, row += LANES, atom += atom ? f->surface : 0) {
+        __m128i bytes = atom ? _mm_loadu_si128((const __m128i *)atom) : padding;
+        if (s >= whole)
+            bytes = _mm_and_si128(bytes, first_lanes(kept - s * LANES));
+        _mm_storeu_si128((__m128i *)row, bytes);
+        *sums = _mm_add_epi64(*sums, sums_of_eights(bytes));
+    }
+}
+
+/* `gather` for bytes of whole atoms, which fill the depth. */
+WITH_AVX2 static void gather_atoms_avx2(const struct int8_dense *a, int64_t first, int64_t count,
+                                        int8_t *rows) {
+    /* Copies, which bytes that are written can't change. */
+    const struct features f = a->features;
+    const struct window k = a->window;
+    const int64_t channels = a->channels, depth = a->depth, stride = a->stride;
+    const int64_t place = f.surfaces * LANES, dilation = k.dilation_x * f.pixel;
+    const int64_t below = f.height - (k.height - 1) * k.dilation_y;
+    const int64_t right = f.width - (k.width - 1) * k.dilation_x;
+    const __m128i padding = _mm_set1_epi8((int8_t)k.padding);
+    int64_t oy = first / k.out_width, ox = first % k.out_width;
+    for (; count > 0; count--, rows += stride) {
+        const int64_t top = oy * k.stride_y - k.top, left = ox * k.stride_x - k.left;
+        const int is_inside = top >= 0 && top < below && left >= 0 && left < right;
+        int8_t *row = rows;
+        __m128i sums = _mm_setzero_si128();
+        for (int64_t ky = 0, y = top; ky < k.height; ky++, y += k.dilation_y) {
+            const int8_t *atom = (const int8_t *)f.base + y * f.line + left * f.pixel;
+            if (is_inside)
+                for (int64_t kx = 0; kx < k.width; kx++, row += place, atom += dilation)
+                    gather_place_avx2(&f, atom, padding, f.valid, row, &sums);
+            else
+                for (int64_t kx = 0, x = left; kx < k.width;
+                     kx++, row += place, atom += dilation, x += k.dilation_x)
+                    if (y >= 0 && y < f.height && x >= 0 && x < f.width)
+                        gather_place_avx2(&f, atom, padding, f.valid, row, &sums);
+                    else
+                        gather_place_avx2(&f, NULL, padding, channels, row, &sums);
+        }
+        const int32_t sum = sum_of_eights(sums, depth);
+        memcpy(rows + depth, &sum, sizeof sum);
+        if (++ox == k.out_width)
+            ox = 0, oy++;
+    }
+}
+#endif
+
 /* One row for each of `count` output pixels; zeros fill it up to `depth`, after which rows of bytes have
  * their sum. Rows of what is packed have room for LANES values more. */
 INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int8_t *rows,
-                   const int64_t lanes, const int size) {
+                   const int64_t lanes, const int form, const int size) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
     const int64_t places = k->height * k->width * f->surfaces * lanes;
@@ -444,22 +584,34 @@ INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int
                 gather_pixel(a, y, x, rows, lanes, 1, size);
             put_number(rows, places, a->depth, 0, size);
             if (size == BYTES) {
+#ifdef X86
+                const int32_t sum =
+                    has_avx2(form) ? sum_bytes_avx2(rows, a->depth) : sum_bytes(rows, a->depth);
+#else
                 const int32_t sum = sum_bytes(rows, a->depth);
+#endif
                 memcpy(rows + a->depth, &sum, sizeof sum);
             }
         }
         ox = 0, oy++;
     }
+    (void)form;
 }
 
 INLINE void gather_any(const struct int8_dense *a, int64_t first, int64_t count, int8_t *rows,
-                       const int size) {
+                       const int form, const int size) {
+#ifdef X86
+    if (has_avx2(form) && size == BYTES && a->features.lanes == LANES) {
+        gather_atoms_avx2(a, first, count, rows);
+        return;
+    }
+#endif
     if (a->features.lanes == 16)
-        gather(a, first, count, rows, 16, size);
+        gather(a, first, count, rows, 16, form, size);
     else if (a->features.lanes == 8)
-        gather(a, first, count, rows, 8, size);
+        gather(a, first, count, rows, 8, form, size);
     else
-        gather(a, first, count, rows, a->features.lanes, size);
+        gather(a, first, count, rows, a->features.lanes, form, size);
 }
 
 /* A slice of the weights of COLUMNS kernels, as pairs with their offsets: (pairs, 2, COLUMNS). */
@@ -637,7 +789,7 @@ INLINE void convolve_pixels_of(const struct int8_dense *a, int64_t first, int64_
     const int64_t groups = (a->writer.channels + COLUMNS - 1) / COLUMNS;
     for (; first < end; first += a->tile) {
         const int64_t count = least(end - first, a->tile);
-        gather_any(a, first, count, rows, size);
+        gather_any(a, first, count, rows, form, size);
         for (int64_t group = 0; group < groups; group++)
             convolve(a, group, rows, first, count, scratch, sums, lanes, form, size);
     }
@@ -667,166 +819,14 @@ INLINE void convolve_kernels(const struct int8_dense *a, int64_t first, int64_t 
 }
 
 /* Rows of the pixels `first` to `end`. */
-INLINE void gather_rows(const struct int8_dense *a, int64_t first, int64_t end) {
+INLINE void gather_rows(const struct int8_dense *a, int64_t first, int64_t end, const int form) {
     if (size_in_rows(a) == BYTES)
-        gather_any(a, first, end - first, a->rows + first * a->stride, BYTES);
+        gather_any(a, first, end - first, a->rows + first * a->stride, form, BYTES);
     else
-        gather_any(a, first, end - first, a->rows + first * a->stride * WIDE, WIDE);
+        gather_any(a, first, end - first, a->rows + first * a->stride * WIDE, form, WIDE);
 }
 
-INLINE float *fill(float *target, float value, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        target[i] = value;
-    return target + count;
-}
-
-/* `count` atoms as floats; lanes past the valid channels become zero. */
-INLINE void convert_atoms(const int8_t *atom, int64_t pixel, int64_t count, int64_t valid,
-                          float *target, const int lanes) {
-    for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {
-        for (int l = 0; l < lanes; l++)
-            target[l] = atom[l];
-        for (int64_t l = valid; l < lanes; l++)
-            target[l] = 0;
-    }
-}
-
-#ifdef X86
-WITH_AVX2 static void convert_atoms_avx2(const int8_t *atom, int64_t pixel, int64_t count,
-                                         int64_t valid, float *target, int lanes) {
-    for (int64_t i = 0; i < count; i++, atom += pixel, target += lanes) {
-        for (int l = 0; l < lanes; l += 8) {
-            const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(atom + l)));
-            _mm256_storeu_ps(target + l, _mm256_cvtepi32_ps(wide));
-        }
-        for (int64_t l = valid; l < lanes; l++)
-            target[l] = 0;
-    }
-}
-#endif
-
-/* `count` rows of the input's surface from row `top` on, as floats with padding round them: (count,
- * columns, lanes). */
-INLINE void pad_rows(const struct int8_depthwise *a, int64_t s, int64_t top, int64_t count,
-                     int64_t columns, float *plane, const int lanes, const int form) {
-    const struct features *f = &a->features;
-    const struct window *k = &a->window;
-    const float padding = k->padding;
-    const int64_t left = k->left < columns ? k->left : columns;
-    const int64_t inside = f->width < columns - left ? f->width : columns - left;
-    const int64_t right = columns - left - inside;
-    const int64_t valid = f->valid - s * lanes < 0 ? 0 : f->valid - s * lanes;
-    for (int64_t y = top; y < top + count; y++) {
-        if (y < 0 || y >= f->height) {
-            plane = fill(plane, padding, columns * lanes);
-            continue;
-        }
-        const int8_t *line = (const int8_t *)f->base + s * f->surface + y * f->line;
-        plane = fill(plane, padding, left * lanes);
-#ifdef X86
-        if (has_avx2(form))
-            convert_atoms_avx2(line, f->pixel, inside, valid, plane, lanes);
-        else
-#endif
-            convert_atoms(line, f->pixel, inside, valid, plane, lanes);
-        plane = fill(plane + inside * lanes, padding, right * lanes);
-    }
-    (void)form;
-}
-
-/* (count, lanes) sums over the places of the kernel, for neighbours in a row of the plane. */
-INLINE void sum_places(const struct window *k, const float *seen, int64_t columns,
-                       const float *weights, int64_t count, float *sums, const int lanes) {
-    memset(sums, 0, count * lanes * sizeof *sums);
-    for (int64_t ky = 0; ky < k->height; ky++)
-        for (int64_t kx = 0; kx < k->width; kx++, weights += lanes) {
-            const float *x = seen + (ky * k->dilation_y * columns + kx * k->dilation_x) * lanes;
-            for (int64_t i = 0; i < count; i++)
-                for (int l = 0; l < lanes; l++)
-                    sums[i * lanes + l] =
-                        multiplied(x[i * k->stride_x * lanes + l], weights[l], sums[i * lanes + l]);
-        }
-}
-
-#ifdef X86
-enum { TOGETHER = 5 };
-
-/* Some pixels at a time, their sums in registers. */
-WITH_AVX2 INLINE void sum_together(const struct window *k, const float *seen, int64_t columns,
-                                   const float *weights, float *sums, const int lanes) {
-    const int vectors = lanes / 8;
-    __m256 total[TOGETHER * LANES / 8];
-    for (int i = 0; i < TOGETHER * vectors; i++)
-        total[i] = _mm256_setzero_ps();
-    for (int64_t ky = 0; ky < k->height; ky++)
-        for (int64_t kx = 0; kx < k->width; kx++, weights += lanes) {
-            const float *x = seen + (ky * k->dilation_y * columns + kx * k->dilation_x) * lanes;
-            for (int v = 0; v < vectors; v++) {
-                const __m256 factor = _mm256_loadu_ps(weights + 8 * v);
-#pragma GCC unroll 5
-                for (int i = 0; i < TOGETHER; i++)
-                    total[i * vectors + v] =
-                        _mm256_fmadd_ps(_mm256_loadu_ps(x + i * k->stride_x * lanes + 8 * v),
-                                        factor, total[i * vectors + v]);
-            }
-        }
-    for (int i = 0; i < TOGETHER * vectors; i++)
-        _mm256_storeu_ps(sums + 8 * i, total[i]);
-}
-
-WITH_AVX2 static void sum_places_avx2(const struct window *k, const float *seen, int64_t columns,
-                                      const float *weights, int64_t count, float *sums, int lanes) {
-    if (count < TOGETHER) {
-        sum_places(k, seen, columns, weights, count, sums, lanes);
-        return;
-    }
-    for (int64_t done = 0; done < count; done += TOGETHER) {
-        /* The last ones overlap with those before. */
-        const int64_t i = done + TOGETHER <= count ? done : count - TOGETHER;
-        if (lanes == 16)
-            sum_together(k, seen + i * k->stride_x * 16, columns, weights, sums + i * 16, 16);
-        else
-            sum_together(k, seen + i * k->stride_x * 8, columns, weights, sums + i * 8, 8);
-    }
-}
-#endif
-
-/* The output rows `oy` to `below` of a surface. */
-INLINE void convolve_rows(const struct int8_depthwise *a, int64_t s, int64_t oy, int64_t below,
-                          const float *weights, float *plane, const int lanes, const int form) {
-    const struct window *k = &a->window;
-    const int64_t columns = (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1;
-    const int64_t rows = (below - oy - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1;
-    int32_t v[BLOCK * LANES];
-    float sums[BLOCK * LANES];
-    pad_rows(a, s, oy * k->stride_y - k->top, rows, columns, plane, lanes, form);
-    for (; oy < below; oy++, plane += k->stride_y * columns * lanes)
-        for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
-            const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
-            const float *seen = plane + ox * k->stride_x * lanes;
-#ifdef X86
-            if (has_avx2(form))
-                sum_places_avx2(k, seen, columns, weights, n, sums, lanes);
-            else
-#endif
-                sum_places(k, seen, columns, weights, n, sums, lanes);
-            for (int64_t i = 0; i < n * lanes; i++)
-                v[i] = (int32_t)sums[i];
-            if (a->truncate)
-                truncate_sums(v, n * lanes, a->truncate, a->truncate_up);
-            finish(&a->dpu, &a->writer, s, oy * k->out_width + ox, n, v, lanes, form);
-        }
-}
-
-/* Surfaces `first` to `end`. */
-INLINE void convolve_depthwise(const struct int8_depthwise *a, int64_t first, int64_t end,
-                               float *plane, const int lanes, const int form) {
-    const int64_t height = a->window.out_height, places = a->window.height * a->window.width;
-    for (int64_t s = first; s < end; s++)
-        for (int64_t oy = 0; oy < height; oy += a->band)
-            convolve_rows(a, s, oy, oy + a->band < height ? oy + a->band : height,
-                          a->weights + s * places * lanes, plane, lanes, form);
-}
+#include "npu_depthwise.h"
 
 /* ---------------------------------------------------------------------------------- without weights */
 
@@ -957,7 +957,7 @@ INLINE void move(const struct move *a, int64_t first, int64_t end, const int ato
 #define POOL ((const struct pool *)arguments)
 #define MOVE ((const struct move *)arguments)
 
-#define GATHER(a, first, end, lanes, form) gather_rows(a, first, end)
+#define GATHER(a, first, end, lanes, form) gather_rows(a, first, end, form)
 #define ANY_REMAP(a, first, end, lanes, form) remap(a, first, end, lanes)
 #define ANY_POOL(a, first, end, lanes, form) pool(a, first, end, lanes)
 #define ANY_MOVE(a, first, end, lanes, form) move(a, first, end, lanes)
@@ -967,9 +967,10 @@ KERNEL(convolve_pixels, DENSE->writer.lanes, convolve_pixels, DENSE, first, end,
 KERNEL(gather, 16, GATHER, DENSE, first, end)
 /* groups of COLUMNS kernels, */
 KERNEL(convolve_kernels, DENSE->writer.lanes, convolve_kernels, DENSE, first, end, scratch)
-/* and surfaces. */
+/* bands of surfaces, */
 KERNEL(convolve_depthwise, DEPTHWISE->writer.lanes, convolve_depthwise, DEPTHWISE, first, end,
        scratch)
+/* and surfaces. */
 KERNEL(process, PROCESS->writer.lanes, process, PROCESS, first, end)
 KERNEL(remap, REMAP->writer.lanes, ANY_REMAP, REMAP, first, end)
 KERNEL(pool, POOL->writer.lanes, ANY_POOL, POOL, first, end)

@@ -242,10 +242,14 @@ _Static_assert(sizeof(struct table) == 72, "table");
 /* Ways through the stages of int8 for results that fit into 30 bits, with ties to even.
  * is_positive: BS adds first and has one shift and a ReLU, and only the output follows;
  * is_linear: BS adds first, and follow says what else there is. results are those of a table and
- * all that comes after it, for count whole numbers from first on; or NULL. */
+ * all that comes after it, for count whole numbers from first on; or NULL. is_whole: run_whole
+ * knows the way, which rounds by adding 1.5 * 2^52. Sums and what BS adds to them are int32
+ * together, and so are results even without limits; the output's scale is between 0 and 1, and
+ * its offset is whole. */
 struct short_way {
     int64_t is_positive;
     int64_t is_linear;
+    int64_t is_whole;
     int64_t follow;
     const int8_t *results;
     int64_t first;
@@ -254,11 +258,12 @@ struct short_way {
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct short_way, is_positive) == 0, "short_way.is_positive");
 _Static_assert(offsetof(struct short_way, is_linear) == 8, "short_way.is_linear");
-_Static_assert(offsetof(struct short_way, follow) == 16, "short_way.follow");
-_Static_assert(offsetof(struct short_way, results) == 24, "short_way.results");
-_Static_assert(offsetof(struct short_way, first) == 32, "short_way.first");
-_Static_assert(offsetof(struct short_way, count) == 40, "short_way.count");
-_Static_assert(sizeof(struct short_way) == 48, "short_way");
+_Static_assert(offsetof(struct short_way, is_whole) == 16, "short_way.is_whole");
+_Static_assert(offsetof(struct short_way, follow) == 24, "short_way.follow");
+_Static_assert(offsetof(struct short_way, results) == 32, "short_way.results");
+_Static_assert(offsetof(struct short_way, first) == 40, "short_way.first");
+_Static_assert(offsetof(struct short_way, count) == 48, "short_way.count");
+_Static_assert(sizeof(struct short_way) == 56, "short_way");
 #endif
 
 /* All stages between sums and what is stored.
@@ -323,7 +328,7 @@ _Static_assert(offsetof(struct dpu, has_operand) == 632, "dpu.has_operand");
 _Static_assert(offsetof(struct dpu, has_limits) == 640, "dpu.has_limits");
 _Static_assert(offsetof(struct dpu, element) == 648, "dpu.element");
 _Static_assert(offsetof(struct dpu, short_way) == 656, "dpu.short_way");
-_Static_assert(sizeof(struct dpu) == 704, "dpu");
+_Static_assert(sizeof(struct dpu) == 712, "dpu");
 #endif
 
 /* Where atoms go: group surfaces lie surface apart, groups of them group_stride.
@@ -381,46 +386,58 @@ struct int8_dense {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct int8_dense, dpu) == 0, "int8_dense.dpu");
-_Static_assert(offsetof(struct int8_dense, writer) == 704, "int8_dense.writer");
-_Static_assert(offsetof(struct int8_dense, features) == 784, "int8_dense.features");
-_Static_assert(offsetof(struct int8_dense, window) == 896, "int8_dense.window");
-_Static_assert(offsetof(struct int8_dense, weights) == 1000, "int8_dense.weights");
-_Static_assert(offsetof(struct int8_dense, offsets) == 1008, "int8_dense.offsets");
-_Static_assert(offsetof(struct int8_dense, rows) == 1016, "int8_dense.rows");
-_Static_assert(offsetof(struct int8_dense, channels) == 1024, "int8_dense.channels");
-_Static_assert(offsetof(struct int8_dense, is_packed) == 1032, "int8_dense.is_packed");
-_Static_assert(offsetof(struct int8_dense, depth) == 1040, "int8_dense.depth");
-_Static_assert(offsetof(struct int8_dense, stride) == 1048, "int8_dense.stride");
-_Static_assert(offsetof(struct int8_dense, tile) == 1056, "int8_dense.tile");
-_Static_assert(offsetof(struct int8_dense, pixels) == 1064, "int8_dense.pixels");
-_Static_assert(offsetof(struct int8_dense, truncate) == 1072, "int8_dense.truncate");
-_Static_assert(offsetof(struct int8_dense, truncate_up) == 1080, "int8_dense.truncate_up");
-_Static_assert(sizeof(struct int8_dense) == 1088, "int8_dense");
+_Static_assert(offsetof(struct int8_dense, writer) == 712, "int8_dense.writer");
+_Static_assert(offsetof(struct int8_dense, features) == 792, "int8_dense.features");
+_Static_assert(offsetof(struct int8_dense, window) == 904, "int8_dense.window");
+_Static_assert(offsetof(struct int8_dense, weights) == 1008, "int8_dense.weights");
+_Static_assert(offsetof(struct int8_dense, offsets) == 1016, "int8_dense.offsets");
+_Static_assert(offsetof(struct int8_dense, rows) == 1024, "int8_dense.rows");
+_Static_assert(offsetof(struct int8_dense, channels) == 1032, "int8_dense.channels");
+_Static_assert(offsetof(struct int8_dense, is_packed) == 1040, "int8_dense.is_packed");
+_Static_assert(offsetof(struct int8_dense, depth) == 1048, "int8_dense.depth");
+_Static_assert(offsetof(struct int8_dense, stride) == 1056, "int8_dense.stride");
+_Static_assert(offsetof(struct int8_dense, tile) == 1064, "int8_dense.tile");
+_Static_assert(offsetof(struct int8_dense, pixels) == 1072, "int8_dense.pixels");
+_Static_assert(offsetof(struct int8_dense, truncate) == 1080, "int8_dense.truncate");
+_Static_assert(offsetof(struct int8_dense, truncate_up) == 1088, "int8_dense.truncate_up");
+_Static_assert(sizeof(struct int8_dense) == 1096, "int8_dense");
 #endif
 
-/* An int8 convolution channel by channel; weights are (surfaces, places, lanes).
- * band output rows are computed at a time, so that their input stays cached. Sums are truncated
- * as those of a dense one. */
+/* An int8 convolution channel by channel; weights are (surfaces, height, pairs, lanes, 2).
+ * The input is laid out as pairs of neighbours, the dilation apart, in rows of columns pairs:
+ * outputs are apart of these apart, pairs of the kernel pair, and its rows reach. band output
+ * rows are computed at a time, so that their input stays cached. Sums are truncated as those of a
+ * dense one. */
 struct int8_depthwise {
     struct dpu dpu;
     struct writer writer;
     struct features features;
     struct window window;
-    const float *weights;
+    const int16_t *weights;
+    int64_t pairs;
+    int64_t columns;
+    int64_t apart;
+    int64_t pair;
+    int64_t reach;
     int64_t band;
     int64_t truncate;
     int64_t truncate_up;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct int8_depthwise, dpu) == 0, "int8_depthwise.dpu");
-_Static_assert(offsetof(struct int8_depthwise, writer) == 704, "int8_depthwise.writer");
-_Static_assert(offsetof(struct int8_depthwise, features) == 784, "int8_depthwise.features");
-_Static_assert(offsetof(struct int8_depthwise, window) == 896, "int8_depthwise.window");
-_Static_assert(offsetof(struct int8_depthwise, weights) == 1000, "int8_depthwise.weights");
-_Static_assert(offsetof(struct int8_depthwise, band) == 1008, "int8_depthwise.band");
-_Static_assert(offsetof(struct int8_depthwise, truncate) == 1016, "int8_depthwise.truncate");
-_Static_assert(offsetof(struct int8_depthwise, truncate_up) == 1024, "int8_depthwise.truncate_up");
-_Static_assert(sizeof(struct int8_depthwise) == 1032, "int8_depthwise");
+_Static_assert(offsetof(struct int8_depthwise, writer) == 712, "int8_depthwise.writer");
+_Static_assert(offsetof(struct int8_depthwise, features) == 792, "int8_depthwise.features");
+_Static_assert(offsetof(struct int8_depthwise, window) == 904, "int8_depthwise.window");
+_Static_assert(offsetof(struct int8_depthwise, weights) == 1008, "int8_depthwise.weights");
+_Static_assert(offsetof(struct int8_depthwise, pairs) == 1016, "int8_depthwise.pairs");
+_Static_assert(offsetof(struct int8_depthwise, columns) == 1024, "int8_depthwise.columns");
+_Static_assert(offsetof(struct int8_depthwise, apart) == 1032, "int8_depthwise.apart");
+_Static_assert(offsetof(struct int8_depthwise, pair) == 1040, "int8_depthwise.pair");
+_Static_assert(offsetof(struct int8_depthwise, reach) == 1048, "int8_depthwise.reach");
+_Static_assert(offsetof(struct int8_depthwise, band) == 1056, "int8_depthwise.band");
+_Static_assert(offsetof(struct int8_depthwise, truncate) == 1064, "int8_depthwise.truncate");
+_Static_assert(offsetof(struct int8_depthwise, truncate_up) == 1072, "int8_depthwise.truncate_up");
+_Static_assert(sizeof(struct int8_depthwise) == 1080, "int8_depthwise");
 #endif
 
 /* int8 features through a function of one value: values of -128 to 127. */
@@ -492,17 +509,17 @@ struct dense {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct dense, dpu) == 0, "dense.dpu");
-_Static_assert(offsetof(struct dense, writer) == 704, "dense.writer");
-_Static_assert(offsetof(struct dense, features) == 784, "dense.features");
-_Static_assert(offsetof(struct dense, window) == 896, "dense.window");
-_Static_assert(offsetof(struct dense, weights) == 1000, "dense.weights");
-_Static_assert(offsetof(struct dense, rows) == 1064, "dense.rows");
-_Static_assert(offsetof(struct dense, tile) == 1072, "dense.tile");
-_Static_assert(offsetof(struct dense, depth) == 1080, "dense.depth");
-_Static_assert(offsetof(struct dense, fused) == 1088, "dense.fused");
-_Static_assert(offsetof(struct dense, truncate) == 1096, "dense.truncate");
-_Static_assert(offsetof(struct dense, truncate_up) == 1104, "dense.truncate_up");
-_Static_assert(sizeof(struct dense) == 1112, "dense");
+_Static_assert(offsetof(struct dense, writer) == 712, "dense.writer");
+_Static_assert(offsetof(struct dense, features) == 792, "dense.features");
+_Static_assert(offsetof(struct dense, window) == 904, "dense.window");
+_Static_assert(offsetof(struct dense, weights) == 1008, "dense.weights");
+_Static_assert(offsetof(struct dense, rows) == 1072, "dense.rows");
+_Static_assert(offsetof(struct dense, tile) == 1080, "dense.tile");
+_Static_assert(offsetof(struct dense, depth) == 1088, "dense.depth");
+_Static_assert(offsetof(struct dense, fused) == 1096, "dense.fused");
+_Static_assert(offsetof(struct dense, truncate) == 1104, "dense.truncate");
+_Static_assert(offsetof(struct dense, truncate_up) == 1112, "dense.truncate_up");
+_Static_assert(sizeof(struct dense) == 1120, "dense");
 #endif
 
 /* Depthwise products, or without weights a pooling by its method.
@@ -522,16 +539,16 @@ struct depthwise {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct depthwise, dpu) == 0, "depthwise.dpu");
-_Static_assert(offsetof(struct depthwise, writer) == 704, "depthwise.writer");
-_Static_assert(offsetof(struct depthwise, features) == 784, "depthwise.features");
-_Static_assert(offsetof(struct depthwise, window) == 896, "depthwise.window");
-_Static_assert(offsetof(struct depthwise, weights) == 1000, "depthwise.weights");
-_Static_assert(offsetof(struct depthwise, method) == 1064, "depthwise.method");
-_Static_assert(offsetof(struct depthwise, fused) == 1072, "depthwise.fused");
-_Static_assert(offsetof(struct depthwise, by_rows) == 1080, "depthwise.by_rows");
-_Static_assert(offsetof(struct depthwise, truncate) == 1088, "depthwise.truncate");
-_Static_assert(offsetof(struct depthwise, truncate_up) == 1096, "depthwise.truncate_up");
-_Static_assert(sizeof(struct depthwise) == 1104, "depthwise");
+_Static_assert(offsetof(struct depthwise, writer) == 712, "depthwise.writer");
+_Static_assert(offsetof(struct depthwise, features) == 792, "depthwise.features");
+_Static_assert(offsetof(struct depthwise, window) == 904, "depthwise.window");
+_Static_assert(offsetof(struct depthwise, weights) == 1008, "depthwise.weights");
+_Static_assert(offsetof(struct depthwise, method) == 1072, "depthwise.method");
+_Static_assert(offsetof(struct depthwise, fused) == 1080, "depthwise.fused");
+_Static_assert(offsetof(struct depthwise, by_rows) == 1088, "depthwise.by_rows");
+_Static_assert(offsetof(struct depthwise, truncate) == 1096, "depthwise.truncate");
+_Static_assert(offsetof(struct depthwise, truncate_up) == 1104, "depthwise.truncate_up");
+_Static_assert(sizeof(struct depthwise) == 1112, "depthwise");
 #endif
 
 /* Features through the stages.
@@ -544,10 +561,10 @@ struct process {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct process, dpu) == 0, "process.dpu");
-_Static_assert(offsetof(struct process, writer) == 704, "process.writer");
-_Static_assert(offsetof(struct process, features) == 784, "process.features");
-_Static_assert(offsetof(struct process, by_groups) == 896, "process.by_groups");
-_Static_assert(sizeof(struct process) == 904, "process");
+_Static_assert(offsetof(struct process, writer) == 712, "process.writer");
+_Static_assert(offsetof(struct process, features) == 792, "process.features");
+_Static_assert(offsetof(struct process, by_groups) == 904, "process.by_groups");
+_Static_assert(sizeof(struct process) == 912, "process");
 #endif
 
 /* The greatest, or with the sign -1 the least channel of each pixel, as float16 side by side.
@@ -562,12 +579,12 @@ struct reduction {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct reduction, dpu) == 0, "reduction.dpu");
-_Static_assert(offsetof(struct reduction, features) == 704, "reduction.features");
-_Static_assert(offsetof(struct reduction, sign) == 816, "reduction.sign");
-_Static_assert(offsetof(struct reduction, target) == 824, "reduction.target");
-_Static_assert(offsetof(struct reduction, pixels) == 832, "reduction.pixels");
-_Static_assert(offsetof(struct reduction, filled) == 840, "reduction.filled");
-_Static_assert(sizeof(struct reduction) == 848, "reduction");
+_Static_assert(offsetof(struct reduction, features) == 712, "reduction.features");
+_Static_assert(offsetof(struct reduction, sign) == 824, "reduction.sign");
+_Static_assert(offsetof(struct reduction, target) == 832, "reduction.target");
+_Static_assert(offsetof(struct reduction, pixels) == 840, "reduction.pixels");
+_Static_assert(offsetof(struct reduction, filled) == 848, "reduction.filled");
+_Static_assert(sizeof(struct reduction) == 856, "reduction");
 #endif
 
 /* A way through memory: the last axis is the fastest; strides may be negative. */

@@ -5,7 +5,9 @@
  *   nearest, towards_zero    whole numbers, ties to the even one,
  *   where_negative(v, w, s)  w where s has the sign, else v,
  *   load_sums, load_atom     as doubles, from int32 and from int8,
- *   store_rounded            as int32, ties to even.
+ *   store_rounded            as int32, ties to even,
+ *   load_sum, load_operand   as doubles, from int32 and from int8, with an integer added before,
+ *   store_low                the low halves of one atom's doubles as int8, saturated and within limits.
  */
 /* One stage's parameters for CHANNELS channels. */
 struct FORM(stage_in) {
@@ -173,6 +175,73 @@ WITH_FORM INLINE void FORM(finish_linear)(const struct dpu *d, int64_t channel, 
 #undef FOLLOW
 }
 
+/* The same where a double has room for a result above NEAREST: adding that rounds to the nearest whole
+ * number, ties to the even one, and the double's low half is the number. Limits are kept afterwards: what
+ * follows them only grows with what it gets. */
+WITH_FORM INLINE void FORM(run_whole)(const struct dpu *d, int64_t channel, int64_t count,
+                                      const int32_t *sums, const int8_t *operand, int8_t *q,
+                                      const int lanes, const int follow) {
+    const DOUBLES nearest = V(set1)(NEAREST), scale = V(set1)(d->scale);
+    const DOUBLES up = V(set1)(d->bs.positive), down = V(set1)(d->bs.negative);
+    const DOUBLES least = V(set1)(INT32_MIN), most = V(set1)(INT32_MAX);
+    const DOUBLES operand_scale = V(set1)(d->operand_scale);
+    const int keeps_nearest = !(follow & LEAK);
+    const DOUBLES end =
+        V(set1)((keeps_nearest ? NEAREST - NEAREST * d->scale : NEAREST) + d->offset);
+    const double *limits = follow & ADDITION ? &d->lowest : &d->bs.lowest;
+    const __m128i low = _mm_set1_epi8(to_output(d, limits[0]));
+    const __m128i high = _mm_set1_epi8(to_output(d, limits[1]));
+    DOUBLES m[LANES / CHANNELS], leak[LANES / CHANNELS];
+    int32_t add[LANES];
+    for (int l = 0; l < lanes; l++)
+        add[l] = (int32_t)numbers(&d->bs.add, channel)[l];
+    for (int p = 0; p < lanes / CHANNELS; p++) {
+        m[p] = V(loadu)(numbers(&d->bs.multiply, channel) + p * CHANNELS);
+        if (!(follow & SPLIT))
+            m[p] = V(mul)(m[p], up);
+        if (follow & LEAK)
+            leak[p] = V(loadu)(numbers(&d->bn.multiply, channel) + p * CHANNELS);
+    }
+    for (int64_t i = 0; i < count * lanes; i += lanes) {
+        DOUBLES results[LANES / CHANNELS];
+        for (int p = 0; p < lanes / CHANNELS; p++) {
+            DOUBLES v = FORM(load_sum)(sums + i + p * CHANNELS, add + p * CHANNELS);
+            if (follow & SPLIT) {
+                v = V(mul)(v, m[p]);
+                v = V(fmadd)(v, FORM(where_negative)(up, down, v), nearest);
+            } else
+                v = V(fmadd)(v, m[p], nearest);
+            if (follow & LEAK) {
+                /* What leaves int32 does so as well after a whole number of times itself, or is zero. */
+                v = V(sub)(v, nearest);
+                v = FORM(where_negative)(v, V(mul)(v, leak[p]), v);
+                v = V(min)(V(max)(v, least), most);
+            }
+            if (follow & ADDITION) {
+                const DOUBLES e =
+                    FORM(load_operand)(operand + i + p * CHANNELS, (int32_t)d->operand_offset);
+                v = V(add)(v, V(sub)(V(fmadd)(e, operand_scale, nearest), nearest));
+            }
+            results[p] = V(fmadd)(v, scale, end);
+        }
+        FORM(store_low)(q + i, results, low, high, lanes);
+    }
+}
+
+WITH_FORM INLINE void FORM(finish_whole)(const struct dpu *d, int64_t channel, int64_t count,
+                                         const int32_t *sums, const int8_t *operand, int8_t *q,
+                                         const int lanes) {
+#define FOLLOW(what)                                                                               \
+    case what: FORM(run_whole)(d, channel, count, sums, operand, q, lanes, what); break
+    switch (d->short_way.follow) {
+        FOLLOW(NOTHING);
+        FOLLOW(SPLIT | LEAK);
+        FOLLOW(LEAK);
+        FOLLOW(ADDITION);
+    }
+#undef FOLLOW
+}
+
 WITH_FORM INLINE void FORM(finish_atoms)(const struct dpu *d, int64_t s, int64_t first,
                                          int64_t count, const int32_t *sums, int8_t *q,
                                          const int lanes) {
@@ -180,6 +249,10 @@ WITH_FORM INLINE void FORM(finish_atoms)(const struct dpu *d, int64_t s, int64_t
     int8_t operand[BLOCK * LANES];
     if (d->operation != NONE)
         load_operand(d, s, first, count, operand, lanes);
+    if (d->short_way.is_whole) {
+        FORM(finish_whole)(d, s * lanes, count, sums, operand, q, lanes);
+        return;
+    }
     for (int l = 0; l < lanes; l += CHANNELS) {
         const int64_t channel = s * lanes + l;
         if (d->short_way.is_positive)

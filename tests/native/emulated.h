@@ -58,3 +58,13 @@ INLINE __m256i emulated_cvtpd_epi32(simde__m512d v) {
 #define _mm512_set1_pd simde_mm512_set1_pd
 #define _mm512_setzero_pd simde_mm512_setzero_pd
 #define _mm512_sub_pd simde_mm512_sub_pd
+#define _mm512_cvtepi64_epi32 simde_mm512_cvtepi64_epi32
+#define _mm512_cvtsepi32_epi8 simde_mm512_cvtsepi32_epi8
+#define _mm256_cvtsepi32_epi8 simde_mm256_cvtsepi32_epi8
+#define _mm256_dpwssd_avx_epi32 simde_mm256_dpwssd_epi32
+#define _mm256_dpwssd_epi32 simde_mm256_dpwssd_epi32
+#define _mm512_dpwssd_epi32 simde_mm512_dpwssd_epi32
+#define _mm512_permutex2var_epi32 simde_mm512_permutex2var_epi32
+#define _mm512_setr_epi32 simde_mm512_setr_epi32
+#define _mm512_setzero_si512 simde_mm512_setzero_si512
+#define _mm512_storeu_si512 simde_mm512_storeu_si512

@@ -50,7 +50,8 @@ void *calloc(size_t count, size_t size) {
 }
 
 void *realloc(void *memory, size_t size) {
-    return fails(ALLOCATIONS, __builtin_return_address(0)) ? without() : __libc_realloc(memory, size);
+    return fails(ALLOCATIONS, __builtin_return_address(0)) ? without()
+                                                           : __libc_realloc(memory, size);
 }
 
 void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset) {

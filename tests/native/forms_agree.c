@@ -1,4 +1,5 @@
-/* Random dense int8 convolutions in every form that there is: sums and outputs are those of plain C.
+/* Random int8 convolutions, dense and channel by channel, in every form that there is: sums and outputs are
+ * those of plain C.
  *
  * A program for test_forms_agree.py, which builds it for other processors too. It prints the forms, and
  * ends with 1 where one differs. */
@@ -71,10 +72,11 @@ static void random_stages(struct int8_dense *a) {
         if (d->has_limits)
             d->lowest = between(-900, 0), d->highest = between(0, 900);
     } else if (!between(0, 2)) {
-        d->short_way.is_positive = 1;
+        d->short_way.is_positive = 1, d->short_way.is_whole = between(0, 1);
         d->bs.lowest = 0, d->bs.highest = between(0, 1) ? HUGE_VAL : between(0, 9000);
     } else {
         d->short_way.is_linear = 1, d->short_way.follow = way;
+        d->short_way.is_whole = way != SECOND && between(0, 1);
         d->bs.negative /= way & SPLIT ? 4 : 1;
         d->has_bn = (way & (LEAK | SECOND)) != 0;
         d->bn.only_negatives = way == LEAK || way == (SPLIT | LEAK), d->bn.multiply_first = 1;
@@ -106,15 +108,18 @@ static struct int8_dense random_case(void) {
                          .stride_x = between(1, 2),
                          .dilation_y = 1,
                          .dilation_x = 1};
+    if (f->height > 4 && f->width > 4)
+        k->dilation_y = between(1, 2), k->dilation_x = between(1, 2);
     k->top = between(0, 1), k->left = between(0, 1);
     k->padding = between(0, 3) ? between(-128, 127) : between(-300, 300);
-    k->out_height = (f->height + 2 * k->top - k->height) / k->stride_y + 1;
-    k->out_width = (f->width + 2 * k->left - k->width) / k->stride_x + 1;
+    k->out_height =
+        (f->height + 2 * k->top - (k->height - 1) * k->dilation_y - 1) / k->stride_y + 1;
+    k->out_width = (f->width + 2 * k->left - (k->width - 1) * k->dilation_x - 1) / k->stride_x + 1;
     a.pixels = k->out_height * k->out_width;
     a.tile = a.pixels;
     a.channels = channels;
     a.depth = (k->height * k->width * f->surfaces * lanes + 7) / 8 * 8;
-    a.is_packed = f->surfaces == 1 && channels == lanes;
+    a.is_packed = f->surfaces == 1 && channels == lanes && k->dilation_x == 1;
     a.stride = (a.depth + 16 + 15) / 16 * 16;
     a.weights = weights, a.offsets = offsets, a.rows = rows;
     a.truncate = between(0, 2), a.truncate_up = between(0, 1);
@@ -135,7 +140,7 @@ static void run(struct int8_dense *a, int32_t form) {
     anynpu_use_form(form);
     const int size = size_in_rows(a), lanes = (int)a->writer.lanes;
     memset(rows, 0x55, sizeof rows);
-    gather_rows(a, 0, a->pixels);
+    anynpu_npu_gather(a, 0, a->pixels, scratch);
     for (int64_t group = 0; group < groups; group++) {
         const struct target t = {sums[form] + group * a->pixels * COLUMNS, lanes,
                                  lanes == COLUMNS ? COLUMNS / 2 : a->pixels * lanes};
@@ -149,6 +154,33 @@ static void run(struct int8_dense *a, int32_t form) {
     }
     a->writer.base = (uint8_t *)outputs[form];
     anynpu_npu_convolve_pixels(a, 0, a->pixels, scratch);
+}
+
+static int16_t pairs[MOST_BYTES];
+
+/* The same channel by channel; a pair's second column counts even where the kernel ends before it. */
+static struct int8_depthwise depthwise_case(const struct int8_dense *dense) {
+    struct int8_depthwise a = {dense->dpu, dense->writer, dense->features, dense->window};
+    const struct window *k = &a.window;
+    const int64_t dilation = 2 * k->dilation_x;
+    a.writer.channels = a.features.channels;
+    a.weights = pairs, a.pairs = (k->width + 1) / 2;
+    for (int i = 0; i < MOST_BYTES; i++)
+        pairs[i] = (int16_t)between(-255, 255);
+    const int64_t step = dilation % k->stride_x == 0 ? k->stride_x : 1;
+    a.apart = k->stride_x / step, a.pair = dilation / step;
+    a.columns = (k->out_width - 1) * a.apart + (a.pairs - 1) * a.pair + 1;
+    a.reach = a.columns * k->dilation_y;
+    a.band = between(1, (int)k->out_height);
+    a.truncate = dense->truncate, a.truncate_up = dense->truncate_up;
+    return a;
+}
+
+static void run_depthwise(struct int8_depthwise *a, int32_t form) {
+    const int64_t bands = (a->window.out_height + a->band - 1) / a->band;
+    anynpu_use_form(form);
+    a->writer.base = (uint8_t *)outputs[form];
+    anynpu_npu_convolve_depthwise(a, 0, a->features.surfaces * bands, scratch);
 }
 
 static int agree(int32_t form, int number) {
@@ -178,6 +210,12 @@ int main(void) {
         for (int32_t form = 0; form < FORMS; form++)
             if (anynpu_form_name(form)) {
                 run(&a, form);
+                equal &= agree(form, number);
+            }
+        struct int8_depthwise depthwise = depthwise_case(&a);
+        for (int32_t form = 0; form < FORMS; form++)
+            if (anynpu_form_name(form)) {
+                run_depthwise(&depthwise, form);
                 equal &= agree(form, number);
             }
     }

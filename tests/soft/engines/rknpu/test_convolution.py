@@ -232,22 +232,30 @@ def test_fast_and_reference_agree(case: dict[str, Any], seed: int) -> None:
     )
 
 
+@pytest.mark.usefixtures("kernel_form")
 @settings(max_examples=30, deadline=None)
 @given(
     count=st.integers(1, 70),
-    size=st.sampled_from([1, 3, 5]),
-    stride=st.integers(1, 2),
+    size=st.sampled_from([(1, 1), (3, 3), (5, 5), (2, 4), (3, 2)]),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 2),
+    unused=st.integers(0, 20),
     seed=st.integers(0, 1 << 16),
 )
 def test_fast_and_reference_agree_channel_by_channel(
-    count: int, size: int, stride: int, seed: int
+    count: int, size: tuple[int, int], stride: int, dilation: int, unused: int, seed: int
 ) -> None:
-    x, w = random((count, 9, 8), seed), random((count, size, size), seed + 1)
-    pad = size // 2
-    outputs = [(extent - 1) // stride + 1 for extent in (9, 8)]
+    x, w = random((count, 9, 8), seed), random((count, *size), seed + 1)
+    pads = [extent // 2 * dilation for extent in size]
+    outputs = [
+        (extent + 2 * pad - (kernel - 1) * dilation - 1) // stride + 1
+        for extent, pad, kernel in zip((9, 8), pads, size, strict=True)
+    ]
     what = convolution(
         features(x.shape), depthwise_weights(w), *outputs, stride=(stride, stride),
-        padding=(pad, pad), padding_value=-3.0, weight_offset=channels(random((count,), seed + 2)),
+        dilation=(dilation, dilation), valid_channels=max(1, count - unused),
+        padding=(pads[0], pads[1]), padding_value=float(seed % 700 - 350),
+        weight_offset=channels(random((count,), seed + 2)),
         truncate=seed % 3, truncate_ties=Ties.UP if seed % 2 else Ties.EVEN,
     )  # fmt: skip
     bs = stage(

@@ -231,11 +231,15 @@ class ShortWay(Structure):
     `is_positive`: BS adds first and has one shift and a ReLU, and only the output follows;
     `is_linear`: BS adds first, and `follow` says what else there is. `results` are those of a table
     and all that comes after it, for `count` whole numbers from `first` on; or NULL.
+    `is_whole`: `run_whole` knows the way, which rounds by adding 1.5 * 2^52. Sums and what BS adds
+    to them are int32 together, and so are results even without limits; the output's scale is
+    between 0 and 1, and its offset is whole.
     """
 
     _fields_ = [
         ("is_positive", _INTEGER),
         ("is_linear", _INTEGER),
+        ("is_whole", _INTEGER),
         ("follow", _INTEGER),
         ("results", _POINTER),
         ("first", _INTEGER),
@@ -336,10 +340,12 @@ class Int8Dense(Structure):
 
 
 class Int8Depthwise(Structure):
-    """An int8 convolution channel by channel; `weights` are (surfaces, places, lanes).
+    """An int8 convolution channel by channel; `weights` are (surfaces, height, pairs, lanes, 2).
 
-    `band` output rows are computed at a time, so that their input stays cached. Sums are truncated
-    as those of a dense one.
+    The input is laid out as pairs of neighbours, the dilation apart, in rows of `columns` pairs:
+    outputs are `apart` of these apart, pairs of the kernel `pair`, and its rows `reach`. `band`
+    output rows are computed at a time, so that their input stays cached. Sums are truncated as
+    those of a dense one.
     """
 
     _fields_ = [
@@ -348,6 +354,11 @@ class Int8Depthwise(Structure):
         ("features", Features),
         ("window", Window),
         ("weights", _POINTER),
+        ("pairs", _INTEGER),
+        ("columns", _INTEGER),
+        ("apart", _INTEGER),
+        ("pair", _INTEGER),
+        ("reach", _INTEGER),
         ("band", _INTEGER),
         ("truncate", _INTEGER),
         ("truncate_up", _INTEGER),
@@ -522,7 +533,7 @@ POINTERS = {
     "int8_dense.weights": "const int8_t *",
     "int8_dense.offsets": "const int16_t *",
     "int8_dense.rows": "int8_t *",
-    "int8_depthwise.weights": "const float *",
+    "int8_depthwise.weights": "const int16_t *",
     "remap.values": "const int8_t *",
     "move.source": "const uint8_t *",
     "move.target": "uint8_t *",

@@ -178,7 +178,7 @@ def _after_elementwise(stage: Elementwise, values: _Range) -> _Range | None:
         values = _Range(reach, reach)
     if stage.operation is None:
         return values
-    operand = _largest_operand(stage)
+    operand = largest_operand(stage)
     if operand is None:
         return None
     if stage.operation is Operation.MULTIPLY:
@@ -191,7 +191,8 @@ def _after_elementwise(stage: Elementwise, values: _Range) -> _Range | None:
     return values.shifted(stage.product_shift, stage.product_shift)
 
 
-def _largest_operand(stage: Elementwise) -> float | None:
+def largest_operand(stage: Elementwise) -> float | None:
+    """The greatest magnitude of the second operand, converted; None where that isn't exact."""
     if not isinstance(stage.operand, Features):
         return abs(float(stage.operand or 0))
     reach = 2.0 ** (8 * stage.operand.element.size - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,13 +22,13 @@ from ..aliasing import in_place, overlap
 from ..arguments import features_of, window_of
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from ..structures import BLOCK, COLUMNS, SLICE
-from ..value_ranges import FLOAT_SUMS, INTEGER_SUMS, largest_input, leaving_core
+from ..value_ranges import INTEGER_SUMS, largest_input, leaving_core
 from . import kernels
 from .arguments import writer_of
 from .dense_weights import DenseWeights, dense_weights
 from .stages import DpuArguments, is_supported, operand_of, signature, stage_arguments
 
-_LARGEST_PADDING = 32767
+_LARGEST_PADDING = _LARGEST_SHORT = 32767
 
 _TILE_BYTES = 1 << 17
 _LARGEST_TILE = 4 * BLOCK
@@ -40,8 +41,8 @@ _FEW_PIXELS = 512
 _PARTS = 8
 """Few pixels with many kernels: threads share the kernels instead of the pixels."""
 
-_WORK_OF_A_PLACE = 4
-"""What a depthwise product costs, in products of a dense convolution."""
+_WORK_OF_A_PAIR = 4
+"""What two products of a depthwise convolution cost, in products of a dense one."""
 
 _WORK_OF_GATHERING = 4
 """What moving a value into a row costs."""
@@ -97,14 +98,15 @@ def _plan_depthwise(task: ConvolutionTask, lanes: int) -> Plan | None:
     source = task.convolution.source
     if isinstance(source, Image) or source.atom != lanes:
         return None
-    matrix = _depthwise_matrix(task.convolution)
-    magnitudes = np.abs(matrix).sum(0, dtype=np.float64)[: task.convolution.channels]
+    weights = _depthwise_weights(task.convolution)
+    magnitudes = np.abs(weights).sum((1, 2), dtype=np.float64)
     sums = magnitudes * largest_input(task.convolution)
     entering = leaving_core(task.convolution, sums)
     dpu = stage_arguments(task.dpu, task.convolution.shape, lanes, entering)
-    if sums.max() >= FLOAT_SUMS or dpu is None or _overwrites_input(task):
+    is_exact = sums.max() < INTEGER_SUMS and np.abs(weights).max() <= _LARGEST_SHORT
+    if not is_exact or dpu is None or _overwrites_input(task):
         return None
-    return _Depthwise(task, dpu, matrix)
+    return _Depthwise(task, dpu, weights)
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -152,70 +154,99 @@ def _overwrites_input(task: ConvolutionTask) -> bool:
     return overlap(source, written(task))
 
 
-def _depthwise_matrix(convolution: Convolution) -> NDArray[np.float32]:
-    """Weights as (height * width, stored channels), zeros in the lanes that pad."""
-    stored, source = convolution.weights, convolution.source
+def _depthwise_weights(convolution: Convolution) -> NDArray[np.float32]:
+    """Whole numbers (channels, height, width)."""
+    stored = convolution.weights
     assert stored.data is not None, "only constant weights have plans"
-    assert isinstance(source, Features), "pictures aren't convolved channel by channel"
     # What `stored.values` caches would stay as long as the model.
     values = unpack_weights(stored.data, stored.layout)
-    weights = effective_weights(convolution, values, convolution.weight_offset)
+    return effective_weights(convolution, values, convolution.weight_offset)
+
+
+def _in_pairs(weights: NDArray[np.float32], lanes: int) -> NDArray[np.int16]:
+    """Weights as (surfaces, height, pairs, lanes, 2), with zeros in what they don't fill."""
     channels, height, width = weights.shape
-    padded = np.zeros((height, width, source.surfaces * source.lanes), np.float32)
-    padded[:, :, :channels] = weights.transpose(1, 2, 0)
-    return padded.reshape(height * width, -1)
+    surfaces, pairs = -(-channels // lanes), -(-width // 2)
+    padded = np.zeros((surfaces * lanes, height, 2 * pairs), np.int16)
+    padded[:channels, :, :width] = weights
+    apart = padded.reshape(surfaces, lanes, height, pairs, 2)
+    return np.ascontiguousarray(apart.transpose(0, 2, 3, 1, 4))
 
 
 class _Depthwise(Plan):
+    """Bands of output rows, whose input is laid out as pairs of neighbours in each thread's space.
+
+    See native/npu_depthwise.h.
+    """
+
     def __init__(
         self,
         task: ConvolutionTask,
         dpu: DpuArguments,
-        matrix: NDArray[np.float32],
+        weights: NDArray[np.float32],
     ) -> None:
         convolution = self._convolution = task.convolution
         self._target, self._dpu, self._operand = written(task), dpu, operand_of(task.dpu)
         lanes = self._target.atoms[-1]
-        # One surface's weights after another: (surfaces, places, lanes).
-        surfaces = matrix.reshape(len(matrix), -1, lanes).transpose(1, 0, 2)
-        self._weights = np.ascontiguousarray(surfaces)
-        self._band = _band(convolution, lanes)
-        self.own_bytes = _reach(convolution, 0, self._band) * _row_bytes(convolution, lanes)
+        self._weights = _in_pairs(weights, lanes)
+        self._columns = _columns(convolution, self._weights.shape[2])
+        row_bytes = self._columns.count * lanes * 4
+        self._band = _band(convolution, row_bytes)
+        self.own_bytes = _reach(convolution, self._band) * row_bytes
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
-        convolution = self._convolution
+        convolution, columns = self._convolution, self._columns
+        surfaces, _, pairs, lanes, _ = self._weights.shape
         arguments = structures.Int8Depthwise(
             self._dpu.bind(memory, self._operand),
             writer_of(self._target, convolution.channels, memory),
             features_of(convolution.source, memory, convolution.valid_channels),
             window_of(convolution),
             address_of(self._weights),
+            pairs,
+            columns.count,
+            columns.of_an_output,
+            columns.of_a_pair,
+            columns.count * convolution.dilation[0],
             self._band,
             convolution.truncate,
             convolution.truncate_ties is Ties.UP,
         )
-        per_pixel = self._weights.size * _WORK_OF_A_PLACE + convolution.channels * WORK_OF_A_RESULT
+        products = self._weights.size // 2 * _WORK_OF_A_PAIR
+        per_pixel = products + surfaces * lanes * WORK_OF_A_RESULT
         work = float(per_pixel) * convolution.height * convolution.width
         kernel = kernels.kernel("convolve_depthwise")
-        return [KernelStep(kernel, arguments, len(self._weights), work, keeps=(self, memory))]
+        units = surfaces * -(-convolution.height // self._band)
+        return [KernelStep(kernel, arguments, units, work, keeps=(self, memory))]
 
 
-def _reach(convolution: Convolution, axis: int, count: int) -> int:
-    """Rows, or columns, that a number of outputs see together."""
-    layout = convolution.weights.layout
-    size = (layout.height, layout.width)[axis]
-    return (count - 1) * convolution.stride[axis] + (size - 1) * convolution.dilation[axis] + 1
+@dataclass(frozen=True)
+class _Columns:
+    """The pairs of a row: how many, and from one output to the next and one of the kernel's."""
+
+    count: int
+    of_an_output: int
+    of_a_pair: int
 
 
-def _row_bytes(convolution: Convolution, lanes: int) -> int:
-    """A padded input row of one surface as floats."""
-    return _reach(convolution, 1, convolution.width) * lanes * 4
+def _columns(convolution: Convolution, pairs: int) -> _Columns:
+    stride, apart = convolution.stride[1], 2 * convolution.dilation[1]
+    # Those between outputs are left out where no pair of the kernel begins there.
+    step = stride if pairs == 1 or apart % stride == 0 else 1
+    last = (convolution.width - 1) * stride + (pairs - 1) * apart
+    return _Columns(last // step + 1, stride // step, apart // step)
 
 
-def _band(convolution: Convolution, lanes: int) -> int:
+def _reach(convolution: Convolution, rows: int) -> int:
+    """Input rows that so many output rows see together."""
+    height, dilation = convolution.weights.layout.height, convolution.dilation[0]
+    return (rows - 1) * convolution.stride[0] + (height - 1) * dilation + 1
+
+
+def _band(convolution: Convolution, row_bytes: int) -> int:
     """Output rows whose input stays in the cache."""
-    fitting = _BAND_BYTES // _row_bytes(convolution, lanes)
-    rows = (fitting - _reach(convolution, 0, 1)) // convolution.stride[0] + 1
+    fitting = _BAND_BYTES // row_bytes
+    rows = (fitting - _reach(convolution, 1)) // convolution.stride[0] + 1
     return min(max(1, rows), convolution.height)
 
 

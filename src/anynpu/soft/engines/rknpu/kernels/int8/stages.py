@@ -19,7 +19,7 @@ from ...weights import StoredOperand
 from .. import structures
 from ..arguments import features_of, shared_entries, table_of
 from ..structures import Follow, KernelOperation
-from ..value_ranges import Magnitude, Reach, exact_reach, offset_fits
+from ..value_ranges import Magnitude, Reach, exact_reach, largest_operand, offset_fits
 from .fused_tables import Results, tabulate
 
 _OPERATIONS = {
@@ -39,6 +39,10 @@ _SHORT_WAYS = frozenset(
         Follow.INDEX | Follow.SECOND,
     }
 )
+_WHOLE_WAYS = frozenset({Follow.NOTHING, Follow.SPLIT | Follow.LEAK, Follow.LEAK, Follow.ADDITION})
+_NEAREST, _VALUES = 1.5 * 2.0**52, 2.0**50
+"""What rounds a double that it is added to, and how large that may be."""
+
 _LANES = (8, 16)
 _NO_LIMITS = (-math.inf, math.inf)
 _FITS = 2.0**30
@@ -134,6 +138,7 @@ class DpuArguments:
         result.scale, result.offset = output.scale * 2.0**-output.shift, output.offset
         result.output_away = output.ties is Ties.AWAY
         self._simplify(result, dpu)
+        result.short_way.is_whole = self._is_whole(result, dpu)
         return result
 
     def _simplify(self, result: structures.Dpu, dpu: Dpu) -> None:
@@ -156,6 +161,33 @@ class DpuArguments:
             way = result.short_way
             way.follow = follow
             way.is_linear = self._tabulate(way, dpu) if follow & Follow.INDEX else fits
+
+    def _is_whole(self, result: structures.Dpu, dpu: Dpu) -> bool:
+        """Whether `run_whole` of native/npu_stages.h may take the place of a short way.
+
+        It adds a sum to BS's addend as int32, leaves limits for after the output's conversion, and
+        has results in the low half of a double: all of that has to fit, and to be whole numbers.
+        """
+        way, bs = result.short_way, dpu.bs
+        if bs is None or not (way.is_positive or way.is_linear) or way.follow not in _WHOLE_WAYS:
+            return False
+        addend = np.asarray(0 if bs.add is None else bs.add, np.float64).reshape(-1)
+        factor = np.asarray(1 if bs.multiply is None else bs.multiply, np.float64).reshape(-1)
+        shift = min(bs.shift_positive, bs.shift_negative)
+        entering = self._largest + np.abs(addend)
+        values = float(np.max(entering * np.abs(factor))) * 2.0**-shift + 1
+        if way.follow & Follow.LEAK:
+            values = -INT32[0]
+        whole = [*addend, result.offset, result.scale * _NEAREST]
+        if way.follow & Follow.ADDITION:
+            assert dpu.elementwise is not None, "that is where the operand is"
+            values += largest_operand(dpu.elementwise) or math.inf
+            whole.append(result.operand_offset)
+            if result.operand_away:
+                return False
+        fits = values < _VALUES and values * result.scale + abs(result.offset) < INT32[1]
+        is_int32 = float(np.max(entering)) < INT32[1]
+        return fits and is_int32 and 0 < result.scale < 1 and not np.any(np.mod(whole, 1))
 
     @property
     def _stays_within_int32(self) -> bool:
