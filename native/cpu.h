@@ -171,6 +171,18 @@ INLINE int has_avx2(int32_t form) {
 #endif
 }
 
+/* Whether a form multiplies bytes. */
+INLINE int has_dots(int32_t form) {
+#if defined(DOTS) && defined(X86)
+    return form >= AVX_VNNI;
+#elif defined(DOTS)
+    return form >= DOTPROD;
+#else
+    (void)form;
+    return 0;
+#endif
+}
+
 /* A function from an inline one, compiled for each form; it runs in the form that was chosen. */
 #ifdef X86
 #define IN_EACH_FORM(name, parameters, arguments)                                                  \

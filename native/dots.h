@@ -34,18 +34,6 @@ struct byte_rows {
     int begins;
 };
 
-/* Whether a form multiplies bytes. */
-INLINE int has_dots(int32_t form) {
-#if defined(DOTS) && defined(X86)
-    return form >= AVX_VNNI;
-#elif defined(DOTS)
-    return form >= DOTPROD;
-#else
-    (void)form;
-    return 0;
-#endif
-}
-
 #ifdef DOTS
 INLINE int32_t sum_of_row(const struct byte_rows *rows, int64_t row) {
     int32_t sum;

@@ -1,8 +1,9 @@
 /* What VeriSilicon's NN core and tensor processor do, on bytes in planes.
  *
- * Plain C11, with a second form of the hottest loops for AVX2. Sums are int32 and scaled in double: the
- * caller has proved that no sum leaves int32, so that products with the 24 bits of a scale are exact
- * and results are those of the reference, bit for bit. Rounding is half away from zero.
+ * Plain C11, with other forms of the hottest loops for AVX2 and, in vip_dots.h, for products of bytes.
+ * Sums are int32 and scaled in double: the caller has proved that no sum leaves int32, so that products
+ * with the 24 bits of a scale are exact and results are those of the reference, bit for bit. Rounding
+ * is half away from zero.
  *
  * Every kernel has the form that steps.c calls: arguments, a part of the units of work, and a space of
  * the thread's own. Memory is only touched where a row of pixels is, which the caller has found to lie
@@ -14,33 +15,14 @@
 
 #include "cpu.h"
 #include "vip.h"
+#include "vip_dots.h"
 
 enum {
     VECTORS = 3, /* of pixels that are computed together */
     BIAS = 128,
     BLOCK = 64,    /* values that get a second operand together */
-    LINE_END = 32, /* bytes behind a row that vectors may read */
+    LINE_END = 64, /* bytes behind a row that vectors may read or write */
 };
-
-/* A row's pixels: `count` of them from `first` on, what is left from `rest` on. */
-struct row {
-    uint8_t *first;
-    uint8_t *rest;
-    int64_t count;
-};
-
-INLINE struct row row_of(const struct planes *p, int64_t channel, int64_t y, int64_t width) {
-    int64_t address =
-        p->offset + channel / p->group * p->plane + y * p->row * p->group + channel % p->group;
-    if (!p->size)
-        return (struct row){p->base + address, p->base, width};
-    if (address >= p->end)
-        address -= ((address - p->end) / p->size + 1) * p->size;
-    const int64_t before = (p->end - address + p->group - 1) / p->group;
-    if (before >= width)
-        return (struct row){p->base + address, p->base, width};
-    return (struct row){p->base + address, p->base + address + before * p->group - p->size, before};
-}
 
 INLINE int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -54,32 +36,104 @@ INLINE int64_t up_to(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
+/* A row's pixels: `count` of them from `first` on, what is left from `rest` on. */
+struct row {
+    uint8_t *first;
+    uint8_t *rest;
+    int64_t count;
+};
+
+/* A channel's first byte, from the beginning of its memory. */
+INLINE int64_t channel_of(const struct planes *p, int64_t channel) {
+    if (p->group == 1)
+        return p->offset + channel * p->plane;
+    return p->offset + channel / p->group * p->plane + channel % p->group;
+}
+
+/* A row of the channel that begins there. */
+INLINE struct row row_at(const struct planes *p, int64_t address, int64_t y, int64_t width) {
+    address += y * p->row * p->group;
+    if (!p->size)
+        return (struct row){p->base + address, p->base, width};
+    if (address >= p->end)
+        address -= ((address - p->end) / p->size + 1) * p->size;
+    const int64_t room = p->end - address;
+    if (room >= width * p->group)
+        return (struct row){p->base + address, p->base, width};
+    const int64_t before = least((room + p->group - 1) / p->group, width);
+    return (struct row){p->base + address, p->base + address + before * p->group - p->size, before};
+}
+
+INLINE struct row row_of(const struct planes *p, int64_t channel, int64_t y, int64_t width) {
+    return row_at(p, channel_of(p, channel), y, width);
+}
+
 /* ------------------------------------------------------------------ the image as 16-bit numbers */
+
+/* Few bytes are quicker without a call. */
+INLINE void copy_bytes(uint8_t *to, const uint8_t *from, int64_t count) {
+    if (count >= 64) {
+        memcpy(to, from, (size_t)count);
+    } else if (count >= 16) {
+        for (int64_t i = 0; i + 16 <= count; i += 16)
+            memcpy(to + i, from + i, 16);
+        memcpy(to + count - 16, from + count - 16, 16);
+    } else if (count >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + count - 8, from + count - 8, 8);
+    } else if (count >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + count - 4, from + count - 4, 4);
+    } else {
+        for (int64_t i = 0; i < count; i++)
+            to[i] = from[i];
+    }
+}
 
 INLINE void copy_part(const uint8_t *from, int64_t step, uint8_t *to, int64_t count) {
     if (step == 1)
-        memcpy(to, from, (size_t)count);
+        copy_bytes(to, from, count);
     else
         for (int64_t x = 0; x < count; x++)
             to[x] = from[x * step];
 }
 
+INLINE uint8_t border_of(const struct convolution *c) {
+    return (uint8_t)((c->border + BIAS) ^ c->flip);
+}
+
+/* Pixels of a line that are the image's. */
+INLINE int64_t inside(const struct convolution *c, int64_t count) {
+    return least(c->width, count - c->left);
+}
+
+/* What lies beside the image in lines of bytes. */
+INLINE void take_borders(const struct convolution *c, uint8_t *to, int64_t count) {
+    const int64_t right = c->left + inside(c, count);
+    memset(to, border_of(c), (size_t)c->left);
+    memset(to + right, border_of(c), (size_t)(count - right));
+}
+
+/* The image's bytes of a row, which is there, of the channel that begins at an address. */
+INLINE void take_pixels(const struct convolution *c, int64_t address, int64_t y, uint8_t *to,
+                        int64_t count) {
+    const int64_t there = inside(c, count);
+    const struct row from = row_at(&c->source, address, y, there);
+    copy_part(from.first, c->source.group, to + c->left, from.count);
+    if (from.count < there)
+        copy_part(from.rest, c->source.group, to + c->left + from.count, there - from.count);
+}
+
 /* Bytes of a row of the image as they lie, in `to`, with `left` and what is missing in the border. */
 INLINE void take_row(const struct convolution *c, int64_t channel, int64_t y, uint8_t *to,
                      int64_t count) {
-    const uint8_t border = (uint8_t)((c->border + BIAS) ^ c->flip);
     if (channel >= c->channels || y < 0 || y >= c->height) {
         /* Channels that fill up a pair meet weights of zero. */
-        memset(to, border, (size_t)count);
+        memset(to, border_of(c), (size_t)count);
         return;
     }
-    const int64_t step = c->source.group, there = least(c->width, count - c->left);
-    const struct row from = row_of(&c->source, channel, y, there);
-    uint8_t *inside = to + c->left;
-    memset(to, border, (size_t)c->left);
-    copy_part(from.first, step, inside, from.count);
-    copy_part(from.rest, step, inside + from.count, there - from.count);
-    memset(inside + there, border, (size_t)(count - c->left - there));
+    take_borders(c, to, count);
+    take_pixels(c, channel_of(&c->source, channel), y, to, count);
 }
 
 /* The same as numbers of 16 bits. */
@@ -304,67 +358,78 @@ INLINE int32_t half_away(double value) {
     return (int32_t)(value + copysign(0.5, value));
 }
 
-INLINE double power_of(double value) {
+/* A number's first 24 bits. Sums of small floats are computed of these: they cut further, and have no more
+ * than 20 bits. */
+INLINE float first_bits(double value) {
     union {
         double real;
         uint64_t bits;
-    } u = {fabs(value)};
-    const double smallest = 0x1p-60;
+    } u = {value};
+    u.bits &= ~UINT64_C(0) << 29;
+    return (float)u.real;
+}
+
+INLINE float power_of(float value) {
+    union {
+        float real;
+        uint32_t bits;
+    } u = {fabsf(value)};
+    const float smallest = 0x1p-60f;
     u.real = u.real < smallest ? smallest : u.real;
-    u.bits &= UINT64_C(0x7FF) << 52;
+    u.bits &= UINT32_C(0xFF) << 23;
     return u.real;
 }
 
 /* One by a power of two, which is exact: products are quicker than quotients. */
-INLINE double inverse_of(double power) {
+INLINE float inverse_of(float power) {
     union {
-        double real;
-        uint64_t bits;
+        float real;
+        uint32_t bits;
     } u = {power};
-    u.bits = (UINT64_C(2046) << 52) - u.bits;
+    u.bits = (UINT32_C(254) << 23) - u.bits;
     return u.real;
 }
 
 /* This many significant bits, toward zero. */
-INLINE double cut(double value, int bits) {
-    const double unit = power_of(value) * ldexp(1, 1 - bits);
-    return trunc(value * inverse_of(unit)) * unit;
+INLINE float cut(float value, int bits) {
+    const float unit = power_of(value) * ldexpf(1, 1 - bits);
+    return truncf(value * inverse_of(unit)) * unit;
 }
 
 struct small_sum {
-    double total;
-    double unit;
+    float total;
+    float unit;
 };
 
-INLINE struct small_sum small_sum(double a, double b, int bits, int guard) {
-    const double pa = power_of(a), pb = power_of(b), larger = pa > pb ? pa : pb,
-                 smaller = pa > pb ? pb : pa, unit = larger * ldexp(1, 1 - bits - guard),
-                 units = inverse_of(unit), gap = larger * inverse_of(smaller),
-                 most = ldexp(1, guard), used = gap < most ? gap : most;
-    return (struct small_sum){trunc(a * units) * unit + trunc(b * units) * unit,
-                              larger * ldexp(1, 1 - bits) * inverse_of(used)};
+INLINE struct small_sum small_sum(float a, float b, int bits, int guard) {
+    const float pa = power_of(a), pb = power_of(b), larger = pa > pb ? pa : pb,
+                smaller = pa > pb ? pb : pa, unit = larger * ldexpf(1, 1 - bits - guard),
+                units = inverse_of(unit), gap = larger * inverse_of(smaller),
+                most = ldexpf(1, guard), used = gap < most ? gap : most;
+    return (struct small_sum){truncf(a * units) * unit + truncf(b * units) * unit,
+                              larger * ldexpf(1, 1 - bits) * inverse_of(used)};
 }
 
-INLINE double nearer(struct small_sum sum, int where) {
-    const double left = fabs(sum.total) - sum.unit, kept = copysign(left > 0 ? left : 0, sum.total);
+INLINE float nearer(struct small_sum sum, int where) {
+    const float left = fabsf(sum.total) - sum.unit,
+                kept = copysignf(left > 0 ? left : 0, sum.total);
     return where ? kept : sum.total;
 }
 
 /* soft/engines/vip/rounding.py says what is known of these two. What depends on the second operand's
  * byte alone was computed when the file was loaded: the operand of 10 bits, or its sum with the constant. */
-INLINE double add_of_10_bits(double value, double operand, double constant) {
-    const double kept = fabs(value) < 0x1p-6 ? 0 : cut(value, 10);
+INLINE float add_of_10_bits(float value, float operand, float constant) {
+    const float kept = fabsf(value) < 0x1p-6f ? 0 : cut(value, 10);
     const struct small_sum sum = small_sum(kept, constant, 10, 2);
-    const double first = cut(nearer(sum, kept * constant < 0 && sum.total < 0), 10);
+    const float first = cut(nearer(sum, (kept * constant < 0) & (sum.total < 0)), 10);
     const struct small_sum result = small_sum(first, operand, 10, 2);
-    return nearer(result, first * operand < 0 && (value != 0 || result.total < 0));
+    return nearer(result, (first * operand < 0) & ((value != 0) | (result.total < 0)));
 }
 
-INLINE double add_of_16_bits(double value, double first, double constant) {
-    const double kept = cut(value, 16);
-    const int differ = first * kept < 0;
+INLINE float add_of_16_bits(float value, float first, float constant) {
+    const float kept = cut(value, 16);
     return nearer(small_sum(first, kept, 16, 3),
-                  differ && (constant == 0 || fabs(first) > fabs(kept)));
+                  (first * kept < 0) & ((constant == 0) | (fabsf(first) > fabsf(kept))));
 }
 
 /* Sums of channel k as bytes; `low` and `high` are the byte's own limits, too. */
@@ -451,8 +516,55 @@ WITH_AVX2 static void finish_wide(const struct convolution *c, int64_t k, const 
 }
 #endif
 
+#ifdef BYTE_DOTS
+WITH_AVX512_VNNI INLINE __m512i rounded_eight_512(const int32_t *sums, __m512d scale,
+                                                  __m512d negative, __m512d add, int has_negative) {
+    const __m512d sum = _mm512_cvtepi32_pd(_mm256_loadu_si256((const __m256i *)sums));
+    const __m512d factor =
+        has_negative
+            ? _mm512_mask_blend_pd(_mm512_movepi64_mask(_mm512_castpd_si512(sum)), scale, negative)
+            : scale;
+    return _mm512_castpd_si512(_mm512_fmadd_pd(sum, factor, add));
+}
+
+WITH_AVX512_VNNI INLINE void finish_512(const struct convolution *c, int64_t k, const int32_t *sums,
+                                        int64_t count, uint8_t *bytes, int has_negative) {
+    const double zero_point = (double)c->zero_point;
+    const __m512d scale = _mm512_set1_pd(beyond_halves(c->scale[k])),
+                  negative = has_negative ? _mm512_set1_pd(beyond_halves(c->negative[k])) : scale,
+                  add = _mm512_set1_pd(WHOLE + zero_point);
+    const int32_t low = half_away(clamped(c->low, -zero_point, 255 - zero_point)),
+                  high = half_away(clamped(c->high, -zero_point, 255 - zero_point));
+    const __m512i least = _mm512_set1_epi32(low + (int32_t)c->zero_point),
+                  most = _mm512_set1_epi32(high + (int32_t)c->zero_point),
+                  lower =
+                      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    for (int64_t i = 0; i < count; i += 16) {
+        const __m512i first = rounded_eight_512(sums + i, scale, negative, add, has_negative),
+                      second = rounded_eight_512(sums + i + 8, scale, negative, add, has_negative),
+                      all = _mm512_permutex2var_epi32(first, lower, second);
+        _mm_storeu_si128((__m128i *)(bytes + i), _mm512_cvtepi32_epi8(_mm512_min_epi32(
+                                                     _mm512_max_epi32(all, least), most)));
+    }
+}
+
+WITH_AVX512_VNNI static void finish_widest(const struct convolution *c, int64_t k,
+                                           const int32_t *sums, int64_t count, uint8_t *bytes) {
+    if (c->negative)
+        finish_512(c, k, sums, count, bytes, 1);
+    else
+        finish_512(c, k, sums, count, bytes, 0);
+}
+#endif
+
 INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, int64_t count,
                    uint8_t *bytes, int is_wide) {
+#ifdef BYTE_DOTS
+    if (is_wide && c->has_small_sums && running_form == AVX512_VNNI) {
+        finish_widest(c, k, sums, count, bytes);
+        return;
+    }
+#endif
 #ifdef X86
     if (is_wide && c->has_small_sums) {
         finish_wide(c, k, sums, count, bytes);
@@ -463,45 +575,78 @@ INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, 
     finish_narrow(c, k, sums, count, bytes);
 }
 
-/* What `count` values, at most BLOCK, become with as many of the second operand. */
-INLINE void add_second(const struct convolution *c, double *values, const double *others,
-                       int64_t count) {
-    const double constant = c->constant;
-    if (c->addition == PRODUCT)
-        for (int64_t i = 0; i < count; i++)
-            values[i] *= others[i];
-    else if (c->addition == SHORT_SUM)
-        for (int64_t i = 0; i < count; i++)
-            values[i] = add_of_10_bits(values[i], others[i], constant);
+/* What BLOCK values become with as many of the second operand. */
+INLINE void add_second(const struct convolution *c, const double *values, const float *others,
+                       float *results) {
+    const float constant = first_bits(c->constant);
+    if (c->addition == SHORT_SUM)
+        for (int64_t i = 0; i < BLOCK; i++)
+            results[i] = add_of_10_bits(first_bits(values[i]), others[i], constant);
     else
-        for (int64_t i = 0; i < count; i++)
-            values[i] = add_of_16_bits(values[i], others[i], constant);
+        for (int64_t i = 0; i < BLOCK; i++)
+            results[i] = add_of_16_bits(first_bits(values[i]), others[i], constant);
 }
 
-INLINE void finish_with_second(const struct convolution *c, int64_t k, const int32_t *sums,
-                               int64_t count, const uint8_t *second, uint8_t *bytes) {
-    const double scale = c->scale[k], zero_point = (double)c->zero_point, low = c->low,
-                 high = c->high;
-    const int32_t add = (int32_t)c->zero_point;
-    const int64_t step = c->second.group;
-    double values[BLOCK], others[BLOCK];
-    for (int64_t first = 0; first < count; first += BLOCK) {
-        const int64_t part = least(count - first, BLOCK);
-        for (int64_t i = 0; i < part; i++) {
-            values[i] = clamped(sums[first + i] * scale, low, high);
-            others[i] = c->operands[second[(first + i) * step]];
-        }
-        add_second(c, values, others, part);
-        for (int64_t i = 0; i < part; i++)
-            bytes[first + i] =
-                (uint8_t)(half_away(clamped(values[i], -zero_point, 255 - zero_point)) + add);
+/* As bytes: sums of few bits, so that adding a half is exact. */
+INLINE void round_small(const float *values, int32_t zero_point, uint8_t *bytes) {
+    const float low = (float)-zero_point, high = (float)(255 - zero_point);
+    for (int64_t i = 0; i < BLOCK; i++) {
+        const float above = values[i] < low ? low : values[i];
+        const float value = above > high ? high : above;
+        bytes[i] = (uint8_t)((int32_t)(value + copysignf(0.5f, value)) + zero_point);
     }
+}
+
+/* Up to BLOCK - 1 sums and bytes more are read, and as many bytes written. */
+INLINE void finish_second_inline(const struct convolution *c, double scale, const int32_t *sums,
+                                 int64_t count, const uint8_t *second, uint8_t *bytes) {
+    const double zero_point = (double)c->zero_point, low = c->low, high = c->high;
+    const int32_t add = (int32_t)c->zero_point;
+    double values[BLOCK];
+    float others[BLOCK], results[BLOCK];
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        for (int64_t i = 0; i < BLOCK; i++)
+            values[i] = clamped(sums[first + i] * scale, low, high);
+        for (int64_t i = 0; i < BLOCK; i++)
+            others[i] = c->operands[second[first + i]];
+        if (c->addition == PRODUCT) {
+            for (int64_t i = 0; i < BLOCK; i++)
+                bytes[first + i] = (uint8_t)(half_away(clamped(values[i] * others[i], -zero_point,
+                                                               255 - zero_point)) +
+                                             add);
+            continue;
+        }
+        add_second(c, values, others, results);
+        round_small(results, add, bytes + first);
+    }
+}
+#ifdef BYTE_DOTS
+WITH_AVX512_VNNI static void finish_second_avx512(const struct convolution *c, double scale,
+                                                  const int32_t *sums, int64_t count,
+                                                  const uint8_t *second, uint8_t *bytes) {
+    finish_second_inline(c, scale, sums, count, second, bytes);
+}
+#endif
+IN_EACH_FORM(finish_second,
+             (const struct convolution *c, double scale, const int32_t *sums, int64_t count,
+              const uint8_t *second, uint8_t *bytes),
+             (c, scale, sums, count, second, bytes))
+
+static void finish_with_second(const struct convolution *c, int64_t k, const int32_t *sums,
+                               int64_t count, const uint8_t *second, uint8_t *bytes) {
+#ifdef BYTE_DOTS
+    if (running_form == AVX512_VNNI) {
+        finish_second_avx512(c, c->scale[k], sums, count, second, bytes);
+        return;
+    }
+#endif
+    finish_second(c, c->scale[k], sums, count, second, bytes);
 }
 
 INLINE void store_part(uint8_t *to, int64_t step, uint8_t flip, const uint8_t *bytes,
                        int64_t count) {
     if (step == 1 && !flip)
-        memcpy(to, bytes, (size_t)count);
+        copy_bytes(to, bytes, count);
     else
         for (int64_t x = 0; x < count; x++)
             to[x * step] = bytes[x] ^ flip;
@@ -523,45 +668,73 @@ INLINE void store(const struct convolution *c, int64_t k, int64_t y, const uint8
     store_part(to.rest, c->target.group, flip, bytes + to.count, c->final_width - to.count);
 }
 
+/* The largest byte of each window of a row of windows; `line` is a row of the image, with what lies
+ * beside it, where there is nothing larger. */
 INLINE void maximum(const struct convolution *c, const uint8_t *rows, int64_t pitch, int64_t first,
-                    int64_t count, int64_t y, uint8_t *bytes) {
-    const int64_t top = y * c->pool_stride - c->pool_top;
-    for (int64_t x = 0; x < c->final_width; x++) {
-        const int64_t left = x * c->pool_stride - c->pool_left;
-        uint8_t best = 0;
-        for (int64_t r = most(top, first); r < least(top + c->pool_size, first + count); r++)
-            for (int64_t p = most(left, 0); p < least(left + c->pool_size, c->out_width); p++) {
-                const uint8_t byte = rows[(r - first) * pitch + p];
-                best = byte > best ? byte : best;
-            }
-        bytes[x] = best;
+                    int64_t count, int64_t y, uint8_t *line, uint8_t *bytes) {
+    const int64_t top = y * c->pool_stride - c->pool_top, s = c->pool_stride;
+    const int64_t end = (c->final_width - 1) * s + c->pool_size;
+    const int64_t inside = least(c->out_width, end - c->pool_left);
+    uint8_t *const at = line + c->pool_left;
+    memset(line, 0, (size_t)end);
+    for (int64_t r = most(top, first); r < least(top + c->pool_size, first + count); r++) {
+        const uint8_t *row = rows + (r - first) * pitch;
+        for (int64_t x = 0; x < inside; x++)
+            at[x] = row[x] > at[x] ? row[x] : at[x];
+    }
+    memset(bytes, 0, (size_t)c->final_width);
+    for (int64_t p = 0; p < c->pool_size; p++) {
+        if (s == 1)
+            for (int64_t x = 0; x < c->final_width; x++)
+                bytes[x] = line[x + p] > bytes[x] ? line[x + p] : bytes[x];
+        else if (s == 2)
+            for (int64_t x = 0; x < c->final_width; x++)
+                bytes[x] = line[2 * x + p] > bytes[x] ? line[2 * x + p] : bytes[x];
+        else
+            for (int64_t x = 0; x < c->final_width; x++)
+                bytes[x] = line[s * x + p] > bytes[x] ? line[s * x + p] : bytes[x];
     }
 }
 
-/* One kernel's sums of `count` rows from `first` on, `pitch` apart, to the rows y .. y_end of the result. */
+/* How far apart rows of the result lie before they are stored. */
+INLINE int64_t result_pitch(const struct convolution *c, int64_t pitch) {
+    return c->pool_size ? c->final_width : pitch;
+}
+
+/* One kernel's sums of `count` rows from `first` on, `pitch` apart, as the rows y .. y_end of the result
+ * in `results`; `space` is for what is before a maximum, or the second operand. */
+INLINE void finish_rows(const struct convolution *c, int64_t k, const int32_t *sums, int64_t pitch,
+                        int64_t first, int64_t count, int64_t y, int64_t y_end, uint8_t *results,
+                        uint8_t *space, int is_wide) {
+    if (c->addition) {
+        const int64_t address = channel_of(&c->second, k), width = c->final_width;
+        for (int64_t r = 0; r < y_end - y; r++) {
+            const struct row second = row_at(&c->second, address, y + r, width);
+            uint8_t *const to = space + r * pitch;
+            copy_part(second.first, c->second.group, to, second.count);
+            copy_part(second.rest, c->second.group, to + second.count, width - second.count);
+        }
+        finish_with_second(c, k, sums, count * pitch, space, results);
+        return;
+    }
+    if (!c->pool_size) {
+        finish(c, k, sums, count * pitch, results, is_wide);
+        return;
+    }
+    finish(c, k, sums, count * pitch, space, is_wide);
+    uint8_t *line = space + up_to(count * pitch, 16);
+    for (; y < y_end; y++, results += c->final_width)
+        maximum(c, space, pitch, first, count, y, line, results);
+}
+
+/* One kernel's sums to where its results belong. */
 INLINE void write_rows(const struct convolution *c, int64_t k, const int32_t *sums, int64_t pitch,
                        int64_t first, int64_t count, int64_t y, int64_t y_end, uint8_t *bytes,
                        int is_wide) {
-    if (c->addition) {
-        for (; y < y_end; y++, sums += pitch) {
-            const struct row second = row_of(&c->second, k, y, c->final_width);
-            const int64_t left = c->final_width - second.count;
-            finish_with_second(c, k, sums, second.count, second.first, bytes);
-            finish_with_second(c, k, sums + second.count, left, second.rest, bytes + second.count);
-            store(c, k, y, bytes);
-        }
-        return;
-    }
-    finish(c, k, sums, count * pitch, bytes, is_wide);
-    if (c->pool_size) {
-        uint8_t *row = bytes + count * pitch;
-        for (; y < y_end; y++) {
-            maximum(c, bytes, pitch, first, count, y, row);
-            store(c, k, y, row);
-        }
-        return;
-    }
-    for (; y < y_end; y++, bytes += pitch)
+    const int64_t step = result_pitch(c, pitch);
+    finish_rows(c, k, sums, pitch, first, count, y, y_end, bytes,
+                bytes + (y_end - y) * step + LINE_END, is_wide);
+    for (; y < y_end; y++, bytes += step)
         store(c, k, y, bytes);
 }
 
@@ -661,6 +834,266 @@ INLINE void depthwise(const struct convolution *c, int64_t first_unit, int64_t e
     }
 }
 
+#ifdef BYTE_DOTS
+/* ------------------------------------------------------------------- the kernels, four bytes at a time */
+
+/* Whether four channels from `channel` on lie side by side in `width` pixels of a row, which isn't cut. */
+INLINE int are_beside(const struct planes *p, int64_t channel, int64_t channels, int64_t y,
+                      int64_t width) {
+    if (channel % p->group + QUAD > p->group || channel + QUAD > channels)
+        return 0;
+    if (!p->size)
+        return 1;
+    const struct row first = row_of(p, channel, y, width),
+                     last = row_of(p, channel + QUAD - 1, y, width);
+    return first.count == width && last.count == width && last.first == first.first + QUAD - 1;
+}
+
+/* A row's quads where channels lie side by side. */
+INLINE void take_quads(const struct convolution *c, int64_t channel, int64_t y, int32_t *to,
+                       int64_t count) {
+    const int64_t step = c->source.group, there = inside(c, count);
+    const uint8_t *from = row_of(&c->source, channel, y, there).first;
+    const int32_t border = (int32_t)(0x01010101u * border_of(c));
+    for (int64_t x = 0; x < c->left; x++)
+        to[x] = border;
+    for (int64_t x = 0; x < there; x++)
+        memcpy(to + c->left + x, from + x * step, sizeof *to);
+    for (int64_t x = c->left + there; x < count; x++)
+        to[x] = border;
+}
+
+/* A thread's space for rows of four channels. */
+struct four_rows {
+    uint8_t *lines[QUAD];
+    int32_t *quads;
+};
+
+INLINE uint8_t *divide_rows(struct four_rows *four, uint8_t *space, int64_t count) {
+    four->quads = (int32_t *)space;
+    space += 4 * up_to(count + LINE_END, 16);
+    for (int i = 0; i < QUAD; i++, space += up_to(count + LINE_END, 16))
+        four->lines[i] = space;
+    return space;
+}
+
+INLINE int has_quads(const struct convolution *c, int64_t channel, int64_t y, int64_t count) {
+    return y >= 0 && y < c->height &&
+           are_beside(&c->source, channel, c->channels, y, inside(c, count));
+}
+
+/* Rows from `y` on in quads of channels: [quad][row][phase of the stride][pixel]. */
+WITH_AVX2 static void pack_quads(const struct convolution *c, int64_t y, int64_t rows,
+                                 int32_t *packed, struct four_rows *four) {
+    const int64_t s = c->stride, width = c->packed_width, count = width * s;
+    const uint8_t flip = (uint8_t)c->flip;
+    for (int64_t channel = 0; channel < c->channels; channel += QUAD) {
+        int32_t *to = packed + channel / QUAD * c->packed_rows * count;
+        for (int64_t r = 0; r < rows; r++, to += count) {
+            int32_t *const quads = s == 1 ? to : four->quads;
+            if (has_quads(c, channel, y + r, count)) {
+                take_quads(c, channel, y + r, quads, count);
+                if (flip)
+                    for (int64_t x = 0; x < count; x++)
+                        quads[x] ^= (int32_t)(0x01010101u * flip);
+            } else {
+                for (int i = 0; i < QUAD; i++)
+                    if (channel + i < up_to(c->channels, 2))
+                        take_row(c, channel + i, y + r, four->lines[i], count);
+                    else
+                        /* Weights only have what fills up pairs: zeros for both. */
+                        memset(four->lines[i], flip, (size_t)count);
+                interleave((const uint8_t *const *)four->lines, flip, count, quads);
+            }
+            if (s == 2)
+                for (int64_t x = 0; x < width; x++) {
+                    to[x] = quads[2 * x];
+                    to[width + x] = quads[2 * x + 1];
+                }
+        }
+    }
+}
+
+/* Rows of results of `count` kernels, `size` bytes apart, to where they belong. */
+WITH_AVX2 INLINE void store_rows(const struct convolution *c, int64_t k, int64_t count, int64_t y,
+                                 int64_t y_end, const uint8_t *results, int64_t size, int64_t step,
+                                 int32_t *quads) {
+    const int64_t group = c->target.group, width = c->final_width;
+    const uint8_t flip = (uint8_t)c->output_flip;
+    if (!c->shuffles_depth && group == 1) {
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t r = 0; r < y_end - y; r++) {
+                const uint8_t *bytes = results + i * size + r * step;
+                const struct row to =
+                    row_at(&c->target, channel_of(&c->target, k + i), y + r, width);
+                store_part(to.first, 1, flip, bytes, to.count);
+                store_part(to.rest, 1, flip, bytes + to.count, width - to.count);
+            }
+        return;
+    }
+    for (; y < y_end; y++, results += step) {
+        if (!c->shuffles_depth && count == QUAD &&
+            are_beside(&c->target, k, c->out_channels, y, width)) {
+            const uint8_t *const rows[] = {results, results + size, results + 2 * size,
+                                           results + 3 * size};
+            uint8_t *to = row_of(&c->target, k, y, width).first;
+            interleave(rows, flip, width, quads);
+            for (int64_t x = 0; x < width; x++)
+                memcpy(to + x * group, quads + x, sizeof *quads);
+            continue;
+        }
+        for (int64_t i = 0; i < count; i++)
+            store(c, k + i, y, results + i * size);
+    }
+}
+
+WITH_AVX2 INLINE void dense_dots(const struct convolution *c, int64_t first_unit, int64_t end_unit,
+                                 void *scratch) {
+    const int64_t s = c->stride, vectors = (c->out_width + PIXELS - 1) / PIXELS;
+    const int64_t pitch = vectors * PIXELS, line = c->packed_width * s;
+    const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
+    const int64_t quads = (c->channels + QUAD - 1) / QUAD;
+    const int64_t step = result_pitch(c, pitch), size = most(most_rows, c->rows) * step + LINE_END;
+    const int64_t together = running_form == AVX512_VNNI ? 2 : 1;
+    int32_t *packed = scratch;
+    struct quads q = {.packed = packed,
+                      .taps = c->taps,
+                      .tap_count = quads * c->kernel_height * c->kernel_width,
+                      .stride = most_rows * pitch + 2 * PIXELS};
+    q.weights = packed + up_to(quads * c->packed_rows * line + 2 * PIXELS, 16);
+    int32_t *sums = q.weights + q.tap_count * MANY;
+    int32_t *windows = sums + MANY * q.stride;
+    int64_t *places = (int64_t *)(windows + q.stride);
+    struct four_rows four;
+    uint8_t *results = divide_rows(&four, (uint8_t *)(places + most_rows * vectors + 1),
+                                   most(line, c->final_width));
+    uint8_t *space = results + QUAD * size;
+    const int64_t groups = (c->out_channels + KERNELS - 1) / KERNELS;
+    const int64_t parts = (groups + c->kernel_blocks - 1) / c->kernel_blocks;
+    int64_t packed_block = -1, y = 0, y_end = 0, row = 0, count = 0;
+    int has_offsets = 0;
+    for (int64_t k = 0; k < c->out_channels; k++)
+        has_offsets |= c->weight_zero_points[k] != BIAS;
+    for (int64_t unit = first_unit; unit < end_unit; unit++) {
+        const int64_t block = unit / parts, part = unit % parts;
+        if (block != packed_block) {
+            packed_block = block;
+            y = block * c->rows;
+            y_end = least(y + c->rows, c->final_height);
+            rows_needed(c, y, y_end, &row, &count);
+            pack_quads(c, row * s - c->top, (count - 1) * s + c->kernel_height, packed, &four);
+            for (int64_t r = 0; r < count; r++)
+                for (int64_t v = 0; v < vectors; v++)
+                    places[r * vectors + v] = r * s * line + v * PIXELS;
+            places[count * vectors] = 0;
+            if (has_offsets)
+                sum_windows(&q, places, count * vectors, windows);
+            q.windows = has_offsets ? windows : NULL;
+        }
+        const int64_t last = least((part + 1) * c->kernel_blocks, groups);
+        for (int64_t group = part * c->kernel_blocks, blocks; group < last; group += blocks) {
+            blocks = least(together, last - group);
+            spread_quads(c, group, blocks, &q);
+            sum_quads(&q, places, count * vectors, sums, blocks);
+            for (int64_t b = 0; b < blocks; b++) {
+                const int64_t k = (group + b) * KERNELS,
+                              kernels = least(KERNELS, c->out_channels - k);
+                for (int64_t i = 0; i < kernels; i++)
+                    finish_rows(c, k + i, sums + (b * KERNELS + i) * q.stride, pitch, row, count, y,
+                                y_end, results + i * size, space, 1);
+                store_rows(c, k, kernels, y, y_end, results, size, step, four.quads);
+            }
+        }
+    }
+}
+
+/* Rows of `kernels` channels from `y` on, each pixel with the three that follow it. */
+WITH_AVX2 INLINE void expand_rows(const struct convolution *c, int64_t k, int64_t kernels,
+                                  int64_t y, int64_t count, int32_t *rows, int64_t pitch,
+                                  int64_t channel_size, struct four_rows *four) {
+    const int64_t s = c->stride, line = s * (pitch - 1) + QUAD;
+    const uint8_t flip = (uint8_t)c->flip;
+    const int32_t border = (int32_t)(0x01010101u * (border_of(c) ^ flip));
+    const int is_grouped = kernels == QUAD && c->source.group >= QUAD;
+    int64_t addresses[QUAD];
+    for (int64_t i = 0; i < kernels; i++) {
+        addresses[i] = channel_of(&c->source, k + i);
+        take_borders(c, four->lines[i], line);
+    }
+    for (int64_t r = 0; r < count; r++, rows += pitch) {
+        if (y + r < 0 || y + r >= c->height) {
+            for (int64_t i = 0; i < kernels; i++)
+                for (int64_t x = 0; x < pitch; x++)
+                    rows[i * channel_size + x] = border;
+            continue;
+        }
+        if (is_grouped && has_quads(c, k, y + r, line)) {
+            take_quads(c, k, y + r, four->quads, line);
+            separate(four->quads, line, four->lines);
+        } else {
+            for (int64_t i = 0; i < kernels; i++)
+                take_pixels(c, addresses[i], y + r, four->lines[i], line);
+        }
+        for (int64_t i = 0; i < kernels; i++)
+            expand(four->lines[i], flip, s, pitch, rows + i * channel_size);
+    }
+}
+
+WITH_AVX2 INLINE void depthwise_dots(const struct convolution *c, int64_t first_unit,
+                                     int64_t end_unit, void *scratch) {
+    const int64_t s = c->stride, quads = (c->kernel_width + QUAD - 1) / QUAD;
+    const int64_t pitch = c->out_width + (quads - 1) * QUAD / s, line = s * (pitch - 1) + QUAD;
+    const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
+    const int64_t channel_size = c->packed_rows * pitch + LINE_END;
+    const int64_t step = result_pitch(c, pitch), size = most(most_rows, c->rows) * step + LINE_END;
+    int32_t *rows = scratch;
+    int32_t *sums = rows + up_to(QUAD * channel_size, 16);
+    struct four_rows four;
+    uint8_t *results =
+        divide_rows(&four, (uint8_t *)(sums + up_to(most_rows * pitch, 16) + LINE_END),
+                    most(line, c->final_width));
+    uint8_t *space = results + QUAD * size;
+    const int64_t parts = (c->out_channels + c->kernel_blocks - 1) / c->kernel_blocks;
+    for (int64_t unit = first_unit; unit < end_unit; unit++) {
+        const int64_t block = unit / parts, part = unit % parts;
+        const int64_t y = block * c->rows, y_end = least(y + c->rows, c->final_height);
+        int64_t row, count;
+        rows_needed(c, y, y_end, &row, &count);
+        const int64_t last = least((part + 1) * c->kernel_blocks, c->out_channels);
+        for (int64_t k = part * c->kernel_blocks, kernels; k < last; k += kernels) {
+            kernels = least(QUAD, last - k);
+            expand_rows(c, k, kernels, row * s - c->top, (count - 1) * s + c->kernel_height, rows,
+                        pitch, channel_size, &four);
+            for (int64_t i = 0; i < kernels; i++) {
+                int8_t weights[PARTS][QUAD * MOST_PAIRS];
+                int32_t bias;
+                const int parts = spread_row_quads(c, k + i, &bias, weights);
+                const int32_t *from = rows + i * channel_size;
+                if (s == 1)
+                    /* Rows lie as their sums do: one long row. */
+                    sum_rows(c, from, pitch, bias, weights, parts, sums,
+                             (count - 1) * pitch + c->out_width);
+                else
+                    for (int64_t r = 0; r < count; r++)
+                        sum_rows(c, from + r * s * pitch, pitch, bias, weights, parts,
+                                 sums + r * pitch, c->out_width);
+                finish_rows(c, k + i, sums, pitch, row, count, y, y_end, results + i * size, space,
+                            1);
+            }
+            store_rows(c, k, kernels, y, y_end, results, size, step, four.quads);
+        }
+    }
+}
+
+WITH_AVX2 static void convolve_dots(const struct convolution *c, int64_t first, int64_t end,
+                                    void *scratch) {
+    if (c->is_depthwise)
+        depthwise_dots(c, first, end, scratch);
+    else
+        dense_dots(c, first, end, scratch);
+}
+#endif
+
 static void convolve_narrow(const struct convolution *c, int64_t first, int64_t end,
                             void *scratch) {
     if (c->is_depthwise)
@@ -681,6 +1114,12 @@ WITH_AVX2 static void convolve_wide(const struct convolution *c, int64_t first, 
 
 EXPORT void anynpu_vip_convolution(const void *arguments, int64_t first, int64_t end,
                                    void *scratch) {
+#ifdef BYTE_DOTS
+    if (has_dots(running_form)) {
+        convolve_dots(arguments, first, end, scratch);
+        return;
+    }
+#endif
 #ifdef X86
     if (has_avx2(running_form)) {
         convolve_wide(arguments, first, end, scratch);

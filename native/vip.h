@@ -10,6 +10,7 @@
 enum {
     KERNELS = 4,
     PIXELS = 8,
+    QUAD = 4,
     MOST_PAIRS = 128,
     NOWHERE = -2147483648,
 };
@@ -88,7 +89,7 @@ struct convolution {
     double high;
     int64_t has_small_sums;
     int64_t addition;
-    const double *operands;
+    const float *operands;
     double constant;
     int64_t zero_point;
     int64_t output_flip;

@@ -19,6 +19,14 @@ INLINE __m256i emulated_cvtpd_epi32(simde__m512d v) {
     return _mm256_setr_m128i(_mm256_cvtpd_epi32(wide.m256d[0]), _mm256_cvtpd_epi32(wide.m256d[1]));
 }
 
+INLINE __m128i emulated_cvtepi32_epi8(simde__m512i v) {
+    const simde__m512i_private wide = simde__m512i_to_private(v);
+    uint8_t bytes[16];
+    for (int i = 0; i < 16; i++)
+        bytes[i] = (uint8_t)wide.i32[i];
+    return _mm_loadu_si128((const __m128i *)bytes);
+}
+
 #define _mm512_roundscale_pd(v, how)                                                               \
     __extension__({                                                                                \
         simde__m512d_private rounded = simde__m512d_to_private(v);                                 \
@@ -44,6 +52,14 @@ INLINE __m256i emulated_cvtpd_epi32(simde__m512d v) {
 #define _mm512_set1_epi8 simde_mm512_set1_epi8
 #define _mm512_sub_epi32 simde_mm512_sub_epi32
 #define _mm512_xor_si512 simde_mm512_xor_si512
+#define _mm512_add_epi32 simde_mm512_add_epi32
+#define _mm512_cvtepi32_epi8 emulated_cvtepi32_epi8
+#undef _mm512_setr_epi32
+#define _mm512_max_epi32 simde_mm512_max_epi32
+#define _mm512_min_epi32 simde_mm512_min_epi32
+#define _mm512_permutex2var_epi32 simde_mm512_permutex2var_epi32
+#define _mm512_setr_epi32 simde_mm512_setr_epi32
+#define _mm512_storeu_si512 simde_mm512_storeu_si512
 #define _mm512_add_pd simde_mm512_add_pd
 #define _mm512_and_pd simde_mm512_and_pd
 #define _mm512_castpd_si512 simde_mm512_castpd_si512

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import anynpu.soft.engines.vip.units  # noqa: F401
+from anynpu.native import compiler, forms
 from anynpu.soft.engines.vip.coefficients import Kernels
 from anynpu.soft.engines.vip.kernels import native
 from anynpu.soft.engines.vip.kernels.compile import Calls, plans_of
@@ -17,6 +22,9 @@ from anynpu.soft.engines.vip.planes import Planes
 from anynpu.soft.engines.vip.reference.compute import compute
 from anynpu.soft.engines.vip.tasks import Convolution, MaxPooling, Second, Sums
 from anynpu.soft.formats.nbg.model import Executable, Nbg, Source
+
+from .... import native as native_tests
+from ....native.test_forms_agree import SIMDE
 
 SIZE = 64 << 10
 PLACES = {"source": 0, "second": 20 << 10, "target": 40 << 10}
@@ -50,7 +58,7 @@ def convolutions(draw: st.DrawFn) -> Convolution:
     channels = draw(st.integers(1, 9))
     is_depthwise = draw(st.booleans())
     depth = channels if is_depthwise else draw(st.integers(1, 7))
-    kernel = (draw(st.integers(1, 5)), draw(st.integers(1, 5)))
+    kernel = (draw(st.integers(1, 5)), draw(st.integers(1, 9)))
     top, left = draw(st.integers(0, kernel[0] - 1)), draw(st.integers(0, kernel[1] - 1))
     height, width = draw(st.integers(1, 11)), draw(st.integers(1, 21))
     stride = draw(st.sampled_from([1, 2]))
@@ -69,12 +77,16 @@ def convolutions(draw: st.DrawFn) -> Convolution:
     if way == "shuffled":
         channels = depth = 4 * -(-channels // 4) if is_depthwise else channels
         channels = 4 * -(-channels // 4)
-    random = np.random.default_rng(draw(st.integers(0, 1000)))
+    seed = draw(st.integers(0, 1000))
+    random = np.random.default_rng(seed)
     form = (channels, 1 if is_depthwise else depth, *kernel)
     scales = draw(st.booleans())
-    zero_points = random.integers(0, 256, channels)
+    zero_points = random.choice(np.array([0, 128, 255, seed % 256]), channels)
+    bytes_of_weights = random.choice(np.array([0, 255, seed // 4]), form)
+    if draw(st.booleans()):
+        bytes_of_weights = random.integers(0, 256, form)
     kernels = Kernels.of_bytes(
-        (random.integers(0, 256, form) - zero_points[:, None, None, None]).astype(np.int16),
+        (bytes_of_weights - zero_points[:, None, None, None]).astype(np.int16),
         zero_points,
         is_depthwise,
         random.integers(-9999, 9999, channels).astype(np.int32),
@@ -139,10 +151,26 @@ def filled(seed: int) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, layout().size).astype(np.uint8)
 
 
-@pytest.mark.skipif(native.library() is None, reason="there is no build of the kernels")
-@settings(max_examples=150)
-@given(task=convolutions(), seed=st.integers(0, 9))
-def test_convolutions(task: Convolution, seed: int) -> None:
+@pytest.fixture(params=forms.available())
+def form(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Kernels in one of the forms that the processor has."""
+    forms.use(request.param)
+    yield
+    forms.use(None)
+
+
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Kernels whose products of bytes are SIMDe's functions."""
+    output = tmp_path_factory.mktemp("emulated") / "libvip.so"
+    header = Path(native_tests.__file__).parent / "emulated.h"
+    options = "-mavx2", "-mfma", "-mf16c", "-Wno-psabi", f'-DANYNPU_EMULATED="{header}"'
+    compiler.compile_shared(compiler.SOURCES / "vip.c", output, options)
+    return ctypes.CDLL(str(output))
+
+
+def check(task: Convolution, seed: int) -> None:
+    """The kernel's bytes are the reference's."""
     places = layout()
     for side in (task.sums.source, task.target):
         side.check(places)
@@ -152,3 +180,28 @@ def test_convolutions(task: Convolution, seed: int) -> None:
         call()
     compute(task, expected)
     assert (found.array == expected.array).all()
+
+
+_no_check = [HealthCheck.function_scoped_fixture]
+
+
+@pytest.mark.skipif(native.library() is None, reason="there is no build of the kernels")
+@pytest.mark.usefixtures("form")
+@settings(max_examples=150, suppress_health_check=_no_check)
+@given(task=convolutions(), seed=st.integers(0, 9))
+def test_convolutions(task: Convolution, seed: int) -> None:
+    check(task, seed)
+
+
+@pytest.mark.skipif(not SIMDE.is_file(), reason="needs SIMDe: apt install libsimde-dev")
+@pytest.mark.skipif("avx2" not in forms.available(), reason="this processor has no AVX2")
+@pytest.mark.parametrize("number", [2, 3])
+@settings(max_examples=60, suppress_health_check=_no_check)
+@given(task=convolutions(), seed=st.integers(0, 9))
+def test_convolutions_with_vnni(
+    emulated: ctypes.CDLL, number: int, task: Convolution, seed: int
+) -> None:
+    assert emulated.anynpu_use_form(number) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "library", lambda: emulated)
+        check(task, seed)

@@ -19,6 +19,9 @@ KERNELS = 4
 PIXELS = 8
 """Pixels of a vector."""
 
+QUAD = 4
+"""Bytes that are multiplied and added together, where a processor can."""
+
 MOST_PAIRS = 128
 """Pairs of weights that a depthwise kernel has at most."""
 
@@ -28,6 +31,7 @@ NOWHERE = -(1 << 31)
 CONSTANTS = {
     "KERNELS": KERNELS,
     "PIXELS": PIXELS,
+    "QUAD": QUAD,
     "MOST_PAIRS": MOST_PAIRS,
     "NOWHERE": NOWHERE,
 }
@@ -206,7 +210,7 @@ POINTERS = {
     "convolution.bias": "const int32_t *",
     "convolution.scale": "const double *",
     "convolution.negative": "const double *",
-    "convolution.operands": "const double *",
+    "convolution.operands": "const float *",
     "move.source": "const uint8_t *",
     "move.target": "uint8_t *",
     "places.blocks": "const int32_t *",

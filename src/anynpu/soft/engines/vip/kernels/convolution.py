@@ -16,7 +16,7 @@ from ..coefficients import pairs_of
 from ..memory import Memory, MemoryMap
 from ..planes import Planes
 from ..rounding import cut, sum_of_16_bits
-from ..structures import KERNELS, MOST_PAIRS, PIXELS, Addition
+from ..structures import KERNELS, MOST_PAIRS, PIXELS, QUAD, Addition
 from ..tasks import Convolution, Sums
 from . import native
 from .plan import Plan, fits_circle, is_apart, units_of
@@ -24,8 +24,12 @@ from .plan import Plan, fits_circle, is_apart, units_of
 _MOST_SUM = 1 << 31
 _SMALL_SUM, _SMALL_VALUE = 1 << 28, 1 << 30
 """What lets the kernel round by a sum of doubles (`beyond_halves` in native/vip.c)."""
+_MOST_OPERAND = 1 << 60
+"""So large a number, and its inverse, have products with others of that kind in float32."""
 _SHARES = 2
 """Units of work for each thread, at least."""
+_SLACK = 8 << 10
+"""Bytes for the ends of rows, which vectors go beyond."""
 _CACHE = 192 << 10
 """Bytes of packed rows that a thread works on at a time."""
 
@@ -58,10 +62,17 @@ class Shape:
 class ConvolutionPlan(Plan):
     """A convolution as one call."""
 
-    def __init__(self, task: Convolution, weights: Weights, shape: Shape, threads: int) -> None:
+    def __init__(
+        self,
+        task: Convolution,
+        weights: Weights,
+        operands: NDArray[np.float32],
+        shape: Shape,
+        threads: int,
+    ) -> None:
         self._task, self._weights, self._shape, self._threads = task, weights, shape, threads
         self._taps = _taps(task.sums, task.stride, shape)
-        self._operands = _operands(task)
+        self._operands = operands
         self.scratch = shape.scratch
 
     def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
@@ -124,17 +135,21 @@ class ConvolutionPlan(Plan):
         return entry, (call, weights, self._taps, self._operands)
 
 
-def _operands(task: Convolution) -> NDArray[np.float64]:
-    """What each byte of the second operand adds or multiplies."""
+def _operands(task: Convolution) -> NDArray[np.float32] | None:
+    """What each byte of the second operand adds or multiplies; None if float32 can't hold it."""
     content = np.arange(256, dtype=np.float64)
     if task.product is not None:
-        return content + task.product.constant
-    if task.addition is None:
-        return np.zeros(0)
-    operand = content * task.addition.scale
-    if task.has_short_sums:
-        return cut(operand, 10)
-    return sum_of_16_bits(operand, task.addition.constant)
+        operands = content + task.product.constant
+    elif task.addition is None:
+        operands = np.zeros(0)
+    elif task.has_short_sums:
+        operands = cut(content * task.addition.scale, 10)
+    else:
+        operands = sum_of_16_bits(content * task.addition.scale, task.addition.constant)
+    if (np.abs(operands) >= _MOST_OPERAND).any():
+        return None
+    held = operands.astype(np.float32)
+    return held if (held == operands).all() else None
 
 
 def _adder(task: Convolution) -> int:
@@ -175,10 +190,19 @@ def plan_convolution(
     )  # fmt: skip
     if key not in known:
         known[key] = _weights(task)
-    weights = known[key]
-    if weights is None:
+    weights, operands = known[key], _operands(task)
+    if weights is None or operands is None:
         return None
-    return ConvolutionPlan(task, weights, _shape(task, threads), threads)
+    if task.addition is not None and not _has_small_terms(task, weights):
+        return None
+    return ConvolutionPlan(task, weights, operands, _shape(task, threads), threads)
+
+
+def _has_small_terms(task: Convolution, weights: Weights) -> bool:
+    """Whether the kernel's sums of small floats can hold a convolution and the constant."""
+    assert task.addition is not None
+    largest = max(_MOST_SUM * float(weights.scale.max()), abs(task.addition.constant))
+    return largest < _MOST_OPERAND
 
 
 def _is_simple(task: Convolution) -> bool:
@@ -262,27 +286,30 @@ def _taps(sums: Sums, stride: int, shape: Shape) -> NDArray[np.int32]:
 
 
 def _shape(task: Convolution, threads: int) -> Shape:
+    """Units of work, and a thread's space for the form of the kernel that needs most."""
     sums, stride = task.sums, task.stride
     height, width = _before_pooling(task)
-    final_height, _ = _final(task)
+    final_height, final_width = _final(task)
+    taps = sums.kernel_height * sums.kernel_width
     if sums.is_depthwise:
-        line = _up(width, 2 * PIXELS) * stride + _up(sums.kernel_width, 2) + 2 * PIXELS
-        per_row, pitch, groups = 2 * line, _up(width, 2 * PIXELS), sums.channels
+        quads = math.ceil(sums.kernel_width / QUAD)
+        pitch = _up(width, 2 * PIXELS) + QUAD * (quads - 1)
+        line = _up(width, 2 * PIXELS) * stride + _up(sums.kernel_width, QUAD) + 2 * PIXELS
+        per_row, groups = 4 * QUAD * pitch, sums.channels
+        weight_bytes = 0
     else:
+        pairs = math.ceil(sums.source.channels / 2)
         pitch = _up(width, PIXELS)
         line = pitch + (sums.kernel_width - 1) // stride
-        per_row = 4 * line * stride * math.ceil(sums.source.channels / 2)
+        per_row = 4 * line * stride * pairs
         groups = math.ceil(sums.channels / KERNELS)
-    taps = 0
-    if not sums.is_depthwise:
-        taps = math.ceil(sums.source.channels / 2) * sums.kernel_height * sums.kernel_width
+        weight_bytes = 2 * KERNELS * groups * taps * pairs
     fitting = max(1, _CACHE // per_row)
     rows = max(1, (fitting - sums.kernel_height) // stride + 1)
     if task.pooling is not None:
         rows = max(1, (rows - task.pooling.size) // task.pooling.stride + 1)
     rows = min(rows, final_height)
     # Units share rows where the packed image is larger than the weights, kernels otherwise.
-    weight_bytes = 2 * KERNELS * groups * taps
     if not sums.is_depthwise and weight_bytes < per_row * height * stride:
         rows = min(rows, math.ceil(final_height / (_SHARES * threads)))
     row_blocks = math.ceil(final_height / rows)
@@ -292,14 +319,19 @@ def _shape(task: Convolution, threads: int) -> Shape:
         if row_blocks >= _SHARES * threads
         else min(groups, math.ceil(shares * threads / row_blocks))
     )
-    kernel_blocks = math.ceil(groups / parts)
+    kernel_blocks = _up(math.ceil(groups / parts), QUAD if sums.is_depthwise else 2)
     sum_rows = rows
     if task.pooling is not None:
         sum_rows = min((rows - 1) * task.pooling.stride + task.pooling.size, height)
     packed_rows = (sum_rows - 1) * stride + sums.kernel_height
-    scratch = packed_rows * per_row + 4 * KERNELS * sum_rows * pitch + 8 * sum_rows * pitch
-    scratch += 4 * line * stride + sum_rows * pitch + _up(task.target.width, 64) + 4096
-    scratch += 4 * KERNELS * taps
+    scratch = packed_rows * per_row + _SLACK
+    if not sums.is_depthwise:
+        scratch += 4 * 2 * KERNELS * taps * (pairs + 1)
+    # Sums of two blocks of kernels and under windows, and a place for each vector.
+    scratch += (2 * KERNELS + 2) * 4 * (sum_rows * pitch + 2 * PIXELS)
+    # A row as bytes and quads; results of QUAD kernels, and what is before a maximum.
+    scratch += 2 * 4 * QUAD * (max(line * stride, final_width) + 2 * PIXELS)
+    scratch += (QUAD + 2) * max(rows, sum_rows) * _up(max(pitch, final_width), 2 * PIXELS)
     return Shape(
         rows, row_blocks, kernel_blocks, math.ceil(groups / kernel_blocks), packed_rows, line,
         scratch,
