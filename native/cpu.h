@@ -33,6 +33,7 @@
 #include ANYNPU_EMULATED
 #elif defined(X86) && (__GNUC__ >= 11 || __clang_major__ >= 12)
 #define DOTS 1
+#define AVX512 1 /* and so all of its words, for kernels that don't multiply bytes */
 #define WITH_AVX_VNNI __attribute__((target("avx2,fma,f16c,avxvnni")))
 #define WITH_AVX512_VNNI                                                                           \
     __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
@@ -159,6 +160,16 @@ EXPORT int32_t anynpu_use_form(int32_t form) {
 __attribute__((constructor)) static void choose_form(void) {
     for (int32_t form = 0; form < FORMS; form++)
         anynpu_use_form(form);
+}
+
+/* Whether a form has what WITH_AVX512_VNNI says, and the compiler knows its words. */
+INLINE int has_avx512(int32_t form) {
+#ifdef AVX512
+    return form >= AVX512_VNNI;
+#else
+    (void)form;
+    return 0;
+#endif
 }
 
 /* Whether a form has AVX2, FMA and F16C. */

@@ -219,24 +219,27 @@ _Static_assert(sizeof(struct stage) == 152, "stage");
 #endif
 
 /* Both look-up tables, one after the other: of negative values, and of the others.
- * Pairs are in that order too; step is 1 / the distance of entries. floats are the entries once
- * more, or NULL where float32 may not do: see shared_floats. */
+ * What there is two of is in that order too; step is 1 / the distance of entries. pairs are the
+ * entries once more with a slope each, for float32, which does up to reach steps from 0; or NULL:
+ * see shared_floats. */
 struct table {
     const double *entries;
-    void *floats;
+    void *pairs;
     double start[2];
     double end;
     double step[2];
     double slope[2];
+    double reach;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct table, entries) == 0, "table.entries");
-_Static_assert(offsetof(struct table, floats) == 8, "table.floats");
+_Static_assert(offsetof(struct table, pairs) == 8, "table.pairs");
 _Static_assert(offsetof(struct table, start) == 16, "table.start");
 _Static_assert(offsetof(struct table, end) == 32, "table.end");
 _Static_assert(offsetof(struct table, step) == 40, "table.step");
 _Static_assert(offsetof(struct table, slope) == 56, "table.slope");
-_Static_assert(sizeof(struct table) == 72, "table");
+_Static_assert(offsetof(struct table, reach) == 72, "table.reach");
+_Static_assert(sizeof(struct table) == 80, "table");
 #endif
 
 /* Ways through the stages of int8 for results that fit into 30 bits, with ties to even.
@@ -305,30 +308,30 @@ struct dpu {
 _Static_assert(offsetof(struct dpu, bs) == 0, "dpu.bs");
 _Static_assert(offsetof(struct dpu, bn) == 152, "dpu.bn");
 _Static_assert(offsetof(struct dpu, table) == 304, "dpu.table");
-_Static_assert(offsetof(struct dpu, operand) == 376, "dpu.operand");
-_Static_assert(offsetof(struct dpu, number) == 488, "dpu.number");
-_Static_assert(offsetof(struct dpu, operand_offset) == 496, "dpu.operand_offset");
-_Static_assert(offsetof(struct dpu, operand_scale) == 504, "dpu.operand_scale");
-_Static_assert(offsetof(struct dpu, product) == 512, "dpu.product");
-_Static_assert(offsetof(struct dpu, lowest) == 520, "dpu.lowest");
-_Static_assert(offsetof(struct dpu, highest) == 528, "dpu.highest");
-_Static_assert(offsetof(struct dpu, factor) == 536, "dpu.factor");
-_Static_assert(offsetof(struct dpu, addend) == 544, "dpu.addend");
-_Static_assert(offsetof(struct dpu, scale) == 552, "dpu.scale");
-_Static_assert(offsetof(struct dpu, offset) == 560, "dpu.offset");
-_Static_assert(offsetof(struct dpu, output_away) == 568, "dpu.output_away");
-_Static_assert(offsetof(struct dpu, operand_away) == 576, "dpu.operand_away");
-_Static_assert(offsetof(struct dpu, is_integer) == 584, "dpu.is_integer");
-_Static_assert(offsetof(struct dpu, average) == 592, "dpu.average");
-_Static_assert(offsetof(struct dpu, has_bs) == 600, "dpu.has_bs");
-_Static_assert(offsetof(struct dpu, has_bn) == 608, "dpu.has_bn");
-_Static_assert(offsetof(struct dpu, has_table) == 616, "dpu.has_table");
-_Static_assert(offsetof(struct dpu, operation) == 624, "dpu.operation");
-_Static_assert(offsetof(struct dpu, has_operand) == 632, "dpu.has_operand");
-_Static_assert(offsetof(struct dpu, has_limits) == 640, "dpu.has_limits");
-_Static_assert(offsetof(struct dpu, element) == 648, "dpu.element");
-_Static_assert(offsetof(struct dpu, short_way) == 656, "dpu.short_way");
-_Static_assert(sizeof(struct dpu) == 712, "dpu");
+_Static_assert(offsetof(struct dpu, operand) == 384, "dpu.operand");
+_Static_assert(offsetof(struct dpu, number) == 496, "dpu.number");
+_Static_assert(offsetof(struct dpu, operand_offset) == 504, "dpu.operand_offset");
+_Static_assert(offsetof(struct dpu, operand_scale) == 512, "dpu.operand_scale");
+_Static_assert(offsetof(struct dpu, product) == 520, "dpu.product");
+_Static_assert(offsetof(struct dpu, lowest) == 528, "dpu.lowest");
+_Static_assert(offsetof(struct dpu, highest) == 536, "dpu.highest");
+_Static_assert(offsetof(struct dpu, factor) == 544, "dpu.factor");
+_Static_assert(offsetof(struct dpu, addend) == 552, "dpu.addend");
+_Static_assert(offsetof(struct dpu, scale) == 560, "dpu.scale");
+_Static_assert(offsetof(struct dpu, offset) == 568, "dpu.offset");
+_Static_assert(offsetof(struct dpu, output_away) == 576, "dpu.output_away");
+_Static_assert(offsetof(struct dpu, operand_away) == 584, "dpu.operand_away");
+_Static_assert(offsetof(struct dpu, is_integer) == 592, "dpu.is_integer");
+_Static_assert(offsetof(struct dpu, average) == 600, "dpu.average");
+_Static_assert(offsetof(struct dpu, has_bs) == 608, "dpu.has_bs");
+_Static_assert(offsetof(struct dpu, has_bn) == 616, "dpu.has_bn");
+_Static_assert(offsetof(struct dpu, has_table) == 624, "dpu.has_table");
+_Static_assert(offsetof(struct dpu, operation) == 632, "dpu.operation");
+_Static_assert(offsetof(struct dpu, has_operand) == 640, "dpu.has_operand");
+_Static_assert(offsetof(struct dpu, has_limits) == 648, "dpu.has_limits");
+_Static_assert(offsetof(struct dpu, element) == 656, "dpu.element");
+_Static_assert(offsetof(struct dpu, short_way) == 664, "dpu.short_way");
+_Static_assert(sizeof(struct dpu) == 720, "dpu");
 #endif
 
 /* Where atoms go: group surfaces lie surface apart, groups of them group_stride.
@@ -386,21 +389,21 @@ struct int8_dense {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct int8_dense, dpu) == 0, "int8_dense.dpu");
-_Static_assert(offsetof(struct int8_dense, writer) == 712, "int8_dense.writer");
-_Static_assert(offsetof(struct int8_dense, features) == 792, "int8_dense.features");
-_Static_assert(offsetof(struct int8_dense, window) == 904, "int8_dense.window");
-_Static_assert(offsetof(struct int8_dense, weights) == 1008, "int8_dense.weights");
-_Static_assert(offsetof(struct int8_dense, offsets) == 1016, "int8_dense.offsets");
-_Static_assert(offsetof(struct int8_dense, rows) == 1024, "int8_dense.rows");
-_Static_assert(offsetof(struct int8_dense, channels) == 1032, "int8_dense.channels");
-_Static_assert(offsetof(struct int8_dense, is_packed) == 1040, "int8_dense.is_packed");
-_Static_assert(offsetof(struct int8_dense, depth) == 1048, "int8_dense.depth");
-_Static_assert(offsetof(struct int8_dense, stride) == 1056, "int8_dense.stride");
-_Static_assert(offsetof(struct int8_dense, tile) == 1064, "int8_dense.tile");
-_Static_assert(offsetof(struct int8_dense, pixels) == 1072, "int8_dense.pixels");
-_Static_assert(offsetof(struct int8_dense, truncate) == 1080, "int8_dense.truncate");
-_Static_assert(offsetof(struct int8_dense, truncate_up) == 1088, "int8_dense.truncate_up");
-_Static_assert(sizeof(struct int8_dense) == 1096, "int8_dense");
+_Static_assert(offsetof(struct int8_dense, writer) == 720, "int8_dense.writer");
+_Static_assert(offsetof(struct int8_dense, features) == 800, "int8_dense.features");
+_Static_assert(offsetof(struct int8_dense, window) == 912, "int8_dense.window");
+_Static_assert(offsetof(struct int8_dense, weights) == 1016, "int8_dense.weights");
+_Static_assert(offsetof(struct int8_dense, offsets) == 1024, "int8_dense.offsets");
+_Static_assert(offsetof(struct int8_dense, rows) == 1032, "int8_dense.rows");
+_Static_assert(offsetof(struct int8_dense, channels) == 1040, "int8_dense.channels");
+_Static_assert(offsetof(struct int8_dense, is_packed) == 1048, "int8_dense.is_packed");
+_Static_assert(offsetof(struct int8_dense, depth) == 1056, "int8_dense.depth");
+_Static_assert(offsetof(struct int8_dense, stride) == 1064, "int8_dense.stride");
+_Static_assert(offsetof(struct int8_dense, tile) == 1072, "int8_dense.tile");
+_Static_assert(offsetof(struct int8_dense, pixels) == 1080, "int8_dense.pixels");
+_Static_assert(offsetof(struct int8_dense, truncate) == 1088, "int8_dense.truncate");
+_Static_assert(offsetof(struct int8_dense, truncate_up) == 1096, "int8_dense.truncate_up");
+_Static_assert(sizeof(struct int8_dense) == 1104, "int8_dense");
 #endif
 
 /* An int8 convolution channel by channel; weights are (surfaces, height, pairs, lanes, 2).
@@ -425,19 +428,19 @@ struct int8_depthwise {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct int8_depthwise, dpu) == 0, "int8_depthwise.dpu");
-_Static_assert(offsetof(struct int8_depthwise, writer) == 712, "int8_depthwise.writer");
-_Static_assert(offsetof(struct int8_depthwise, features) == 792, "int8_depthwise.features");
-_Static_assert(offsetof(struct int8_depthwise, window) == 904, "int8_depthwise.window");
-_Static_assert(offsetof(struct int8_depthwise, weights) == 1008, "int8_depthwise.weights");
-_Static_assert(offsetof(struct int8_depthwise, pairs) == 1016, "int8_depthwise.pairs");
-_Static_assert(offsetof(struct int8_depthwise, columns) == 1024, "int8_depthwise.columns");
-_Static_assert(offsetof(struct int8_depthwise, apart) == 1032, "int8_depthwise.apart");
-_Static_assert(offsetof(struct int8_depthwise, pair) == 1040, "int8_depthwise.pair");
-_Static_assert(offsetof(struct int8_depthwise, reach) == 1048, "int8_depthwise.reach");
-_Static_assert(offsetof(struct int8_depthwise, band) == 1056, "int8_depthwise.band");
-_Static_assert(offsetof(struct int8_depthwise, truncate) == 1064, "int8_depthwise.truncate");
-_Static_assert(offsetof(struct int8_depthwise, truncate_up) == 1072, "int8_depthwise.truncate_up");
-_Static_assert(sizeof(struct int8_depthwise) == 1080, "int8_depthwise");
+_Static_assert(offsetof(struct int8_depthwise, writer) == 720, "int8_depthwise.writer");
+_Static_assert(offsetof(struct int8_depthwise, features) == 800, "int8_depthwise.features");
+_Static_assert(offsetof(struct int8_depthwise, window) == 912, "int8_depthwise.window");
+_Static_assert(offsetof(struct int8_depthwise, weights) == 1016, "int8_depthwise.weights");
+_Static_assert(offsetof(struct int8_depthwise, pairs) == 1024, "int8_depthwise.pairs");
+_Static_assert(offsetof(struct int8_depthwise, columns) == 1032, "int8_depthwise.columns");
+_Static_assert(offsetof(struct int8_depthwise, apart) == 1040, "int8_depthwise.apart");
+_Static_assert(offsetof(struct int8_depthwise, pair) == 1048, "int8_depthwise.pair");
+_Static_assert(offsetof(struct int8_depthwise, reach) == 1056, "int8_depthwise.reach");
+_Static_assert(offsetof(struct int8_depthwise, band) == 1064, "int8_depthwise.band");
+_Static_assert(offsetof(struct int8_depthwise, truncate) == 1072, "int8_depthwise.truncate");
+_Static_assert(offsetof(struct int8_depthwise, truncate_up) == 1080, "int8_depthwise.truncate_up");
+_Static_assert(sizeof(struct int8_depthwise) == 1088, "int8_depthwise");
 #endif
 
 /* int8 features through a function of one value: values of -128 to 127. */
@@ -509,17 +512,17 @@ struct dense {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct dense, dpu) == 0, "dense.dpu");
-_Static_assert(offsetof(struct dense, writer) == 712, "dense.writer");
-_Static_assert(offsetof(struct dense, features) == 792, "dense.features");
-_Static_assert(offsetof(struct dense, window) == 904, "dense.window");
-_Static_assert(offsetof(struct dense, weights) == 1008, "dense.weights");
-_Static_assert(offsetof(struct dense, rows) == 1072, "dense.rows");
-_Static_assert(offsetof(struct dense, tile) == 1080, "dense.tile");
-_Static_assert(offsetof(struct dense, depth) == 1088, "dense.depth");
-_Static_assert(offsetof(struct dense, fused) == 1096, "dense.fused");
-_Static_assert(offsetof(struct dense, truncate) == 1104, "dense.truncate");
-_Static_assert(offsetof(struct dense, truncate_up) == 1112, "dense.truncate_up");
-_Static_assert(sizeof(struct dense) == 1120, "dense");
+_Static_assert(offsetof(struct dense, writer) == 720, "dense.writer");
+_Static_assert(offsetof(struct dense, features) == 800, "dense.features");
+_Static_assert(offsetof(struct dense, window) == 912, "dense.window");
+_Static_assert(offsetof(struct dense, weights) == 1016, "dense.weights");
+_Static_assert(offsetof(struct dense, rows) == 1080, "dense.rows");
+_Static_assert(offsetof(struct dense, tile) == 1088, "dense.tile");
+_Static_assert(offsetof(struct dense, depth) == 1096, "dense.depth");
+_Static_assert(offsetof(struct dense, fused) == 1104, "dense.fused");
+_Static_assert(offsetof(struct dense, truncate) == 1112, "dense.truncate");
+_Static_assert(offsetof(struct dense, truncate_up) == 1120, "dense.truncate_up");
+_Static_assert(sizeof(struct dense) == 1128, "dense");
 #endif
 
 /* Depthwise products, or without weights a pooling by its method.
@@ -539,16 +542,16 @@ struct depthwise {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct depthwise, dpu) == 0, "depthwise.dpu");
-_Static_assert(offsetof(struct depthwise, writer) == 712, "depthwise.writer");
-_Static_assert(offsetof(struct depthwise, features) == 792, "depthwise.features");
-_Static_assert(offsetof(struct depthwise, window) == 904, "depthwise.window");
-_Static_assert(offsetof(struct depthwise, weights) == 1008, "depthwise.weights");
-_Static_assert(offsetof(struct depthwise, method) == 1072, "depthwise.method");
-_Static_assert(offsetof(struct depthwise, fused) == 1080, "depthwise.fused");
-_Static_assert(offsetof(struct depthwise, by_rows) == 1088, "depthwise.by_rows");
-_Static_assert(offsetof(struct depthwise, truncate) == 1096, "depthwise.truncate");
-_Static_assert(offsetof(struct depthwise, truncate_up) == 1104, "depthwise.truncate_up");
-_Static_assert(sizeof(struct depthwise) == 1112, "depthwise");
+_Static_assert(offsetof(struct depthwise, writer) == 720, "depthwise.writer");
+_Static_assert(offsetof(struct depthwise, features) == 800, "depthwise.features");
+_Static_assert(offsetof(struct depthwise, window) == 912, "depthwise.window");
+_Static_assert(offsetof(struct depthwise, weights) == 1016, "depthwise.weights");
+_Static_assert(offsetof(struct depthwise, method) == 1080, "depthwise.method");
+_Static_assert(offsetof(struct depthwise, fused) == 1088, "depthwise.fused");
+_Static_assert(offsetof(struct depthwise, by_rows) == 1096, "depthwise.by_rows");
+_Static_assert(offsetof(struct depthwise, truncate) == 1104, "depthwise.truncate");
+_Static_assert(offsetof(struct depthwise, truncate_up) == 1112, "depthwise.truncate_up");
+_Static_assert(sizeof(struct depthwise) == 1120, "depthwise");
 #endif
 
 /* Features through the stages.
@@ -561,10 +564,10 @@ struct process {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct process, dpu) == 0, "process.dpu");
-_Static_assert(offsetof(struct process, writer) == 712, "process.writer");
-_Static_assert(offsetof(struct process, features) == 792, "process.features");
-_Static_assert(offsetof(struct process, by_groups) == 904, "process.by_groups");
-_Static_assert(sizeof(struct process) == 912, "process");
+_Static_assert(offsetof(struct process, writer) == 720, "process.writer");
+_Static_assert(offsetof(struct process, features) == 800, "process.features");
+_Static_assert(offsetof(struct process, by_groups) == 912, "process.by_groups");
+_Static_assert(sizeof(struct process) == 920, "process");
 #endif
 
 /* The greatest, or with the sign -1 the least channel of each pixel, as float16 side by side.
@@ -579,12 +582,12 @@ struct reduction {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct reduction, dpu) == 0, "reduction.dpu");
-_Static_assert(offsetof(struct reduction, features) == 712, "reduction.features");
-_Static_assert(offsetof(struct reduction, sign) == 824, "reduction.sign");
-_Static_assert(offsetof(struct reduction, target) == 832, "reduction.target");
-_Static_assert(offsetof(struct reduction, pixels) == 840, "reduction.pixels");
-_Static_assert(offsetof(struct reduction, filled) == 848, "reduction.filled");
-_Static_assert(sizeof(struct reduction) == 856, "reduction");
+_Static_assert(offsetof(struct reduction, features) == 720, "reduction.features");
+_Static_assert(offsetof(struct reduction, sign) == 832, "reduction.sign");
+_Static_assert(offsetof(struct reduction, target) == 840, "reduction.target");
+_Static_assert(offsetof(struct reduction, pixels) == 848, "reduction.pixels");
+_Static_assert(offsetof(struct reduction, filled) == 856, "reduction.filled");
+_Static_assert(sizeof(struct reduction) == 864, "reduction");
 #endif
 
 /* A way through memory: the last axis is the fastest; strides may be negative. */

@@ -26,6 +26,9 @@
 
 enum { RUN = 64 };
 
+/* Vectors of a line of the cache don't cross two. */
+#define ALIGNED __attribute__((aligned(64)))
+
 /* ------------------------------------------------------------------------------------------ elements */
 
 /* What is no number is 0x7E00. */
@@ -113,6 +116,27 @@ WITH_AVX2 static void widen_halves WIDEN {
 }
 #endif
 
+#ifdef AVX512
+/* Two surfaces' atoms of eight float16 to sixteen floats side by side. */
+WITH_AVX512_VNNI static void widen_two(const uint8_t *low, const uint8_t *high, int64_t step,
+                                       int64_t count, float *target, int64_t target_step) {
+    for (int64_t i = 0; i < count; i++, low += step, high += step, target += target_step)
+        _mm512_storeu_ps(target, _mm512_cvtph_ps(_mm256_loadu2_m128i((const __m128i *)high,
+                                                                     (const __m128i *)low)));
+}
+
+/* Four surfaces' atoms of four floats. */
+WITH_AVX512_VNNI static void widen_four(const uint8_t *const *surfaces, int64_t step, int64_t count,
+                                        float *target) {
+    const uint8_t *a = surfaces[0], *b = surfaces[1], *c = surfaces[2], *d = surfaces[3];
+    for (int64_t i = 0; i < count * step; i += step, target += GROUP) {
+        const __m256 low = _mm256_loadu2_m128((const float *)(b + i), (const float *)(a + i));
+        const __m256 high = _mm256_loadu2_m128((const float *)(d + i), (const float *)(c + i));
+        _mm512_storeu_ps(target, _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1));
+    }
+}
+#endif
+
 static void widen WIDEN {
     if (element == FLOAT32 && lanes == 4) {
         for (int64_t i = 0; i < count; i++)
@@ -157,10 +181,33 @@ static void store_halves(const float *v, int64_t count, uint16_t *q) {
 
 /* -------------------------------------------------------------------------------------------- memory */
 
+#ifdef AVX512
+/* All channels of a group, from `offset` in its surfaces on; whether there is a quick way. */
+static int load_whole(const struct features *f, int64_t g, int64_t offset, int64_t step,
+                      int64_t count, float *v) {
+    const int64_t atoms = GROUP / f->lanes, s = g * atoms;
+    const uint8_t *surfaces[4];
+    if (!(f->element == FLOAT16 && atoms == 2) && !(f->element == FLOAT32 && atoms == 4))
+        return 0;
+    for (int64_t i = 0; i < atoms; i++)
+        surfaces[i] = surface_of(f, s + i) + offset;
+    if (atoms == 2)
+        widen_two(surfaces[0], surfaces[1], step, count, v, GROUP);
+    else
+        widen_four(surfaces, step, count, v);
+    return 1;
+}
+#endif
+
 /* A group's values of `count` neighbours in a row; channels that aren't valid are zero. */
 static void load_row(const struct features *f, int64_t g, int64_t y, int64_t x, int64_t step,
                      int64_t count, float *v) {
     const int64_t first = g * GROUP, last = least(f->valid, first + GROUP);
+#ifdef AVX512
+    if (has_avx512(running_form) && last == first + GROUP &&
+        load_whole(f, g, y * f->line + x * f->pixel, step * f->pixel, count, v))
+        return;
+#endif
     if (last < first + GROUP)
         memset(v, 0, count * GROUP * sizeof *v);
     for (int64_t c = first; c < last; c += f->lanes) {
@@ -319,52 +366,50 @@ WITH_AVX2 INLINE __m128 look_up_four(const struct table *t, __m128 v) {
     return _mm256_cvtpd_ps(y);
 }
 
-/* The two entries of each of two places, which are a word's low and high half, side by side. */
-WITH_AVX2 INLINE __m128 two_entries(const float *entries, uint64_t places) {
+/* The pairs at two places, which are a word's low and high half, side by side. */
+WITH_AVX2 INLINE __m128 two_pairs(const float *pairs, uint64_t places) {
     double one, other;
-    memcpy(&one, entries + (uint32_t)places, sizeof one);
-    memcpy(&other, entries + (places >> 32), sizeof other);
+    memcpy(&one, pairs + 2 * (int64_t)(uint32_t)places, sizeof one);
+    memcpy(&other, pairs + 2 * (int64_t)(places >> 32), sizeof other);
     return _mm_castpd_ps(_mm_set_pd(other, one));
 }
 
-/* The same for eight values, as far as float32 is exact: each is a number of steps from 0, which powers
- * of two and the fraction leave as it is; of at least 2^-13 it is a multiple of 2^-36, so that what doubles
- * make of entries of 16 bits is exact, and one rounding to float32 gives what theirs does. Others, and
- * what lies beyond the entries, is left to doubles. Negative values count from the entry above. */
+/* The same for eight values, as far as float32 is exact (see FloatTable): a fused step is rounded once,
+ * as what doubles make of them is. Zero, and from 2^-13 steps on, which powers of two leave as they are;
+ * anything else is left to doubles. */
 WITH_AVX2 INLINE __m256 look_up_eight(const struct table *t, __m256 x) {
     const __m256 zero = _mm256_setzero_ps(), sign = _mm256_cmp_ps(x, zero, _CMP_LT_OQ);
     const __m256 step = _mm256_blendv_ps(_mm256_set1_ps((float)t->step[1]),
                                          _mm256_set1_ps((float)t->step[0]), sign);
     const __m256 steps = _mm256_mul_ps(x, step);
     const __m256 far = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), steps);
-    const __m256 is_exact = _mm256_or_ps(_mm256_cmp_ps(far, _mm256_set1_ps(0x1p-13f), _CMP_GE_OQ),
+    const __m256 is_large = _mm256_or_ps(_mm256_cmp_ps(far, _mm256_set1_ps(0x1p-13f), _CMP_GE_OQ),
                                          _mm256_cmp_ps(x, zero, _CMP_EQ_OQ));
-    const __m256 is_inside =
-        _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps((float)t->start[0]), _CMP_GT_OQ),
-                      _mm256_cmp_ps(x, _mm256_set1_ps((float)t->end), _CMP_LT_OQ));
-    if (_mm256_movemask_ps(_mm256_and_ps(is_exact, is_inside)) != 0xFF) {
+    const __m256 is_near = _mm256_cmp_ps(far, _mm256_set1_ps((float)t->reach), _CMP_LT_OQ);
+    if (_mm256_movemask_ps(_mm256_and_ps(is_large, is_near)) != 0xFF) {
         const __m128 low = look_up_four(t, _mm256_castps256_ps128(x));
         return _mm256_set_m128(look_up_four(t, _mm256_extractf128_ps(x, 1)), low);
     }
-    const __m256 whole = _mm256_round_ps(steps, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-    const __m256 first =
-        _mm256_blendv_ps(_mm256_set1_ps(TABLE_ENTRIES), _mm256_set1_ps(TABLE_ENTRIES - 2), sign);
+    const __m256i last = _mm256_set1_epi32(TABLE_ENTRIES - 1);
+    __m256i whole = _mm256_min_epi32(_mm256_cvttps_epi32(steps), last);
+    whole = _mm256_max_epi32(whole, _mm256_sub_epi32(_mm256_setzero_si256(), last));
+    /* The entry of 0 is there twice. */
     uint64_t at[4];
-    _mm256_storeu_si256((__m256i *)at, _mm256_cvttps_epi32(_mm256_add_ps(whole, first)));
-    const float *entries = t->floats;
-    const __m256 even = _mm256_set_m128(two_entries(entries, at[2]), two_entries(entries, at[0]));
-    const __m256 odd = _mm256_set_m128(two_entries(entries, at[3]), two_entries(entries, at[1]));
-    const __m256 left = _mm256_shuffle_ps(even, odd, 0x88),
-                 right = _mm256_shuffle_ps(even, odd, 0xDD);
-    return _mm256_fmadd_ps(_mm256_sub_ps(right, left), _mm256_sub_ps(steps, whole),
-                           _mm256_blendv_ps(left, right, sign));
+    _mm256_storeu_si256((__m256i *)at,
+                        _mm256_add_epi32(_mm256_add_epi32(whole, _mm256_castps_si256(sign)),
+                                         _mm256_set1_epi32(TABLE_ENTRIES)));
+    const __m256 even = _mm256_set_m128(two_pairs(t->pairs, at[2]), two_pairs(t->pairs, at[0]));
+    const __m256 odd = _mm256_set_m128(two_pairs(t->pairs, at[3]), two_pairs(t->pairs, at[1]));
+    return _mm256_fmadd_ps(_mm256_shuffle_ps(even, odd, 0xDD),
+                           _mm256_sub_ps(steps, _mm256_cvtepi32_ps(whole)),
+                           _mm256_shuffle_ps(even, odd, 0x88));
 }
 
 /* A multiple of eight. */
 WITH_AVX2 static void look_up_avx2(const struct table *table, float *v, int64_t count) {
     /* Stored vectors might overwrite the caller's, which would have to be read again for each. */
     const struct table own = *table, *t = &own;
-    if (t->floats)
+    if (t->pairs)
         for (int64_t i = 0; i < count; i += 8)
             _mm256_storeu_ps(v + i, look_up_eight(t, _mm256_loadu_ps(v + i)));
     else
@@ -570,8 +615,16 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
     store(w, g, first, count, results, size_of(d->element));
 }
 
+#include "float_stages.h"
+
 static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
                    int64_t count, float *v) {
+#ifdef AVX512
+    if (has_avx512(running_form) && has_short_finish(d, w)) {
+        finish_short(d, w, g, first, count, v);
+        return;
+    }
+#endif
     for (int64_t done = 0; done < count; done += BLOCK) {
         const int64_t n = least(count - done, BLOCK);
         run_stages(d, g, first + done, n, v + done * GROUP);
@@ -790,10 +843,17 @@ static void fill(float *target, int64_t step, int64_t count, int64_t lanes, floa
  * channel is overwritten by the next place, or lies between two rows. */
 static void gather_pixels(const struct features *f, int64_t y, int64_t x, int64_t step,
                           int64_t count, float *rows, int64_t depth) {
-    const int64_t valid = least(f->valid, f->channels);
-    for (int64_t c = 0; c < valid; c += f->lanes)
-        widen(surface_of(f, c / f->lanes) + y * f->line + x * f->pixel, step * f->pixel, count,
-              rows + c, depth, f->lanes, f->element);
+    const int64_t valid = least(f->valid, f->channels), offset = y * f->line + x * f->pixel;
+    int64_t c = 0;
+#ifdef AVX512
+    if (has_avx512(running_form) && f->element == FLOAT16 && f->lanes == 8)
+        for (; c + 8 < valid; c += 16)
+            widen_two(surface_of(f, c / 8) + offset, surface_of(f, c / 8 + 1) + offset,
+                      step * f->pixel, count, rows + c, depth);
+#endif
+    for (; c < valid; c += f->lanes)
+        widen(surface_of(f, c / f->lanes) + offset, step * f->pixel, count, rows + c, depth,
+              f->lanes, f->element);
     if (valid < f->channels)
         fill(rows + valid, depth, count, f->channels - valid, 0);
     for (int64_t i = 0; f->conversion && i < count; i++)
@@ -905,6 +965,45 @@ WITH_AVX2 INLINE void transpose_halves(const uint8_t *const *kernels, int64_t of
     }
 }
 
+#ifdef AVX512
+/* Sixteen kernels' eight float16 to eight channels of sixteen floats. */
+WITH_AVX512_VNNI INLINE void transpose_sixteen(const uint8_t *const *kernels, int64_t offset,
+                                               float *panel) {
+    const __m512i pairs = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    __m512i a[4], b[4];
+    /* A register's four parts are of every fourth kernel. */
+    for (int i = 0; i < 4; i++) {
+        const __m128i *at[4];
+        for (int j = 0; j < 4; j++)
+            at[j] = (const __m128i *)(kernels[4 * j + i] + offset);
+        a[i] = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu2_m128i(at[1], at[0])),
+                                  _mm256_loadu2_m128i(at[3], at[2]), 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        b[2 * i] = _mm512_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm512_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        a[2 * i] = _mm512_unpacklo_epi32(b[i], b[2 + i]);
+        a[2 * i + 1] = _mm512_unpackhi_epi32(b[i], b[2 + i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        const __m512i two = _mm512_permutexvar_epi64(pairs, a[i]);
+        _mm512_storeu_ps(panel + 2 * i * GROUP, _mm512_cvtph_ps(_mm512_castsi512_si256(two)));
+        _mm512_storeu_ps(panel + (2 * i + 1) * GROUP,
+                         _mm512_cvtph_ps(_mm512_extracti64x4_epi64(two, 1)));
+    }
+}
+
+WITH_AVX512_VNNI static int64_t pack_wide(const uint8_t *const *kernels, int64_t count,
+                                          float *panel) {
+    int64_t c = 0;
+    for (; c + 8 <= count; c += 8)
+        transpose_sixteen(kernels, 2 * c, panel + c * GROUP);
+    return c;
+}
+#endif
+
 WITH_AVX2 static int64_t pack_halves(const uint8_t *const *kernels, int64_t count, float *panel) {
     int64_t c = 0;
     for (; c + 8 <= count; c += 8) {
@@ -915,13 +1014,23 @@ WITH_AVX2 static int64_t pack_halves(const uint8_t *const *kernels, int64_t coun
 }
 #endif
 
+/* As many channels of float16 as there are vectors for; how many that are. */
+static int64_t pack_vectors(const uint8_t *const *kernels, int64_t count, float *panel) {
+#ifdef AVX512
+    if (has_avx512(running_form))
+        return pack_wide(kernels, count, panel);
+#endif
+#ifdef X86
+    if (has_avx2(running_form))
+        return pack_halves(kernels, count, panel);
+#endif
+    (void)kernels, (void)count, (void)panel;
+    return 0;
+}
+
 /* `count` neighbouring channels of GROUP kernels, to (count, GROUP) floats. */
 static void pack_run(const uint8_t *const *kernels, int64_t count, int64_t element, float *panel) {
-    int64_t done = 0;
-#ifdef X86
-    if (has_avx2(running_form) && element == FLOAT16)
-        done = pack_halves(kernels, count, panel);
-#endif
+    const int64_t done = element == FLOAT16 ? pack_vectors(kernels, count, panel) : 0;
     for (int64_t c = done; c < count; c++)
         for (int j = 0; j < GROUP; j++)
             panel[c * GROUP + j] = element_at(kernels[j], c, element);
@@ -939,16 +1048,18 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
         const int64_t width = least(w->channel_group, w->channels - block * w->channel_group);
         int64_t count = least(least(to - from, channels - c), RUN);
         count = w->row ? count : least(count, width - lane);
-        for (int64_t j = 0; j < GROUP; j++) {
-            const int64_t kernel = g * GROUP + j, set = kernel / w->kernel_group;
+        int64_t set = g * GROUP / w->kernel_group, row = g * GROUP % w->kernel_group;
+        for (int64_t j = 0; j < GROUP; j++, row++) {
+            if (row == w->kernel_group)
+                set++, row = 0;
             const int64_t height = least(w->kernel_group, w->kernels - set * w->kernel_group);
             const int64_t before = set * w->kernel_group * w->channels * places +
                                    block * w->channel_group * places * height;
-            const int64_t inside = (place * height + kernel % w->kernel_group) * width + lane;
-            const int64_t row = set * w->kernel_group * k->height * w->row +
-                                (place / k->width * height + kernel % w->kernel_group) * w->row;
-            const int64_t at = w->row ? row + place % k->width * w->channels + c : before + inside;
-            kernels[j] = kernel < w->kernels ? w->base + at * size : zeros;
+            const int64_t inside = (place * height + row) * width + lane;
+            const int64_t line = set * w->kernel_group * k->height * w->row +
+                                 (place / k->width * height + row) * w->row;
+            const int64_t at = w->row ? line + place % k->width * w->channels + c : before + inside;
+            kernels[j] = g * GROUP + j < w->kernels ? w->base + at * size : zeros;
         }
         pack_run(kernels, count, w->element, panel);
         for (int64_t i = 0; w->offsets && i < count * GROUP; i++)
@@ -1042,8 +1153,67 @@ WITH_AVX2 static void multiply_avx2(const float *rows, int64_t depth, const floa
 }
 #endif
 
+#ifdef AVX512
+enum { TALL = 14 };
+
+/* The same with all of a pixel's sums in one register; `begins` sets them. */
+WITH_AVX512_VNNI INLINE void multiply_tall(const float *rows, int64_t depth, const float *panel,
+                                           int64_t count, float *sums, const int pixels,
+                                           int begins) {
+    __m512 total[TALL];
+    for (int r = 0; r < pixels; r++)
+        total[r] = begins ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + GROUP * r);
+    for (int64_t p = 0; p < count; p++, panel += GROUP) {
+        const __m512 factors = _mm512_loadu_ps(panel);
+#pragma GCC unroll 14
+        for (int r = 0; r < pixels; r++)
+            total[r] = _mm512_fmadd_ps(_mm512_set1_ps(rows[r * depth + p]), factors, total[r]);
+    }
+    for (int r = 0; r < pixels; r++)
+        _mm512_storeu_ps(sums + GROUP * r, total[r]);
+}
+
+#define TALL_ROWS(n)                                                                               \
+    case n: multiply_tall(rows, depth, panel, count, sums, n, begins); break;
+
+/* In parts of about the same height, of which none is so low that each sum waits for itself. */
+WITH_AVX512_VNNI static void multiply_avx512(const float *rows, int64_t depth, const float *panel,
+                                             int64_t count, float *sums, int64_t pixels,
+                                             int begins) {
+    for (int64_t parts = (pixels + TALL - 1) / TALL, n; parts > 0; parts--) {
+        n = pixels / parts;
+        switch (n) {
+            TALL_ROWS(1)
+            TALL_ROWS(2)
+            TALL_ROWS(3)
+            TALL_ROWS(4)
+            TALL_ROWS(5)
+            TALL_ROWS(6)
+            TALL_ROWS(7)
+            TALL_ROWS(8)
+            TALL_ROWS(9)
+            TALL_ROWS(10)
+            TALL_ROWS(11)
+            TALL_ROWS(12)
+            TALL_ROWS(13)
+            TALL_ROWS(14)
+        }
+        pixels -= n, rows += n * depth, sums += n * GROUP;
+    }
+}
+#endif
+
+/* Sums of `count` products more for each of some rows; `begins` sets them. */
 static void multiply(const float *rows, int64_t depth, const float *panel, int64_t count,
-                     float *sums, int64_t pixels, int64_t fused) {
+                     float *sums, int64_t pixels, int64_t fused, int begins) {
+#ifdef AVX512
+    if (has_avx512(running_form) && fused) {
+        multiply_avx512(rows, depth, panel, count, sums, pixels, begins);
+        return;
+    }
+#endif
+    if (begins)
+        memset(sums, 0, pixels * GROUP * sizeof *sums);
 #ifdef X86
     if (has_avx2(running_form)) {
         multiply_avx2(rows, depth, panel, count, sums, pixels, fused);
@@ -1059,15 +1229,12 @@ static void multiply_group(const struct weights *weights, const struct window *k
                            int64_t g, const float *rows, int64_t depth, int64_t pixels,
                            int64_t fused, float *panel, float *sums, double *totals) {
     const int64_t seen = k->height * k->width * channels;
-    memset(sums, 0, pixels * GROUP * sizeof *sums);
     for (int64_t p = 0; p < seen; p += CHUNK) {
         const int64_t n = least(seen - p, CHUNK);
         pack(weights, k, channels, g, p, p + n, panel);
-        multiply(rows + p, depth, panel, n, sums, pixels, fused);
-        for (int64_t i = 0; totals && i < pixels * GROUP; i++) {
+        multiply(rows + p, depth, panel, n, sums, pixels, fused, totals || !p);
+        for (int64_t i = 0; totals && i < pixels * GROUP; i++)
             totals[i] = p ? totals[i] + sums[i] : sums[i];
-            sums[i] = 0;
-        }
     }
 }
 
@@ -1230,6 +1397,60 @@ WITH_AVX2 static void see_products(const struct ring *ring, const struct window 
 }
 #endif
 
+#ifdef AVX512
+WITH_AVX512_VNNI INLINE void see_tall(const struct ring *ring, const struct window *k,
+                                      const float *factors, int64_t oy, int64_t column,
+                                      float *totals, const int pixels) {
+    __m512 total[TALL];
+    for (int i = 0; i < pixels; i++)
+        total[i] = _mm512_setzero_ps();
+    for (int64_t ky = 0; ky < k->height; ky++) {
+        const int64_t r = oy * k->stride_y + ky * k->dilation_y;
+        const float *x = ring->rows + (r % ring->reach * ring->columns + column) * GROUP;
+        for (int64_t kx = 0; kx < k->width; kx++, factors += GROUP, x += k->dilation_x * GROUP) {
+            const __m512 factor = _mm512_loadu_ps(factors);
+#pragma GCC unroll 14
+            for (int i = 0; i < pixels; i++)
+                total[i] =
+                    _mm512_fmadd_ps(_mm512_loadu_ps(x + i * k->stride_x * GROUP), factor, total[i]);
+        }
+    }
+    for (int i = 0; i < pixels; i++)
+        _mm512_storeu_ps(totals + GROUP * i, total[i]);
+}
+
+WITH_AVX512_VNNI static void see_wide(const struct ring *ring, const struct window *k,
+                                      const float *factors, int64_t oy, int64_t column,
+                                      int64_t count, float *totals) {
+    int64_t i = 0;
+    for (; i + 12 <= count; i += 12)
+        see_tall(ring, k, factors, oy, column + i * k->stride_x, totals + i * GROUP, 12);
+    for (; i + 4 <= count; i += 4)
+        see_tall(ring, k, factors, oy, column + i * k->stride_x, totals + i * GROUP, 4);
+    for (; i < count; i++)
+        see_tall(ring, k, factors, oy, column + i * k->stride_x, totals + i * GROUP, 1);
+}
+#endif
+
+/* Sums of exact products in vectors, if there are such. */
+static int see_fused(const struct ring *ring, const struct window *k, const float *factors,
+                     int64_t oy, int64_t column, int64_t count, float *totals) {
+#ifdef AVX512
+    if (has_avx512(running_form)) {
+        see_wide(ring, k, factors, oy, column, count, totals);
+        return 1;
+    }
+#endif
+#ifdef X86
+    if (has_avx2(running_form)) {
+        see_products(ring, k, factors, oy, column, count, totals);
+        return 1;
+    }
+#endif
+    (void)ring, (void)k, (void)factors, (void)oy, (void)column, (void)count, (void)totals;
+    return 0;
+}
+
 /* One group's factors, (places, GROUP): runs of channels of one block. */
 static void pack_channels(const struct weights *w, int64_t places, int64_t g, float *factors) {
     const int64_t size = size_of(w->element);
@@ -1254,7 +1475,7 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
     struct ring ring = {scratch + places * GROUP, (k->height - 1) * k->dilation_y + 1,
                         (k->out_width - 1) * k->stride_x + (k->width - 1) * k->dilation_x + 1,
                         first * k->stride_y};
-    float totals[BLOCK * GROUP];
+    ALIGNED float totals[BLOCK * GROUP];
     double whole[BLOCK * GROUP];
     if (a->method == PRODUCTS)
         pack_channels(&a->weights, places, g, scratch);
@@ -1264,11 +1485,7 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
         fill_ring(&ring, &a->features, k, g, oy * k->stride_y + ring.reach);
         for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
             const int64_t n = least(k->out_width - ox, BLOCK);
-#ifdef X86
-            if (has_avx2(running_form) && a->fused)
-                see_products(&ring, k, scratch, oy, ox * k->stride_x, n, totals);
-            else
-#endif
+            if (!(a->fused && see_fused(&ring, k, scratch, oy, ox * k->stride_x, n, totals)))
                 see(&ring, k, scratch, oy, ox * k->stride_x, n, totals, a->method);
             if (!a->dpu.is_integer) {
                 finish(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, totals);
@@ -1296,7 +1513,7 @@ EXPORT void anynpu_npu_general_depthwise(const void *arguments, int64_t first, i
 /* ------------------------------------------------------------------------------- features as they are */
 
 static void process_group(const struct process *a, int64_t g, int64_t first, int64_t end) {
-    float v[BLOCK * GROUP];
+    ALIGNED float v[BLOCK * GROUP];
     double whole[BLOCK * GROUP];
     for (; first < end; first += BLOCK) {
         const int64_t n = least(end - first, BLOCK);
@@ -1329,7 +1546,7 @@ EXPORT void anynpu_npu_general_reduce(const void *arguments, int64_t first, int6
                                       void *scratch) {
     const struct reduction *a = arguments;
     const int is_greatest = a->sign > 0;
-    float v[BLOCK * GROUP], best[BLOCK];
+    ALIGNED float v[BLOCK * GROUP], best[BLOCK];
     for (; first < end; first += BLOCK) {
         const int64_t n = least(end - first, BLOCK);
         for (int64_t i = 0; i < n; i++)

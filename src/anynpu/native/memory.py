@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_LINE = 64
+
 _byte_at: Any = ctypes.c_char.from_buffer
 _address = ctypes.addressof
 
@@ -20,6 +22,16 @@ def address_of(array: NDArray[Any]) -> int:
     except (TypeError, ValueError, BufferError):
         address: int = array.__array_interface__["data"][0]
         return address
+
+
+def aligned_bytes(size: int) -> NDArray[np.uint8]:
+    """An array of bytes, not initialised, that begins with a line of the cache.
+
+    Vectors as long as a line take twice as long where they cross from one into the next.
+    """
+    room = np.empty(size + _LINE - 1, np.uint8)
+    start = -address_of(room) % _LINE
+    return room[start : start + size]
 
 
 def array_at(address: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:

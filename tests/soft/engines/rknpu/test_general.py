@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from anynpu.soft.engines.rknpu.elements import Address, Element
 from anynpu.soft.engines.rknpu.kernels import KernelKind
@@ -18,6 +20,7 @@ from anynpu.soft.engines.rknpu.tasks import (
     Elementwise,
     ElementwiseTask,
     Features,
+    LookupTable,
     Operation,
     PoolingMethod,
     PoolingTask,
@@ -95,17 +98,26 @@ def test_features_of_floats(data: st.DataObject, content: str, seed: int) -> Non
     steps=st.tuples(st.integers(0, 8), st.integers(0, 8)),
     moved=st.sampled_from([0, 0, 0, 1, -7]),
     short=st.sampled_from([0, 0, 5]),
+    slopes=st.tuples(st.sampled_from([0, 1, -7, 1 << 15, -(1 << 15)]), st.integers(-999, 16434)),
+    shifts=st.tuples(st.integers(0, 31), st.integers(0, 31)),
 )
-def test_tables_of_floats(seed: int, steps: tuple[int, int], moved: int, short: int) -> None:
+def test_tables_of_floats(
+    seed: int,
+    steps: tuple[int, int],
+    moved: int,
+    short: int,
+    slopes: tuple[int, int],
+    shifts: tuple[int, int],
+) -> None:
     """Values of all magnitudes, on entries and near them, in groups that are inside or not."""
     rng = np.random.default_rng(seed)
     low, high = (512 << step for step in steps)
     entries = rng.integers(-(1 << 15), 1 << 15, (2, 513)).astype(np.float64)
     look_up = table(
         negative=entries[0], positive=entries[1], negative_start=-low + moved,
-        positive_start=0, positive_end=high - short, steps=steps,
+        positive_start=0, positive_end=high - short, steps=steps, slopes=slopes, shifts=shifts,
     )  # fmt: skip
-    shape = 8, 4, 16
+    shape = 16, 4, 16
     reach = np.where(rng.integers(0, 2, shape), -low, high)
     x = (rng.random(shape) * reach).astype(np.float32)
     x[1] = (rng.integers(-512, 513, shape[1:]) << min(steps)).astype(np.float32)
@@ -113,6 +125,8 @@ def test_tables_of_floats(seed: int, steps: tuple[int, int], moved: int, short: 
     edges = (0.0, -0.0, -low, high, np.nan, np.inf, -np.inf, 1e-30)
     x[3] = rng.choice(np.array(edges, np.float32), shape[1:])
     x[4:, :, ::5] = np.nextafter(np.rint(x[4:, :, ::5]), np.float32(rng.choice([-1e9, 1e9])))
+    x[:, 2:] = rng.choice(x[6].ravel(), (16, 2, 16))
+    x[:, 3] *= np.exp2(rng.integers(0, 24, (16, 1))).astype(np.float32)
     stages = dpu(
         is_float=True, output=output(Element.FLOAT32),
         elementwise=Elementwise(look_up, None, None, None, 0),
@@ -121,6 +135,50 @@ def test_tables_of_floats(seed: int, steps: tuple[int, int], moved: int, short: 
     scene.put(x)
     task = ElementwiseTask(0, 0, features(shape, Element.FLOAT32), stages, block_writer(4, 16))
     scene.run(task, KernelKind.GENERAL)
+
+
+def run_table(look_up: LookupTable, x: NDArray[np.float32]) -> None:
+    """Look up a vector of values, filled up to whole pixels of 16 channels."""
+    shape = 16, 1, -(-x.size // 16)
+    stages = dpu(
+        is_float=True, output=output(Element.FLOAT32),
+        elementwise=Elementwise(look_up, None, None, None, 0),
+    )  # fmt: skip
+    scene = Scene()
+    scene.put(np.resize(x, shape))
+    source, writer = features(shape, Element.FLOAT32), block_writer(1, shape[2])
+    scene.run(ElementwiseTask(0, 0, source, stages, writer), KernelKind.GENERAL)
+
+
+def test_tables_of_floats_where_they_end() -> None:
+    """Every entry and the values next to it, of which no vector leaves what float32 does."""
+    rng = np.random.default_rng(1)
+    entries = rng.integers(-(1 << 15), 1 << 15, (2, 513)).astype(np.float64)
+    look_up = table(negative=entries[0], positive=entries[1], slopes=(31, 16434), shifts=(2, 13))
+    places = np.arange(-600, 601, dtype=np.float32) * 32
+    x = np.concatenate([places, *(np.nextafter(places, np.float32(way)) for way in (-1e9, 1e9))])
+    run_table(look_up, x[abs(x) > 1])
+
+
+def test_tables_of_floats_near_zero() -> None:
+    """float64 rounds a sum to the middle of two float32, so that the nearer one is lost."""
+    first, rounded = 20000, 0
+    for slope in range(1 << 15, (1 << 15) + first, 7):
+        past_the_middle = -(1 << 39) % slope
+        if not 0 < past_the_middle < 1 << 10:
+            continue
+        x = np.float32(((1 << 39) + past_the_middle) // slope * 2.0**-49)
+        exact = Fraction(first) - Fraction(slope) * Fraction(float(x))
+        assert abs(exact - (first - Fraction(1, 1024))) < Fraction(1, 1 << 39)
+        entries = np.full(513, first - slope, np.float64)
+        entries[0] = first
+        look_up = table(
+            negative=entries[::-1], positive=entries, steps=(0, 0),
+            negative_start=-512, positive_end=512,
+        )  # fmt: skip
+        run_table(look_up, np.full(16, x))
+        rounded += 1
+    assert rounded > 10
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,9 @@ from ..tasks import TABLE_ENTRIES, Convolution, Features, Image, LookupTable, Po
 from . import structures
 
 _STEPS = TABLE_ENTRIES - 1
+
+_EXACT_REACH = 2.0**20
+"""Steps from 0 up to which lines beyond the entries are exact in float64."""
 
 
 def features_of(
@@ -75,31 +80,68 @@ def shared_entries(table: LookupTable) -> NDArray[np.float64]:
     return shared(np.concatenate([table.negative, table.positive]))
 
 
-def shared_floats(table: LookupTable, entries: NDArray[np.float64]) -> NDArray[np.float32] | None:
-    """The entries as float32 where kernels may interpolate with them, else None.
+@dataclass(frozen=True)
+class FloatTable:
+    """A table for float32: for each entry a value and a slope, and how far they may be used.
 
-    That takes whole numbers of 16 bits, a step for each of them from the start to 0, and as many
-    or fewer from 0 to the end.
+    Values x, counted in steps from 0 to `reach`, lie at value + slope * (x - the entry next to it
+    on the side of 0). Outermost entries have the slope of the line beyond.
     """
-    reach = [steps * 2**step for steps, step in zip((_STEPS, _STEPS), table.steps, strict=True)]
-    is_around_zero = (table.negative_start, table.positive_start) == (-reach[0], 0)
-    if not is_around_zero or not 0 <= table.positive_end <= reach[1]:
+
+    pairs: NDArray[np.float32]
+    reach: float
+
+
+def shared_floats(table: LookupTable, entries: NDArray[np.float64]) -> FloatTable | None:
+    """The entries as pairs where kernels may interpolate in float32, else None.
+
+    That takes whole numbers of 16 bits, and tables that meet at 0. From 2^-13 steps on, x is a
+    multiple of 2^-36 of them and a difference of entries has 17 bits, so that what the reference
+    computes is exact in float64, and one rounding to float32 is all there is.
+    """
+    reach = [_STEPS * 2**step for step in table.steps]
+    if (table.negative_start, table.positive_start) != (-reach[0], 0):
         return None
-    is_whole = np.array_equal(entries, entries.astype(np.int16))
-    return shared(entries.astype(np.float32)) if is_whole else None
+    if not 0 <= table.positive_end <= reach[1]:
+        return None
+    if not np.array_equal(entries, entries.astype(np.int16)):
+        return None
+    slopes = np.empty(entries.size)
+    slopes[1:TABLE_ENTRIES] = np.diff(entries[:TABLE_ENTRIES])
+    slopes[TABLE_ENTRIES:-1] = np.diff(entries[TABLE_ENTRIES:])
+    beyond = [_slope_beyond(table, side) for side in range(2)]
+    slopes[0], slopes[-1] = (slope or 0 for slope in beyond)
+    is_exact = None not in beyond and table.positive_end == reach[1]
+    pairs = np.stack([entries, slopes], axis=1).astype(np.float32)
+    inside = min(_STEPS, table.positive_end / 2 ** table.steps[1])
+    return FloatTable(shared(pairs), _EXACT_REACH if is_exact else inside)
+
+
+def _slope_beyond(table: LookupTable, side: int) -> float | None:
+    """What a step adds beyond the entries; None where float64 may round what comes of it.
+
+    Up to `_EXACT_REACH` steps, x less the outermost entry is a multiple of 2^-14 below 2^20; the
+    slope is one of 16 bits times 2^n, and the entry has 16 bits. Their sum is exact with n from
+    -23 to 15.
+    """
+    slope, n = table.slopes[side], table.steps[side] - table.shifts[side]
+    if slope and not (-23 <= n <= 15 and abs(slope) <= 1 << 15):
+        return None
+    return slope * 2.0**n
 
 
 def table_of(
     table: LookupTable,
     entries: NDArray[np.float64],
-    floats: NDArray[np.float32] | None = None,
+    floats: FloatTable | None = None,
 ) -> structures.Table:
-    """A look-up table, whose entries outlive the structure."""
+    """A look-up table, whose entries and pairs outlive the structure."""
     return structures.Table(
         address_of(entries),
-        None if floats is None else address_of(floats),
+        None if floats is None else address_of(floats.pairs),
         (table.negative_start, table.positive_start),
         table.positive_end,
         tuple(2.0**-step for step in table.steps),
         tuple(slope * 2.0**-shift for slope, shift in zip(table.slopes, table.shifts, strict=True)),
+        0 if floats is None else floats.reach,
     )

@@ -8,10 +8,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from .....native.memory import address_of
+from .....native.memory import address_of, aligned_bytes
 from .....native.steps import Entry, Steps
 from ..memory import Memory
 
@@ -72,8 +69,8 @@ class Scratch:
     """
 
     def __init__(self, own_bytes: int, shared_bytes: int, threads: int) -> None:
-        self.own = [np.empty(own_bytes, np.uint8) for _ in range(threads)]
-        self.shared: NDArray[np.uint8] = np.empty(shared_bytes, np.uint8)
+        self.own = [aligned_bytes(own_bytes) for _ in range(threads)]
+        self.shared = aligned_bytes(shared_bytes)
 
 
 class Plan(ABC):

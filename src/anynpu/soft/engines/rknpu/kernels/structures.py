@@ -211,17 +211,19 @@ class Stage(Structure):
 class Table(Structure):
     """Both look-up tables, one after the other: of negative values, and of the others.
 
-    Pairs are in that order too; `step` is 1 / the distance of entries. `floats` are the entries
-    once more, or NULL where float32 may not do: see `shared_floats`.
+    What there is two of is in that order too; `step` is 1 / the distance of entries. `pairs` are
+    the entries once more with a slope each, for float32, which does up to `reach` steps from 0; or
+    NULL: see `shared_floats`.
     """
 
     _fields_ = [
         ("entries", _POINTER),
-        ("floats", _POINTER),
+        ("pairs", _POINTER),
         ("start", _DOUBLE * 2),
         ("end", _DOUBLE),
         ("step", _DOUBLE * 2),
         ("slope", _DOUBLE * 2),
+        ("reach", _DOUBLE),
     ]
 
 

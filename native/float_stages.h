@@ -1,0 +1,291 @@
+/* Stages of floats between sums and memory with AVX-512: a register is a pixel's group of channels, and
+ * four pixels go through all stages at a time. Every operation is that of npu_general.c, which includes
+ * this file, in its order. */
+#ifndef ANYNPU_FLOAT_STAGES_H
+#define ANYNPU_FLOAT_STAGES_H
+
+#ifdef AVX512
+enum { QUAD = 4, ATOM = 16 };
+
+/* Unrolled, so that pixels stay in registers from stage to stage. */
+#define UNROLLED _Pragma("GCC unroll 4")
+
+/* One group's numbers of a stage: (v + before) * factor + behind, then limits. */
+struct quad_stage {
+    __m512 before, positive, negative, behind, lowest, highest;
+    int adds_before, adds_behind, multiplies, is_split, has_limits;
+};
+
+WITH_AVX512_VNNI INLINE int are_all(const float *numbers, float number) {
+    return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(_mm512_loadu_ps(numbers)),
+                                   _mm512_castps_si512(_mm512_set1_ps(number))) == 0xFFFF;
+}
+
+WITH_AVX512_VNNI static void prepare_stage(const struct stage *s, int64_t g,
+                                           struct quad_stage *to) {
+    /* A zero that changes nothing is negative. */
+    const __m512 nothing = _mm512_set1_ps(-0.0f), one = _mm512_set1_ps(1);
+    float add[GROUP], multiply[GROUP];
+    load_operand(&s->add, g, s->subtracts ? 0.0f : -0.0f, add);
+    load_operand(&s->multiply, g, 1, multiply);
+    const __m512 m = _mm512_loadu_ps(multiply);
+    __m512 a = _mm512_loadu_ps(add);
+    a = s->subtracts ? _mm512_xor_ps(a, nothing) : a;
+    to->before = s->multiply_first ? nothing : a;
+    to->behind = s->multiply_first ? a : nothing;
+    to->negative = m;
+    to->positive = s->only_negatives ? one : m;
+    to->lowest = _mm512_set1_ps((float)s->lowest);
+    to->highest = _mm512_set1_ps((float)s->highest);
+    to->adds_before = !s->multiply_first;
+    to->adds_behind = s->multiply_first != 0;
+    to->multiplies = !are_all(multiply, 1);
+    to->is_split = to->multiplies && s->only_negatives;
+    to->has_limits = !((float)s->lowest == -INFINITY && (float)s->highest == INFINITY);
+}
+
+/* Of two operands that are equal, or of which one is no number, these return the second. */
+WITH_AVX512_VNNI INLINE __m512 limited_quad(__m512 v, __m512 lowest, __m512 highest) {
+    return _mm512_min_ps(highest, _mm512_max_ps(lowest, v));
+}
+
+WITH_AVX512_VNNI INLINE void run_quad_stage(const struct quad_stage *s, __m512 *v) {
+    const __m512 zero = _mm512_setzero_ps();
+    if (s->adds_before)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_add_ps(v[i], s->before);
+    if (s->is_split)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] =
+            _mm512_mul_ps(v[i], _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v[i], zero, _CMP_LT_OQ),
+                                                     s->positive, s->negative));
+    else if (s->multiplies)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_mul_ps(v[i], s->positive);
+    if (s->adds_behind)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_add_ps(v[i], s->behind);
+    if (s->has_limits)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = limited_quad(v[i], s->lowest, s->highest);
+}
+
+struct quad_table {
+    const struct table *table;
+    __m512 step[2];
+    __m512i reach;
+};
+
+WITH_AVX512_VNNI static void prepare_table(const struct table *t, struct quad_table *to) {
+    to->table = t;
+    for (int i = 0; i < 2; i++)
+        to->step[i] = _mm512_set1_ps((float)t->step[i]);
+    to->reach = _mm512_castps_si512(_mm512_set1_ps((float)t->reach));
+}
+
+/* Where float32 isn't exact for one of them. */
+WITH_AVX512_VNNI __attribute__((noinline, cold)) static __m512
+look_up_inexact(const struct table *t, __m512 x) {
+    float v[GROUP];
+    _mm512_storeu_ps(v, x);
+    for (int i = 0; i < GROUP; i += 4)
+        _mm_storeu_ps(v + i, look_up_four(t, _mm_loadu_ps(v + i)));
+    return _mm512_loadu_ps(v);
+}
+
+/* The pairs at four places. */
+WITH_AVX512_VNNI INLINE __m256 four_pairs(const float *pairs, __m128i at) {
+    return _mm256_set_m128(two_pairs(pairs, (uint64_t)_mm_extract_epi64(at, 1)),
+                           two_pairs(pairs, (uint64_t)_mm_cvtsi128_si64(at)));
+}
+
+WITH_AVX512_VNNI INLINE __m512 eight_pairs(const float *pairs, __m256i at) {
+    const __m256 low = four_pairs(pairs, _mm256_castsi256_si128(at));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low),
+                              four_pairs(pairs, _mm256_extracti128_si256(at, 1)), 1);
+}
+
+/* As look_up_eight. */
+WITH_AVX512_VNNI INLINE __m512 look_up_sixteen(const struct quad_table *t, __m512 x) {
+    const __m512i one = _mm512_set1_epi32(1), last = _mm512_set1_epi32(TABLE_ENTRIES - 1);
+    const __m512i evens =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __mmask16 sign = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+    const __m512 steps = _mm512_mul_ps(x, _mm512_mask_blend_ps(sign, t->step[1], t->step[0]));
+    /* Zero is the greatest of them once 1 is taken away from their bits. */
+    const __m512i far = _mm512_castps_si512(_mm512_abs_ps(steps));
+    const __m512i least_far = _mm512_castps_si512(_mm512_set1_ps(0x1p-13f));
+    __mmask16 is_exact =
+        _mm512_cmpge_epu32_mask(_mm512_sub_epi32(far, one), _mm512_sub_epi32(least_far, one));
+    is_exact = _mm512_mask_cmplt_epu32_mask(is_exact, far, t->reach);
+    if (is_exact != 0xFFFF)
+        return look_up_inexact(t->table, x);
+    __m512i whole = _mm512_min_epi32(_mm512_cvttps_epi32(steps), last);
+    whole = _mm512_max_epi32(whole, _mm512_sub_epi32(_mm512_setzero_si512(), last));
+    const __m512i entry = _mm512_add_epi32(whole, _mm512_set1_epi32(TABLE_ENTRIES));
+    const __m512i at = _mm512_mask_sub_epi32(entry, sign, entry, one);
+    const __m512 low = eight_pairs(t->table->pairs, _mm512_castsi512_si256(at)),
+                 high = eight_pairs(t->table->pairs, _mm512_extracti64x4_epi64(at, 1));
+    const __m512 slope = _mm512_permutex2var_ps(low, _mm512_add_epi32(evens, one), high);
+    return _mm512_fmadd_ps(slope, _mm512_sub_ps(steps, _mm512_cvtepi32_ps(whole)),
+                           _mm512_permutex2var_ps(low, evens, high));
+}
+
+WITH_AVX512_VNNI INLINE __m512 operated(int64_t operation, __m512 v, __m512 e) {
+    const __m512 sign = _mm512_set1_ps(-0.0f);
+    const __mmask16 is_no_number = _mm512_cmp_ps_mask(e, e, _CMP_UNORD_Q);
+    switch (operation) {
+    case MAX:
+        return _mm512_mask_blend_ps(is_no_number | _mm512_cmp_ps_mask(v, e, _CMP_LT_OQ), v, e);
+    case MIN:
+        return _mm512_mask_blend_ps(is_no_number | _mm512_cmp_ps_mask(v, e, _CMP_GT_OQ), v, e);
+    case ADD: return _mm512_add_ps(v, e);
+    case DIVIDE: return _mm512_div_ps(v, e);
+    case SUBTRACT: return _mm512_sub_ps(v, e);
+    case ABS: return _mm512_andnot_ps(sign, v);
+    case NEGATE: return _mm512_xor_ps(v, sign);
+    case FLOOR: return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    case CEIL: return _mm512_roundscale_ps(v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+    case MULTIPLY: return _mm512_mul_ps(v, e);
+    default:
+        return _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), v, e);
+    }
+}
+
+/* All stages of one group. */
+struct quad_dpu {
+    const struct dpu *dpu;
+    struct quad_stage bs, bn;
+    struct quad_table table;
+    __m512 factor, addend, lowest, highest;
+    __m256i padding;
+    __mmask16 channels; /* those that aren't padding */
+    int surfaces;
+};
+
+WITH_AVX512_VNNI static void prepare(const struct dpu *d, const struct writer *w, int64_t g,
+                                     struct quad_dpu *to) {
+    const int64_t channels = least(w->channels - g * GROUP, GROUP);
+    to->dpu = d;
+    if (d->has_bs)
+        prepare_stage(&d->bs, g, &to->bs);
+    if (d->has_bn)
+        prepare_stage(&d->bn, g, &to->bn);
+    if (d->has_table)
+        prepare_table(&d->table, &to->table);
+    to->factor = _mm512_set1_ps((float)d->factor);
+    to->addend = _mm512_set1_ps((float)d->addend);
+    to->lowest = _mm512_set1_ps((float)d->lowest);
+    to->highest = _mm512_set1_ps((float)d->highest);
+    to->padding = _mm256_set1_epi16((short)w->padding);
+    to->channels = (__mmask16)((1u << channels) - 1);
+    to->surfaces = (int)((channels + w->lanes - 1) / w->lanes);
+}
+
+WITH_AVX512_VNNI INLINE void run_quad_stages(const struct quad_dpu *q, const float *e, __m512 *v) {
+    const struct dpu *d = q->dpu;
+    if (d->has_bs)
+        run_quad_stage(&q->bs, v);
+    if (d->has_bn)
+        run_quad_stage(&q->bn, v);
+    if (d->has_table)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = look_up_sixteen(&q->table, v[i]);
+    if (d->operation != NONE)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] =
+            operated(d->operation, v[i], _mm512_loadu_ps(e + i * GROUP));
+    if (d->has_limits)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = limited_quad(v[i], q->lowest, q->highest);
+    if (d->factor != 1)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_mul_ps(v[i], q->factor);
+    if (d->addend)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_add_ps(v[i], q->addend);
+    /* What is no number is one and the same; of a float16 as well. */
+    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7FC00000));
+    UNROLLED for (int i = 0; i < QUAD; i++) v[i] =
+        _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v[i], v[i], _CMP_UNORD_Q), v[i], nan);
+}
+
+/* Four pixels' float16, of surfaces of eight channels. */
+WITH_AVX512_VNNI INLINE void store_quad_halves(const struct quad_dpu *q, const __m512 *v,
+                                               uint8_t *const *to) {
+    __m512i pixels[2];
+    for (int i = 0; i < 2; i++) {
+        __m256i halves[2];
+        for (int j = 0; j < 2; j++)
+            halves[j] = _mm256_mask_blend_epi16(
+                q->channels, q->padding,
+                _mm512_cvtps_ph(v[2 * i + j], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        pixels[i] = _mm512_inserti64x4(_mm512_castsi256_si512(halves[0]), halves[1], 1);
+    }
+    _mm512_storeu_si512(to[0], _mm512_shuffle_i32x4(pixels[0], pixels[1], 0x88));
+    if (q->surfaces > 1)
+        _mm512_storeu_si512(to[1], _mm512_shuffle_i32x4(pixels[0], pixels[1], 0xDD));
+}
+
+/* Four pixels' float32, of surfaces of four channels. */
+WITH_AVX512_VNNI INLINE void store_quad_floats(const struct quad_dpu *q, const __m512 *v,
+                                               uint8_t *const *to) {
+    __m512 pairs[4];
+    for (int i = 0; i < 2; i++) {
+        const __m512 one = _mm512_maskz_mov_ps(q->channels, v[2 * i]),
+                     other = _mm512_maskz_mov_ps(q->channels, v[2 * i + 1]);
+        pairs[i] = _mm512_shuffle_f32x4(one, other, 0x44);
+        pairs[2 + i] = _mm512_shuffle_f32x4(one, other, 0xEE);
+    }
+    for (int s = 0; s < q->surfaces; s++) {
+        const __m512 *two = pairs + s / 2 * 2;
+        _mm512_storeu_ps(to[s], s % 2 ? _mm512_shuffle_f32x4(two[0], two[1], 0xDD)
+                                      : _mm512_shuffle_f32x4(two[0], two[1], 0x88));
+    }
+}
+
+/* `count` neighbours in a row, with their second operands. */
+WITH_AVX512_VNNI INLINE void finish_row(const struct quad_dpu *q, const float *v, const float *e,
+                                        int64_t count, uint8_t *const *surfaces, int64_t pixel) {
+    const int is_float = q->dpu->element == FLOAT32;
+    for (int64_t i = 0; i < count; i += QUAD) {
+        const int64_t n = least(count - i, QUAD);
+        const int is_whole = n == QUAD && pixel == ATOM;
+        ALIGNED uint8_t own[4][QUAD * ATOM], *to[4];
+        __m512 x[QUAD];
+        for (int s = 0; s < 4; s++)
+            to[s] = is_whole ? surfaces[s] + i * ATOM : own[s];
+        for (int j = 0; j < QUAD; j++)
+            x[j] = _mm512_loadu_ps(v + (i + least(j, n - 1)) * GROUP);
+        run_quad_stages(q, e + i * GROUP, x);
+        if (is_float)
+            store_quad_floats(q, x, to);
+        else
+            store_quad_halves(q, x, to);
+        for (int s = 0; !is_whole && s < q->surfaces; s++)
+            for (int64_t j = 0; j < n; j++)
+                memcpy(surfaces[s] + (i + j) * pixel, own[s] + j * ATOM, ATOM);
+    }
+}
+
+/* Whether a task's stages and atoms are of this kind. */
+static int has_short_finish(const struct dpu *d, const struct writer *w) {
+    const int is_known =
+        (d->element == FLOAT16 && w->lanes == 8) || (d->element == FLOAT32 && w->lanes == 4);
+    return is_known && !(d->has_table && !d->table.pairs);
+}
+
+WITH_AVX512_VNNI static void finish_short(const struct dpu *d, const struct writer *w, int64_t g,
+                                          int64_t first, int64_t count, const float *v) {
+    struct quad_dpu q;
+    ALIGNED float e[(BLOCK + QUAD) * GROUP];
+    const int is_one = w->line == w->width * w->pixel; /* row */
+    int64_t y = first / w->width, x = first % w->width;
+    prepare(d, w, g, &q);
+    while (count) {
+        const int64_t n = least(least(count, BLOCK), is_one ? count : w->width - x);
+        uint8_t *surfaces[4] = {0};
+        for (int i = 0; i < q.surfaces; i++) {
+            const int64_t s = g * GROUP / w->lanes + i;
+            surfaces[i] = w->base + s / w->group * w->group_stride + s % w->group * w->surface +
+                          y * w->line + x * w->pixel;
+        }
+        if (d->operation != NONE)
+            load_second(d, g, first, n, e);
+        finish_row(&q, v, e, n, surfaces, w->pixel);
+        first += n, v += n * GROUP, count -= n, y = first / w->width, x = first % w->width;
+    }
+}
+#endif
+
+#endif
