@@ -32,7 +32,7 @@ from ..rknpu.generations import GENERATIONS
 from ..rknpu.rounding import SILICON, Rounding
 from ..rknpu.tasks import Task
 from ..work import Budget
-from . import fused_relu, recurrent, softmax
+from . import recurrent
 from .board_operators import known, refusals
 from .buffers import TensorBuffer, real_values
 from .cpu_nodes import Runnable, prepare_cpu_node
@@ -45,6 +45,7 @@ from .layers import (
     onnx_name,
     shapes_of,
 )
+from .mistakes import Subject, mistakes
 from .ports import variant_of
 from .recurrent import Staging, stagings_of
 from .unroll import unroll
@@ -127,8 +128,7 @@ class CompiledProgram(Program):
         nodes = tuple(computing_nodes(graph))
         return (
             *recurrent.mistakes(graph, nodes, self._atom, tasks),
-            *softmax.mistakes(nodes, tasks),
-            *fused_relu.mistakes(nodes, tasks),
+            *mistakes(Subject(self.model, graph, nodes, tasks)),
         )
 
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:

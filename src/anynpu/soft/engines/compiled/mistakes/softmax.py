@@ -8,19 +8,18 @@ that copy out where there are two to seven rows. Boards divide by what is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from ...formats.rknn.model import Node
-from ..rknpu.layout import written
-from ..rknpu.tasks import ConvolutionTask, ElementwiseTask, Features, Operation, PackedWriter, Task
+from ...rknpu.layout import written
+from ...rknpu.tasks import ConvolutionTask, ElementwiseTask, Features, Operation, PackedWriter, Task
+from .subject import Subject
 
 _SOFTMAX = "exSoftmax13"
 
 
-def mistakes(nodes: Iterable[Node], tasks: Mapping[int, Sequence[Task]]) -> Iterator[str]:
-    """What is wrong with softmax nodes, as sentences; `tasks` are each node's."""
-    for node in nodes:
-        own = tasks.get(node.index, ()) if node.op_type == _SOFTMAX else ()
+def mistakes(subject: Subject) -> Iterator[str]:
+    """What is wrong with softmax nodes, as sentences."""
+    for node, own in subject.of_type(_SOFTMAX):
         if _adds_to_others(own):
             yield (
                 f"node {node.name!r} adds parts of rows to the sum of the first row: so the toolkit"

@@ -6,18 +6,17 @@ scale, which is negative, after it: nothing is left that is greater than zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from ...formats.rknn.model import Node
-from ..rknpu.tasks import ElementwiseTask, Task
+from ...rknpu.tasks import ElementwiseTask, Task
+from .subject import Subject
 
 _FUSED = "MulRelu"
 
 
-def mistakes(nodes: Iterable[Node], tasks: Mapping[int, Sequence[Task]]) -> Iterator[str]:
-    """The nodes, as sentences; `tasks` are each node's."""
-    for node in nodes:
-        own = tasks.get(node.index, ()) if node.op_type == _FUSED else ()
+def mistakes(subject: Subject) -> Iterator[str]:
+    """The nodes, as sentences."""
+    for node, own in subject.of_type(_FUSED):
         if any(_limits_first(task) for task in own):
             yield (
                 f"node {node.name!r} has its ReLU before a negative factor: so the toolkit has "
