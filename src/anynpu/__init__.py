@@ -82,9 +82,12 @@ if TYPE_CHECKING:
         enable_telemetry_events,
         get_all_providers,
         get_available_providers,
+        get_build_info,
         get_device,
+        preload_dlls,
         set_default_logger_severity,
         set_default_logger_verbosity,
+        set_seed,
     )
     from .tensor import DType, Layout, Quantization, TensorInfo
 
@@ -147,15 +150,18 @@ __all__ = [
     "errors",
     "get_all_providers",
     "get_available_providers",
+    "get_build_info",
     "get_device",
     "make_provider_options",
     "matmul",
     "nc1hwc2_to_nchw",
     "nchw_to_nc1hwc2",
+    "preload_dlls",
     "quantize_affine",
     "rknn",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
+    "set_seed",
     "viplite",
 ]
 
@@ -191,9 +197,12 @@ _HOMES = {
         "enable_telemetry_events",
         "get_all_providers",
         "get_available_providers",
+        "get_build_info",
         "get_device",
+        "preload_dlls",
         "set_default_logger_severity",
         "set_default_logger_verbosity",
+        "set_seed",
     ),
     "tensor": ("DType", "Layout", "Quantization", "TensorInfo"),
 }

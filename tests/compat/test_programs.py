@@ -153,7 +153,17 @@ def test_frigate_s_runner(model: str) -> None:
 
 def test_ultralytics_backend(model: str) -> None:
     class Base:
-        pass
+        """As much of the backend's own base as it asks for: the file's metadata are beside it."""
+
+        metadata: dict[str, Any] = {}
+        task, end2end = None, False
+
+        def read_metadata(self, file: Path) -> dict[str, Any]:
+            assert file.suffix == ".rknn"
+            return {"task": "detect"}
+
+        def apply_metadata(self, metadata: dict[str, Any]) -> None:
+            self.metadata, self.task = metadata, metadata["task"]
 
     class Image(SimpleNamespace):
         """As much of a torch.Tensor as the backend asks for."""
@@ -180,7 +190,7 @@ def test_ultralytics_backend(model: str) -> None:
     backend = backends.RKNNBackend()
     backend.load_model(model)
     shares = PIXELS.astype(np.float64) / 255
-    (output,) = backend.forward(Image(values=shares))
+    (output,) = backend.forward(Image(values=shares, shape=shares.shape))
     np.testing.assert_array_equal(output, expected((shares * 255).astype(np.uint8)))
 
 

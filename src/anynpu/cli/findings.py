@@ -84,12 +84,16 @@ def _helpers() -> Finding:
             "C helpers", f"kernels run as {form}, several times slower; the processor has {has}",
             f"unset {forms.ENVIRONMENT_VARIABLE}, or install a wheel of anynpu",
         )  # fmt: skip
-    return fine("C helpers", f"built; kernels run as {form}, the processor has {has}")
+    return fine(
+        "C helpers", f"built; kernels run as {form}" + (f", the processor has {has}" if has else "")
+    )
 
 
 def _instructions(root: Path = _ROOT) -> str:
-    """The vector instructions that kernels may use, by the kernel's list of flags."""
+    """The vector instructions that kernels may use, by the kernel's list, where it can be read."""
     words = set(_read(root / "proc/cpuinfo").split())
+    if not words:
+        return ""
     names = {
         "avx512_vnni": "AVX-512 VNNI", "avx_vnni": "AVX-VNNI", "avx512f": "AVX-512", "avx2": "AVX2",
         "i8mm": "NEON with int8 matrices", "asimddp": "NEON with dot products",

@@ -8,8 +8,11 @@ from .ort_value import OrtValue
 from .process_settings import (
     disable_telemetry_events,
     enable_telemetry_events,
+    get_build_info,
+    preload_dlls,
     set_default_logger_severity,
     set_default_logger_verbosity,
+    set_seed,
 )
 from .profile import Profile, Span, Stage
 from .providers import available
@@ -41,9 +44,12 @@ __all__ = [
     "enable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
+    "get_build_info",
     "get_device",
+    "preload_dlls",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
+    "set_seed",
 ]
 
 IOBinding = SessionIOBinding

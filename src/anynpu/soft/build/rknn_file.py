@@ -14,7 +14,6 @@ import onnx
 from ... import soc as socs
 from ..._version import __version__
 from ...errors import ModelError, OptionError
-from ...file_kinds import name_of
 from ..engines import ModelSource, Program, load
 from ..engines.onnx.boundary import fix_shapes
 from ..engines.onnx.external import take_in
@@ -148,7 +147,7 @@ def load_onnx(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.
     except OSError:
         raise
     except Exception as error:  # protobuf's DecodeError has moved between versions
-        name = name_of(source)
+        name = "the model" if isinstance(source, bytes) else os.fspath(source)
         raise ModelError(f"{name} is not an ONNX file: {error}") from None
     take_in(model, path)
     return model
