@@ -354,8 +354,11 @@ INLINE double clamped(double value, double low, double high) {
     return value > high ? high : value;
 }
 
-INLINE int32_t half_away(double value) {
-    return (int32_t)(value + copysign(0.5, value));
+/* 1.5 * 2^52: a sum with it has whole numbers in its lower 32 bits, rounded, halves to even. */
+#define WHOLE 0x1.8p52
+
+INLINE int32_t half_even(double value) {
+    return (int32_t)__builtin_rint(value);
 }
 
 /* A number's first 24 bits. Sums of small floats are computed of these: they cut further, and have no more
@@ -444,40 +447,26 @@ INLINE void finish_narrow(const struct convolution *c, int64_t k, const int32_t 
         for (int64_t i = 0; i < count; i++) {
             const double sum = sums[i], value = sum * scale;
             bytes[i] =
-                (uint8_t)(half_away(clamped(value < 0 ? sum * negative : value, low, high)) + add);
+                (uint8_t)(half_even(clamped(value < 0 ? sum * negative : value, low, high)) + add);
         }
         return;
     }
     for (int64_t i = 0; i < count; i++)
-        bytes[i] = (uint8_t)(half_away(clamped(sums[i] * scale, low, high)) + add);
+        bytes[i] = (uint8_t)(half_even(clamped(sums[i] * scale, low, high)) + add);
 }
 
 #ifdef X86
-/* The next larger number; zero stays. A product with it lies on the far side of a half that one with the
- * number itself would be, and on the same side of any other: both are multiples of the scale's
- * last place, and the caller has proved that the sums are so small that nothing in between is passed. */
-INLINE double beyond_halves(double scale) {
-    union {
-        double real;
-        uint64_t bits;
-    } u = {scale};
-    u.bits += u.bits != 0;
-    return u.real;
-}
-
-/* 1.5 * 2^52: where a sum with it has whole numbers in its lower 32 bits, rounded. */
-#define WHOLE 0x1.8p52
-
 WITH_AVX2 INLINE __m256d rounded_four(const int32_t *sums, __m256d scale, __m256d negative,
-                                      __m256d add, int has_negative) {
+                                      int has_negative) {
     const __m256d sum = _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i *)sums));
-    return _mm256_fmadd_pd(sum, has_negative ? _mm256_blendv_pd(scale, negative, sum) : scale, add);
+    return _mm256_fmadd_pd(sum, has_negative ? _mm256_blendv_pd(scale, negative, sum) : scale,
+                           _mm256_set1_pd(WHOLE));
 }
 
 WITH_AVX2 INLINE __m256i rounded_eight(const int32_t *sums, __m256d scale, __m256d negative,
-                                       __m256d add, int has_negative) {
-    const __m256d a = rounded_four(sums, scale, negative, add, has_negative);
-    const __m256d b = rounded_four(sums + 4, scale, negative, add, has_negative);
+                                       int has_negative) {
+    const __m256d a = rounded_four(sums, scale, negative, has_negative);
+    const __m256d b = rounded_four(sums + 4, scale, negative, has_negative);
     return _mm256_castps_si256(
         _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), _MM_SHUFFLE(2, 0, 2, 0)));
 }
@@ -485,20 +474,20 @@ WITH_AVX2 INLINE __m256i rounded_eight(const int32_t *sums, __m256d scale, __m25
 WITH_AVX2 INLINE void finish_vectors(const struct convolution *c, int64_t k, const int32_t *sums,
                                      int64_t count, uint8_t *bytes, int has_negative) {
     const double zero_point = (double)c->zero_point;
-    const __m256d scale = _mm256_set1_pd(beyond_halves(c->scale[k])),
-                  negative = has_negative ? _mm256_set1_pd(beyond_halves(c->negative[k])) : scale,
-                  add = _mm256_set1_pd(WHOLE + zero_point);
+    const __m256d scale = _mm256_set1_pd(c->scale[k]),
+                  negative = has_negative ? _mm256_set1_pd(c->negative[k]) : scale;
     /* Rounding never changes an order, so limits may be rounded instead of what they limit. */
-    const int32_t low = half_away(clamped(c->low, -zero_point, 255 - zero_point)),
-                  high = half_away(clamped(c->high, -zero_point, 255 - zero_point));
-    const __m256i least = _mm256_set1_epi16((int16_t)(low + c->zero_point)),
-                  most = _mm256_set1_epi16((int16_t)(high + c->zero_point));
+    const int32_t low = half_even(clamped(c->low, -zero_point, 255 - zero_point)),
+                  high = half_even(clamped(c->high, -zero_point, 255 - zero_point));
+    const __m256i least = _mm256_set1_epi16((int16_t)low), most = _mm256_set1_epi16((int16_t)high),
+                  add = _mm256_set1_epi16((int16_t)c->zero_point);
     for (int64_t i = 0; i < count; i += 16) {
-        const __m256i first = rounded_eight(sums + i, scale, negative, add, has_negative),
-                      second = rounded_eight(sums + i + 8, scale, negative, add, has_negative);
+        const __m256i first = rounded_eight(sums + i, scale, negative, has_negative),
+                      second = rounded_eight(sums + i + 8, scale, negative, has_negative);
         const __m256i both = _mm256_packs_epi32(first, second);
         const __m256i limited = _mm256_min_epi16(_mm256_max_epi16(both, least), most);
-        const __m256i packed = _mm256_packus_epi16(limited, limited);
+        const __m256i moved = _mm256_add_epi16(limited, add);
+        const __m256i packed = _mm256_packus_epi16(moved, moved);
         /* Two values in turn from both halves. */
         _mm_storeu_si128((__m128i *)(bytes + i),
                          _mm_unpacklo_epi16(_mm256_castsi256_si128(packed),
@@ -518,33 +507,33 @@ WITH_AVX2 static void finish_wide(const struct convolution *c, int64_t k, const 
 
 #ifdef BYTE_DOTS
 WITH_AVX512_VNNI INLINE __m512i rounded_eight_512(const int32_t *sums, __m512d scale,
-                                                  __m512d negative, __m512d add, int has_negative) {
+                                                  __m512d negative, int has_negative) {
     const __m512d sum = _mm512_cvtepi32_pd(_mm256_loadu_si256((const __m256i *)sums));
     const __m512d factor =
         has_negative
             ? _mm512_mask_blend_pd(_mm512_movepi64_mask(_mm512_castpd_si512(sum)), scale, negative)
             : scale;
-    return _mm512_castpd_si512(_mm512_fmadd_pd(sum, factor, add));
+    return _mm512_castpd_si512(_mm512_fmadd_pd(sum, factor, _mm512_set1_pd(WHOLE)));
 }
 
 WITH_AVX512_VNNI INLINE void finish_512(const struct convolution *c, int64_t k, const int32_t *sums,
                                         int64_t count, uint8_t *bytes, int has_negative) {
     const double zero_point = (double)c->zero_point;
-    const __m512d scale = _mm512_set1_pd(beyond_halves(c->scale[k])),
-                  negative = has_negative ? _mm512_set1_pd(beyond_halves(c->negative[k])) : scale,
-                  add = _mm512_set1_pd(WHOLE + zero_point);
-    const int32_t low = half_away(clamped(c->low, -zero_point, 255 - zero_point)),
-                  high = half_away(clamped(c->high, -zero_point, 255 - zero_point));
-    const __m512i least = _mm512_set1_epi32(low + (int32_t)c->zero_point),
-                  most = _mm512_set1_epi32(high + (int32_t)c->zero_point),
+    const __m512d scale = _mm512_set1_pd(c->scale[k]),
+                  negative = has_negative ? _mm512_set1_pd(c->negative[k]) : scale;
+    const int32_t low = half_even(clamped(c->low, -zero_point, 255 - zero_point)),
+                  high = half_even(clamped(c->high, -zero_point, 255 - zero_point));
+    const __m512i least = _mm512_set1_epi32(low), most = _mm512_set1_epi32(high),
+                  add = _mm512_set1_epi32((int32_t)c->zero_point),
                   lower =
                       _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     for (int64_t i = 0; i < count; i += 16) {
-        const __m512i first = rounded_eight_512(sums + i, scale, negative, add, has_negative),
-                      second = rounded_eight_512(sums + i + 8, scale, negative, add, has_negative),
-                      all = _mm512_permutex2var_epi32(first, lower, second);
-        _mm_storeu_si128((__m128i *)(bytes + i), _mm512_cvtepi32_epi8(_mm512_min_epi32(
-                                                     _mm512_max_epi32(all, least), most)));
+        const __m512i first = rounded_eight_512(sums + i, scale, negative, has_negative),
+                      second = rounded_eight_512(sums + i + 8, scale, negative, has_negative),
+                      all = _mm512_permutex2var_epi32(first, lower, second),
+                      limited = _mm512_min_epi32(_mm512_max_epi32(all, least), most);
+        _mm_storeu_si128((__m128i *)(bytes + i),
+                         _mm512_cvtepi32_epi8(_mm512_add_epi32(limited, add)));
     }
 }
 
@@ -587,7 +576,7 @@ INLINE void add_second(const struct convolution *c, const double *values, const 
             results[i] = add_of_16_bits(first_bits(values[i]), others[i], constant);
 }
 
-/* As bytes: sums of few bits, so that adding a half is exact. */
+/* As bytes, halves away from zero: sums of few bits, so that adding a half is exact. */
 INLINE void round_small(const float *values, int32_t zero_point, uint8_t *bytes) {
     const float low = (float)-zero_point, high = (float)(255 - zero_point);
     for (int64_t i = 0; i < BLOCK; i++) {
@@ -611,7 +600,7 @@ INLINE void finish_second_inline(const struct convolution *c, double scale, cons
             others[i] = c->operands[second[first + i]];
         if (c->addition == PRODUCT) {
             for (int64_t i = 0; i < BLOCK; i++)
-                bytes[first + i] = (uint8_t)(half_away(clamped(values[i] * others[i], -zero_point,
+                bytes[first + i] = (uint8_t)(half_even(clamped(values[i] * others[i], -zero_point,
                                                                255 - zero_point)) +
                                              add);
             continue;

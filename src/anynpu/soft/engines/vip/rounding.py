@@ -1,10 +1,11 @@
 """How the chips round: one place, with what is known of it and how.
 
 All of it is measured on VeriSilicon's emulator of the chips, which executes the very files:
-rounding to whole numbers is half away from zero in the NN core, but for int16, and half to even
-elsewhere; the fused addition works with sums of small floats, of 10 significant bits in T527 and
-V853 and of 16 in A733, toward zero. For the first no element is known that differs, whole networks
-are equal; 590,000 elements gave 4 that differ for the second: ties of two negative operands.
+halves go to even numbers, before the zero point is added, but away from zero behind the NN core's
+fused addition and where a command of the stream processor says so. The fused addition works with
+sums of small floats, of 10 significant bits in T527 and V853 and of 16 in A733, toward zero. For
+the first no element is known that differs, whole networks are equal; 590,000 elements gave 4 that
+differ for the second: ties of two negative operands.
 """
 
 from __future__ import annotations

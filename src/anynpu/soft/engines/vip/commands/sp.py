@@ -24,6 +24,9 @@ CONSTANT_REGISTERS = (3, 4, 5, CLAMP_HIGH, CLAMP_LOW)
 TWO_INPUTS, FROM_V11, FROM_V12 = 1, 2, 3
 """Where elements come from; otherwise from one input."""
 
+HALF_AWAY, HALF_TO_EVEN = 0, 1
+"""How results become whole numbers."""
+
 NONE, MULTIPLY, MULTIPLY_CLAMP = 0, 1, 2
 ADD, SUBTRACT = 1, 2
 LOADED_TABLE, SIGMOID, TANH = 1, 2, 3
@@ -38,6 +41,7 @@ class SpCommand(NnCommand, length=48):
     LEAKY = bits(20, 28)
     MULTIPLICATION = bits(20, 29)
     RELU = bits(2, 24, only=(0,))
+    ROUNDING_MODE = bits(4, 14, 15, only=(HALF_AWAY, HALF_TO_EVEN))
     POOLING = bits(0, 27, 28, only=(0,))
     SCHEDULE_HIGH = inert(27, 20, 27)
     NEGATIVE_SCALE = bits(27, 28)

@@ -11,6 +11,7 @@ import numpy as np
 from ....formats.nbg.model import Source
 from ..commands.nn import POINTERS
 from ..commands.sp import (
+    HALF_AWAY,
     LOADED_TABLE,
     TWO_INPUTS,
     SpCommand,
@@ -135,7 +136,8 @@ def _output(
         raise Unknown(f"results of type {command.OUTPUT_TYPE}")
     dtype = _TYPES[_FLOAT32 if command.FLOAT_OUTPUT else command.OUTPUT_TYPE]
     target = output_planes(context, command, kept, dtype.itemsize)
-    return RealOutput(target, dtype, command.OUTPUT_ZERO_POINT, stride)
+    halves_go_away = command.ROUNDING_MODE == HALF_AWAY
+    return RealOutput(target, dtype, command.OUTPUT_ZERO_POINT, stride, halves_go_away)
 
 
 def _registers(command: SpCommand) -> Mapping[int, np.float32]:

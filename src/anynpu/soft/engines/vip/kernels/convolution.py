@@ -23,7 +23,7 @@ from .plan import Plan, fits_circle, is_apart, units_of
 
 _MOST_SUM = 1 << 31
 _SMALL_SUM, _SMALL_VALUE = 1 << 28, 1 << 30
-"""What lets the kernel round by a sum of doubles (`beyond_halves` in native/vip.c)."""
+"""What lets the kernel round by a sum of doubles (`WHOLE` in native/vip.c)."""
 _MOST_OPERAND = 1 << 60
 """So large a number, and its inverse, have products with others of that kind in float32."""
 _SHARES = 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -144,7 +146,8 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
     if task.is_wide:
         task.target.write(memory, wide_bytes(values))
         return
-    whole = whole_bytes(values, task.zero_point)
+    rounded = np.rint if task.addition is None else half_away
+    whole = whole_bytes(values, task.zero_point, rounded)
     if task.is_signed:
         whole ^= _SIGN_BIT
     if task.shuffles_depth:
@@ -169,11 +172,13 @@ def _(task: HalfValues, memory: Memory) -> None:
         task.target.write(memory, whole_bytes(values, task.zero_point)[..., None])
 
 
-def whole_bytes(values: Reals, zero_point: int) -> NDArray[np.uint8]:
+def whole_bytes(
+    values: Reals, zero_point: int, rounded: Callable[[Reals], Reals] = np.rint
+) -> NDArray[np.uint8]:
     """Values rounded to uint8; raises `Refusal` for what is no number."""
     if np.isnan(values).any():
         raise Refusal("which byte stands for a float16 value that is no number isn't known")
-    return np.clip(half_away(values) + zero_point, 0, 255).astype(np.uint8)
+    return np.clip(rounded(values) + zero_point, 0, 255).astype(np.uint8)
 
 
 def wide_bytes(values: Reals) -> NDArray[np.uint8]:

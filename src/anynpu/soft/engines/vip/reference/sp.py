@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import Memory
+from ..rounding import half_away
 from ..stream.arithmetic import Reals
 from ..stream.evaluation import run
 from ..stream.task import RealInput, RealOutput, StreamTask
@@ -44,12 +45,13 @@ def _values(part: RealInput, memory: Memory) -> Reals:
 
 
 def _store(output: RealOutput, values: Reals, memory: Memory) -> None:
-    """Results as (channels, rows, pixels) in the output's type; halves go to even numbers."""
+    """Results as (channels, rows, pixels) in the output's type: whole before the zero point."""
     kept = values[:, :: output.stride, :: output.stride]
     stored: NDArray[np.uint8] | NDArray[np.float16] | Reals
     if output.dtype == np.uint8:
-        whole = np.rint(kept.astype(np.float64) + output.zero_point)
-        stored = np.clip(np.nan_to_num(whole), 0, 255).astype(np.uint8)
+        wide = np.nan_to_num(kept.astype(np.float64))
+        whole = (half_away(wide) if output.halves_go_away else np.rint(wide)) + output.zero_point
+        stored = np.clip(whole, 0, 255).astype(np.uint8)
     elif output.dtype == np.float16:
         stored = np.where(np.abs(kept) < _LEAST_NORMAL, np.copysign(_ZERO, kept), kept)
         stored = stored.astype(np.float16)

@@ -27,12 +27,16 @@ class RealInput:
 
 @dataclass(frozen=True)
 class RealOutput:
-    """Where results go: integers get `zero_point` and are rounded; every `stride`-th is kept."""
+    """Where results go: every `stride`-th is kept; integers are rounded, then get `zero_point`.
+
+    Halves go to even numbers, with `halves_go_away` away from zero.
+    """
 
     target: Planes
     dtype: Stored
     zero_point: int
     stride: int
+    halves_go_away: bool
 
 
 @dataclass(frozen=True, eq=False)
