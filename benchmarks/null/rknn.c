@@ -89,7 +89,7 @@ EXPORT int rknn_destroy(rknn_context handle) {
     return RKNN_SUCC;
 }
 
-EXPORT int rknn_set_core_mask(rknn_context handle, int32_t mask) {
+EXPORT int rknn_set_core_mask(rknn_context handle, rknn_core_mask mask) {
     struct context *context = find(handle);
     if (!context)
         return RKNN_ERR_CTX_INVALID;
@@ -99,7 +99,7 @@ EXPORT int rknn_set_core_mask(rknn_context handle, int32_t mask) {
     return RKNN_SUCC;
 }
 
-EXPORT int rknn_query(rknn_context handle, int32_t command, void *info, uint32_t size) {
+EXPORT int rknn_query(rknn_context handle, rknn_query_cmd command, void *info, uint32_t size) {
     if (!find(handle))
         return RKNN_ERR_CTX_INVALID;
     switch (command) {

@@ -142,6 +142,7 @@ def test_read_a_line(folder: Path, ocr_models: Path, capsys: pytest.CaptureFixtu
             "detect photos/a.png photos/../photos/a.png --model detector.onnx --save new",
             "there are several a.png",
         ),
+        (1, "detect photos/a.png clip.mp4 --model detector.onnx", "clip.mp4: several sources are"),
         (2, "detect clip.mp4 --model detector.onnx --frames 0", "--frames 0"),
         (1, "classify photos/a.png --model detector.onnx", "is it a detector?"),
         (

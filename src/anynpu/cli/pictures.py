@@ -224,7 +224,7 @@ def _in_a_line(rows: Sequence[Sequence[object]]) -> str:
 def _conclude(report: Report, frames: Frames, rate: _Rate, saved: str | None) -> None:
     if rate.per_second is not None:
         report.line(f"{rate.frames} frames, {rate.per_second:.1f} a second")
-    if rate.frames == 0:
+    if rate.frames == 0 and frames.kind != "folder":
         report.line(f"no frames came from the {frames.kind}")
     if saved and rate.frames:
         report.line(f"written to {saved}")

@@ -75,7 +75,14 @@ def open_frames(
     is given, and the next one follows.
     """
     if more:
-        return _pictures([Path(each) for each in (source, *more)], unreadable)
+        files = [Path(each) for each in (source, *more)]
+        for file in files:
+            if file.suffix.lower() not in PICTURES:
+                raise OSError(
+                    f"{file}: several sources are pictures ({', '.join(PICTURES)}): give a folder, "
+                    f"a video, a camera or a stream alone"
+                )
+        return _pictures(files, unreadable)
     text = os.fspath(source)
     if camera := _CAMERA.fullmatch(text):
         return _camera(int(camera[1]))
