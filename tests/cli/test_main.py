@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from onnx import helper
+from rich.console import Console
 
 import anynpu
-from anynpu.cli import main
+from anynpu.cli import main, output
 
 from ..soft.formats.compiled_file import standard_file
 
@@ -74,6 +76,20 @@ def test_a_pipe_that_closes_early_is_no_failure(compiled: Path) -> None:
     shell = f"set -o pipefail; {sys.executable} -m anynpu.cli inspect {compiled} --layers | true"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_number_is_broken_on_a_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = StringIO()
+    terminal = Console(file=screen, force_terminal=True, color_system=None, width=width)
+    monkeypatch.setattr(output, "console", lambda: terminal)
+    headings = ("way", "runs a second", "least ms", "mean")
+    row = ["a long name " * 4, "1822.7", "1003.217", "2740.353"]
+    output.Report().table("", headings, [row], "-rrr")
+    shown = screen.getvalue()
+    assert all(number in shown for number in row[1:])
+    assert max(map(len, shown.splitlines())) <= width
+    assert "second" in shown
 
 
 def test_a_piped_table_has_no_broken_lines(

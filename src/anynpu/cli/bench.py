@@ -188,7 +188,7 @@ def _print(runs_on: str, source: str, measured: list[Measured]) -> None:
             each.depth,
             each.runs,
             f"{each.rate:.1f}",
-            *(f"{value * 1000:.3f}" for value in each.latency),
+            *(_digits(value * 1000) for value in each.latency),
         ]
         for each in measured
     ]
@@ -203,6 +203,12 @@ def _print(runs_on: str, source: str, measured: list[Measured]) -> None:
     report.table(f"Stages of {measured[0].way}", ("stage", "mean ms", "share"), rows, "-rr")
     best = max(measured, key=lambda each: each.rate)
     report.line(_limit(best))
+
+
+def _digits(milliseconds: float) -> str:
+    """With as many decimals as make four digits, but no more than three."""
+    decimals = 3 if milliseconds < 10 else 2 if milliseconds < 100 else 1
+    return f"{milliseconds:.{decimals}f}"
 
 
 def _limit(best: Measured) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.table import Table
 
 _UNBROKEN = 100_000
 Rows = Iterable[Sequence[object]]
@@ -54,19 +55,17 @@ class Report:
         self._console.print(made)
 
     def table(self, title: str, headings: Sequence[str], rows: Rows, align: str = "") -> None:
-        """Print a table; `align` has a letter for each column, r for numbers, others for text."""
+        """Print a table; `align` has a letter for each column, r for numbers, others for text.
+
+        Where a terminal is too narrow for it, it goes without rules; texts are broken then, numbers
+        never.
+        """
         if self._console is None:
             print((f"### {title}\n\n" if title else "") + _markdown(headings, rows) + "\n")
             return
-        from rich.table import Table
-        from rich.text import Text
-
-        made = Table(title=Text(title) if title else None, title_justify="left")
-        for number, heading in enumerate(headings):
-            is_number = align[number : number + 1] == "r"
-            made.add_column(heading, overflow="fold", justify="right" if is_number else "left")
-        for row in rows:
-            made.add_row(*(Text(str(cell)) for cell in row))
+        cells = [[str(cell) for cell in row] for row in rows]
+        is_narrow = _natural_width(headings, cells) > self._console.width
+        made = _table(title, headings, cells, align, is_narrow=is_narrow)
         self._console.print(made)
 
 
@@ -80,6 +79,44 @@ def console() -> Console:
 
     width = None if sys.stdout.isatty() else _UNBROKEN
     return Output(highlight=False, soft_wrap=True, width=width)
+
+
+def _table(
+    title: str,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    align: str,
+    *,
+    is_narrow: bool,
+) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD if is_narrow else box.HEAVY_HEAD,
+        pad_edge=not is_narrow,
+        padding=0 if is_narrow else (0, 1),
+    )
+    for number, heading in enumerate(headings):
+        is_number = align[number : number + 1] == "r"
+        made.add_column(
+            heading.replace(" ", "\n") if is_number and is_narrow else heading,
+            overflow="fold",
+            justify="right" if is_number else "left",
+            no_wrap=is_number,
+        )
+    for row in rows:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def _natural_width(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The width of a table with rules round its cells, none of which is broken."""
+    columns = zip(headings, *rows, strict=True)
+    return sum(max(map(len, column)) + 3 for column in columns) + 1
 
 
 def _markdown(headings: Sequence[str], rows: Rows) -> str:
