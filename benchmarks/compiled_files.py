@@ -1,7 +1,8 @@
 """A compiled file on the soft NPU against ONNX Runtime on the network it was made from.
 
 There the network runs in float32, and in int8: quantised by ONNX Runtime itself (QDQ, a scale a
-channel), which computes on processors without VNNI what may saturate.
+channel), which computes on processors without VNNI what may saturate. Files of float16 are compared
+with float32 alone.
 
 The files lie beside the repository, in ``../shared`` (see `tests/conformance/rknn_files.py` and
 `nbg_files.py`); what isn't there is left out.
@@ -34,6 +35,12 @@ _NETWORKS = (
     ("yolov3_tiny_416", "yolov3_tiny_416_i8", 0.0, 255.0, 1.4),
 )
 """The source, the compiled file, mean and standard deviation of its pictures, the goal."""
+_FLOAT_NETWORKS = (
+    ("efficientnet_lite0_224", "efficientnet_lite0_224_fp16", 127.0, 128.0),
+    ("yolox_nano_416", "yolox_nano_416_fp16", 0.0, 1.0),
+)
+"""The same of what was compiled without quantising it: ``do_quantization=False``."""
+_FLOAT_GOAL = 1.2
 _ALLWINNER = SHARED / "samples" / "nbg-emulator" / "networks"
 _ALLWINNER_NETWORKS = (
     ("efficientnet_lite0_224", "efficientnet_lite0_224_pcq"),
@@ -51,6 +58,11 @@ def run(rounds: int) -> Iterator[Comparison]:
             file = SAMPLES / chip / f"{compiled}.rknn"
             if model.is_file() and file.is_file():
                 yield from _rockchip(model, file, mean, std, goal, rounds)
+    for source, compiled, mean, std in _FLOAT_NETWORKS:
+        model = SHARED / "models" / f"{source}.onnx"
+        file = SAMPLES / "rk3588" / f"{compiled}.rknn"
+        if model.is_file() and file.is_file():
+            yield from _float16(model, file, mean, std, rounds)
     for source, compiled in _ALLWINNER_NETWORKS:
         model = SHARED / "models" / f"{source}.onnx"
         for chip in ("t527", "a733"):
@@ -68,6 +80,24 @@ def _rockchip(
     source = ModelSource.of(file)
     name = f"{file.parent.name}/{file.stem}"
     yield from _measure(name, lambda: load(source).instance(0), model, real, goal, rounds)
+
+
+def _float16(model: Path, file: Path, mean: float, std: float, rounds: int) -> Iterator[Comparison]:
+    """A file of float16, with noise that has been smoothed for a picture, against float32."""
+    source = ModelSource.of(file)
+    shape = load(source).instance(0).inputs[0].shape
+    noise = np.random.default_rng(0).integers(0, 256, shape).astype(np.float32)
+    around = [np.roll(noise, step, axis) for step in (0, 3) for axis in (2, 3)]
+    picture = np.round(np.mean(around, axis=0))
+
+    def opened() -> Instance:
+        instance = load(source).instance(0)
+        instance.inputs[0][...] = picture
+        return instance
+
+    real = (picture - np.float32(mean)) / np.float32(std)
+    name = f"{file.parent.name}/{file.stem}"
+    yield from _measure(name, opened, model, real, _FLOAT_GOAL, rounds, quantises=False)
 
 
 def _allwinner(model: Path, file: Path, rounds: int) -> Iterator[Comparison]:
@@ -94,14 +124,18 @@ def _measure(
     real: NDArray[Any],
     goal: float,
     rounds: int,
+    *,
+    quantises: bool = True,
 ) -> Iterator[Comparison]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = _THREADS
     plain = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     feed = {plain.get_inputs()[0].name: np.ascontiguousarray(real, np.float32)}
     instance = opened()
-    quantised = _in_int8(model, feed, options)
-    for kind, session, wanted in (("float32", plain, goal), ("int8 QDQ", quantised, None)):
+    sessions: list[tuple[str, Any, float | None]] = [("float32", plain, goal)]
+    if quantises:
+        sessions.append(("int8 QDQ", _in_int8(model, feed, options), None))
+    for kind, session, wanted in sessions:
         yield compare(
             f"{name} / onnxruntime {kind}, a run",
             instance.run,

@@ -245,15 +245,25 @@ static void load_operand(const struct operand *o, int64_t g, float nothing, floa
     }
 }
 
+/* Fill the lanes of the last atom that no channel has, of `count` pixels. */
+static void pad(const struct writer *w, int64_t g, int64_t count, uint8_t *q, int64_t size) {
+    const int64_t channels = w->channels - g * GROUP;
+    const int64_t end = least((channels + w->lanes - 1) / w->lanes * w->lanes, GROUP);
+    const uint64_t padding = size == 4 ? 0 : (uint64_t)w->padding;
+    uint8_t lanes[GROUP * 4];
+    if (channels >= end)
+        return;
+    for (int64_t b = 0; b < (end - channels) * size; b++)
+        lanes[b] = (uint8_t)(padding >> 8 * (b % size));
+    for (int64_t i = 0; i < count; i++)
+        memcpy(q + (i * GROUP + channels) * size, lanes, (end - channels) * size);
+}
+
 /* Store `count` pixels' atoms of one group; `size` is that of an element. */
 static void store(const struct writer *w, int64_t g, int64_t first, int64_t count, uint8_t *q,
                   int64_t size) {
     const int64_t surfaces = (w->channels + w->lanes - 1) / w->lanes, atom = w->lanes * size;
-    const uint64_t padding = size == 4 ? 0 : (uint64_t)w->padding;
-    for (int64_t l = w->channels - g * GROUP; l < GROUP; l++)
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t b = 0; b < size; b++)
-                q[(i * GROUP + l) * size + b] = (uint8_t)(padding >> 8 * b);
+    pad(w, g, count, q, size);
     for (int64_t l = 0; l < GROUP; l += w->lanes) {
         const int64_t s = (g * GROUP + l) / w->lanes;
         if (s >= surfaces)
