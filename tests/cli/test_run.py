@@ -70,6 +70,7 @@ def test_an_archive_feeds_all_inputs(tmp_path: Path) -> None:
     [
         (2, ["--input", "z=there.npy"], "the model has no 'z', but x"),
         (1, ["--input", "nowhere.npy"], "nowhere.npy"),
+        (2, ["--input", "in.npz", "--input", "in.npz"], "in.npz: x has a value already"),
         (1, ["--input", "no_picture.txt"], "neither a picture nor an .npy or .npz file"),
         (2, ["--output", "out.txt"], "it may be an .npz or an .npy file"),
         (2, ["--soc", "rk1"], "unknown chip 'rk1'"),
@@ -89,6 +90,7 @@ def test_mistakes_are_one_message(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANYNPU_SOC", "rk3588")  # what --soc sets ends with the test
     Path("no_picture.txt").write_text("text")
+    np.savez("in.npz", x=np.zeros((1, 3, 4, 6), np.float32))
     assert main(["run", str(model), *arguments]) == status
     error = capsys.readouterr().err
     assert message in error

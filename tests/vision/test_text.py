@@ -67,6 +67,15 @@ def test_a_page_is_read(networks: Networks) -> None:
     assert alone.as_dict()["corners"][2] == [298.0, 29.0]
 
 
+def test_a_line_that_is_too_long_is_warned_of(networks: Networks) -> None:
+    recogniser, _, characters = networks
+    reader = TextReader(recogniser, characters=characters)
+    picture = np.full((24, 320 * 2, 3), 255, np.uint8)  # the input is 640x48
+    with pytest.warns(UserWarning, match=r"2\.0 times as long .* 640x48 .*1,3,48,1280 "):
+        reader(picture)
+    reader(picture[:, :390])
+
+
 def test_lines_are_where_another_implementation_finds_them(networks: Networks) -> None:
     """RapidOCR's own post-processing of the same map."""
     if find_spec("rapidocr_onnxruntime") is None:

@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def read_feed(session: InferenceSession, options: argparse.Namespace, model: str) -> Feed:
     """One array for each input of a session of a model.
 
-    Raises `OptionError` for a name that the model doesn't have, and for an input that is missing
-    where others are given; `ModelError` for a file that can't be read.
+    Raises `OptionError` for a name that the model doesn't have, for an input that is given twice or
+    that is missing where others are given; `ModelError` for a file that can't be read.
     """
     args = {arg.name: arg for arg in session.get_inputs()}
     if not options.input:
@@ -53,7 +53,10 @@ def read_feed(session: InferenceSession, options: argparse.Namespace, model: str
         }
     feed: Feed = {}
     for text in options.input:
-        feed |= _named(text, args, is_bgr=options.bgr)
+        given = _named(text, args, is_bgr=options.bgr)
+        if twice := feed.keys() & given.keys():
+            raise OptionError(f"--input {text}: {', '.join(sorted(twice))} has a value already")
+        feed |= given
     missing = [name for name in args if name not in feed]
     if missing:
         raise OptionError(f"no --input for {', '.join(missing)}; the model takes {', '.join(args)}")
