@@ -24,7 +24,10 @@
 #include "npu.h"
 #include "npu_arithmetic.h"
 
-enum { RUN = 64 };
+enum {
+    RUN = 64,
+    AHEAD = 2048, /* bytes of weights that are asked of memory before their turn: two blocks */
+};
 
 /* Vectors of a line of the cache don't cross two. */
 #define ALIGNED __attribute__((aligned(64)))
@@ -1040,6 +1043,8 @@ static int64_t pack_vectors(const uint8_t *const *kernels, int64_t count, float 
 
 /* `count` neighbouring channels of GROUP kernels, to (count, GROUP) floats. */
 static void pack_run(const uint8_t *const *kernels, int64_t count, int64_t element, float *panel) {
+    for (int j = 0; j < GROUP; j++)
+        __builtin_prefetch((const void *)((uintptr_t)kernels[j] + AHEAD));
     const int64_t done = element == FLOAT16 ? pack_vectors(kernels, count, panel) : 0;
     for (int64_t c = done; c < count; c++)
         for (int j = 0; j < GROUP; j++)
