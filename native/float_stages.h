@@ -141,6 +141,8 @@ WITH_AVX512_VNNI INLINE __m512 operated(int64_t operation, __m512 v, __m512 e) {
     case NEGATE: return _mm512_xor_ps(v, sign);
     case FLOOR: return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
     case CEIL: return _mm512_roundscale_ps(v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+    case GREATER:
+        return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, e, _CMP_GT_OQ), _mm512_set1_ps(1));
     case MULTIPLY: return _mm512_mul_ps(v, e);
     default:
         return _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), v, e);

@@ -49,6 +49,7 @@ enum operation {
     FLOOR = 9,
     CEIL = 10,
     PRELU = 11,
+    GREATER = 12,
 };
 
 /* What follows a bias and a factor: the short ways through the stages of int8.

@@ -479,6 +479,10 @@ INLINE void operate_inline(int64_t operation, float *v, const float *e, int64_t 
         for (int64_t i = 0; i < count; i++)
             v[i] = __builtin_ceilf(v[i]);
         break;
+    case GREATER:
+        for (int64_t i = 0; i < count; i++)
+            v[i] = v[i] > e[i] ? 1 : 0;
+        break;
     case MULTIPLY:
         for (int64_t i = 0; i < count; i++)
             v[i] *= e[i];

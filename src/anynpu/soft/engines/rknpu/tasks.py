@@ -173,7 +173,10 @@ class LookupTable:
 
 
 class Operation(Enum):
-    """What the element-wise stage does; the value is EW_ALU_ALGO's, but for MULTIPLY and PRELU."""
+    """What the element-wise stage does; the value is EW_ALU_ALGO's of RK3588 as far as it has one.
+
+    GREATER gives 1 for what is greater than the operand, else 0.
+    """
 
     MAX = 0
     MIN = 1
@@ -186,6 +189,7 @@ class Operation(Enum):
     CEIL = 8
     MULTIPLY = 16
     PRELU = 17
+    GREATER = 18
 
 
 @dataclass(frozen=True)

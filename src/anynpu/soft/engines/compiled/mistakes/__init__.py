@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import constants, fused_relu, limits, maxima, pooling, rows, softmax, states
+from . import comparisons, constants, fused_relu, limits, maxima, pooling, rows, softmax, states
 from .subject import Subject
 
-_KINDS = (softmax, fused_relu, limits, constants, maxima, pooling, rows, states)
+_KINDS = (comparisons, softmax, fused_relu, limits, constants, maxima, pooling, rows, states)
 
 __all__ = ["Subject", "mistakes"]
 

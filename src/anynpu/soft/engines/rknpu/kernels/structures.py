@@ -75,6 +75,7 @@ class KernelOperation(IntEnum):
     FLOOR = 9
     CEIL = 10
     PRELU = 11
+    GREATER = 12
 
 
 class Follow(IntFlag):

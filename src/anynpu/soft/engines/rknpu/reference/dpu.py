@@ -172,6 +172,8 @@ def _operate(operation: Operation, values: NDArray[Any], operand: Any) -> NDArra
             result = np.floor(values)
         case Operation.CEIL:
             result = np.ceil(values)
+        case Operation.GREATER:
+            result = np.asarray(values > operand).astype(values.dtype)
         case _:
             result = _BINARY[operation](values, operand)
     return result

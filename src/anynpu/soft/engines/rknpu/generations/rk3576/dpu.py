@@ -157,8 +157,8 @@ class DpuEw(Register, number=0x407C, title="DPU_EW_CFG"):
     CONVERTS = bits(31)
 
 
-LOOKS_UP, ADDS_AND_MULTIPLIES, ADDS_NUMBER = 0x1004140, 0x2C080, 0x241C0
-"""DPU_EW_CFG: the table; a sum with an operand, which is multiplied; a sum with a number."""
+LOOKS_UP, ADDS_AND_MULTIPLIES, ADDS_NUMBER, FLOORS = 0x1004140, 0x2C080, 0x241C0, 0x741C0
+"""DPU_EW_CFG: the table; a sum with an operand, which is multiplied; a sum with a number; floor."""
 
 OPERATIONS = {
     0xC0C0: Operation.MAX,
@@ -174,6 +174,9 @@ OPERATIONS = {
     0x10421C8: Operation.DIVIDE,
 }
 """The same of operations with an operand from memory, without the two bits of its conversion."""
+
+COMPARES_NUMBER, COMPARES = 0x9041C0, 0x90C0C0
+"""The same of what is greater than a number, than an operand; it becomes a number of its own."""
 
 WIDE_SUMS = {0x42C1C0: Element.FLOAT32, 0x8042C1C0: Element.INT32}
 """The same of a sum of two values of 32 bits, and the precision that it is for."""
@@ -201,6 +204,15 @@ class DpuEwSumHighest(Register, number=0x408C, title="DPU_EW_SUM_HIGHEST", reset
 class DpuEwNumber(Register, number=0x4090, title="DPU_EW_OP_VALUE"):
     NUMBER = bits(0, 31)
     """What a sum is multiplied by, a float16, or what is added."""
+
+
+GREATER_OF_FLOATS = 0x3F800000
+"""1 as a float: what greater floats become."""
+
+
+class DpuEwGreater(Register, number=0x4094, title="DPU_EW_GREATER_VALUE"):
+    NUMBER = bits(0, 31)
+    """What becomes of values that are greater; the others become 0."""
 
 
 class DpuEwLowest(Register, number=0x40A4, title="DPU_EW_LOWEST", reset=NO_LOWER):
@@ -332,7 +344,7 @@ INERT = frozenset(
         *range(0x4188, 0x4198, 4),  # the outermost entries, which the tables have as well
     }
 )
-ALWAYS_ZERO = (0x403C, 0x4094, 0x409C, 0x40BC, 0x4120, 0x4130)
+ALWAYS_ZERO = (0x403C, 0x409C, 0x40BC, 0x4120, 0x4130)
 CONSTANTS = {
     **dict.fromkeys(ALWAYS_ZERO, frozenset({0})),
     0x40C0: frozenset({0x4440000, 0x4440100}),

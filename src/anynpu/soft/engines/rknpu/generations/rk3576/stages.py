@@ -27,6 +27,10 @@ from .dpu import (
     ADDS_AND_MULTIPLIES,
     ADDS_NUMBER,
     BS_KNOWN,
+    COMPARES,
+    COMPARES_NUMBER,
+    FLOORS,
+    GREATER_OF_FLOATS,
     LOOKS_UP,
     OPERATIONS,
     TWO_TABLES,
@@ -45,6 +49,7 @@ from .dpu import (
     DpuBsSumLowest,
     DpuDataFormat,
     DpuEw,
+    DpuEwGreater,
     DpuEwHighest,
     DpuEwLowest,
     DpuEwNumber,
@@ -209,11 +214,34 @@ def elementwise(task: TaskRegisters) -> ElementwiseSettings | None:
     if task[DpuEw.BYPASS]:
         return None
     config, converts = task.word(DpuEw), bool(task[DpuEw.CONVERTS])
-    looks_up, operand = config == LOOKS_UP, FromMemory.FEATURES
+    looks_up = config == LOOKS_UP
+    operand: int | FromMemory = FromMemory.FEATURES
     if config == ADDS_NUMBER and not is_float:
         return ElementwiseSettings(
             False, Operation.ADD, task.word(DpuEwNumber), False, True, False, kept, DpuEw
         )
+    compared: dict[int, int | FromMemory] = {
+        COMPARES_NUMBER: task.word(DpuEwNumber),
+        COMPARES: FromMemory.FEATURES,
+    }
+    if _without_conversion(config) in compared:
+        if task.word(DpuEwGreater) != (GREATER_OF_FLOATS if is_float else 1):
+            raise task.error(DpuEwGreater)
+        operand = compared[_without_conversion(config)]
+        return ElementwiseSettings(
+            False,
+            Operation.GREATER,
+            operand,
+            converts,
+            converts,
+            bool(task[DpuEw.CVT_ROUND]),
+            kept,
+            DpuEw,
+        )
+    if task.word(DpuEwGreater):
+        raise task.error(DpuEwGreater)
+    if config == FLOORS and is_float:
+        return ElementwiseSettings(False, Operation.FLOOR, 0, False, True, False, kept, DpuEw)
     operation = OPERATIONS.get(_without_conversion(config))
     if WIDE_SUMS.get(config) is Element(task[Quantity.ELEMENT]):
         converts, operation = False, Operation.ADD
