@@ -74,12 +74,22 @@ def tensor_mul(shader: Shader) -> ShaderTask:
     return ShaderTask((a, b), output, product)
 
 
+_REPEATED_ROWS = "6b2cc1a825b38071"
+"""The program that puts a row into many."""
+
+
 def _copy(shader: Shader) -> ShaderTask:
     """A factor that is put elsewhere, where its place is needed for the product."""
     source, output = shader.images(0x00, 0x20)
-    check_same(output, source)
     if types(source, output) != (U8, U8):
         raise Unknown(f"a factor of {source.dtype} put elsewhere as {output.dtype}")
+    if shader.program == _REPEATED_ROWS:
+        check_broadcast(output, source)
+        if source.shape[0] != output.shape[0] or source.shape[2] != output.shape[2]:
+            raise Unknown(f"{source.shape} repeated as {output.shape}")
+        shader.expect({0x40: 0, 0x44: 8})
+        return ShaderTask((source,), output, lambda values: np.broadcast_to(values, output.shape))
+    check_same(output, source)
     shader.expect({0x40: 0, 0x44: 0})
     return ShaderTask((source,), output, lambda values: values)
 
@@ -144,9 +154,8 @@ def maximum(shader: Shader) -> ShaderTask:
             real = np.rint(x.astype(np.float64) * factor / (1 << shifts[number]))
             scaled: Array = np.clip(real + constant / (1 << shifts[number]), 0, 255)
             return scaled
-        half = 1 << shifts[number] - 1
-        whole = x.astype(np.int64) * factor + constant + half >> shifts[number]
-        result: Array = np.clip(whole, 0, 255)
+        whole = x.astype(np.int64) * factor + constant
+        result: Array = np.clip(np.rint(whole / (1 << shifts[number])), 0, 255)
         return result
 
     def function(x: Array, y: Array) -> Array:
