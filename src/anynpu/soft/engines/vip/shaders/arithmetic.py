@@ -15,6 +15,13 @@ _F32 = np.float32
 _LARGEST_BYTE = 255
 
 
+_OF_PLANES = ("c53f10cffad6a79e", "fcd2f3fb8335f032")
+"""The programs of sums of float16 whose operands have several planes."""
+
+_OF_ROWS = "41e4e1f48d8534ed"
+"""That of operands of one plane."""
+
+
 def tensor_add(shader: Shader) -> ShaderTask:
     """A * scale + b * scale + zero point; uint8 operands lose their zero point first.
 
@@ -24,8 +31,13 @@ def tensor_add(shader: Shader) -> ShaderTask:
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
     if kinds == (F16, F16, U8):
-        zero, scale_a, scale_b = shader.real(0x60), shader.real(0x64), shader.real(0x68)
-        own_a = own_b = 0
+        scale_a, own_a, own_b = shader.real(0x64), 0, 0
+        if shader.program in _OF_PLANES:
+            zero, scale_b = shader.real(0x68), shader.real(0x6C)
+        elif shader.program in ("", _OF_ROWS):
+            zero, scale_b = shader.real(0x60), shader.real(0x68)
+        else:
+            raise Unknown("a sum of float16 in this form")
     elif kinds in ((U8, F16, U8), (U8, U8, U8), (F16, U8, U8)):
         is_flat = not _is_real_scale(shader)
         scale_a = shader.real(0x64)
