@@ -132,8 +132,9 @@ def convolutions(draw: st.DrawFn) -> Convolution:
         is_signed=draw(st.booleans()),
         is_half=False,
         table=None,
-        scale=draw(st.sampled_from([0.001, 0.0123, 0.25])),
-        negative_scale=0.0004 if way == "leaky" else None,
+        # A command's scale has 24 bits: a product with a sum is exact.
+        scale=float(np.float32(draw(st.sampled_from([0.001, 0.0123, 0.25])))),
+        negative_scale=float(np.float32(0.0004)) if way == "leaky" else None,
         low=low,
         high=high,
         has_relu=draw(st.booleans()),

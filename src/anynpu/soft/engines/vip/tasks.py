@@ -151,6 +151,12 @@ class Convolution(Task):
     cuts_sum: bool = False
 
     @property
+    def limits_values(self) -> bool:
+        """Whether `low` is in steps of the result; where each channel has a slope it is a sum."""
+        kernels = self.sums.kernels
+        return self.negative_scale is None or kernels is None or kernels.negative_scales is None
+
+    @property
     def macs(self) -> int:
         return self.sums.macs
 
@@ -211,7 +217,7 @@ class Move(Task):
     pixels are `border`; with None those of the image's edge, or, with `mirrors`, of its mirror
     image about the edge's pixels. `planes_before` and `planes_after` planes of the border are
     around those of the image. `pooling` are the height and width
-    of a maximum, which slides by one pixel or goes on by its size. Then integers lose
+    of a maximum, which goes on by `pooling_steps` rows and pixels. Then integers lose
     `input_zero_point`, `table` is applied, the result multiplied by `scale`, an integer rounded.
     An int8 value has its top bit turned, before and after, where `flips` say so. `order` is which
     value of a plane comes next, plane after plane. With `is_wide` values are int16 on both sides,
@@ -226,7 +232,7 @@ class Move(Task):
     window: tuple[int, int, int, int]
     border: float | None
     pooling: tuple[int, int] | None
-    slides: bool
+    pooling_steps: tuple[int, int]
     input_zero_point: int
     output_zero_point: int
     scale: float | None

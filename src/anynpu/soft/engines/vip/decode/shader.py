@@ -13,6 +13,6 @@ def decode_shader(context: OperationContext) -> ShaderTask:
     """A shader's operation; raises `Unknown` for a name, an image or a form that isn't known."""
     name = context.layer
     for start, family in FAMILIES.items():
-        if name == start or (start.endswith("_") and name.startswith(start)):
+        if name == start or (start.endswith("_") and f"{name}_".startswith(start)):
             return family(Shader(context))
     raise Unknown(f"shader {name!r} isn't known")

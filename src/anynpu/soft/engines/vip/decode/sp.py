@@ -13,6 +13,8 @@ from ..commands.nn import POINTERS
 from ..commands.sp import (
     HALF_AWAY,
     LOADED_TABLE,
+    SIGMOID,
+    TANH,
     TWO_INPUTS,
     SpCommand,
     SpProgram,
@@ -23,6 +25,7 @@ from ..refusal import Unknown
 from ..shaders.shader import MOST_VALUES
 from ..stream.evaluation import Binding
 from ..stream.flow import flow_of
+from ..stream.own_tables import SIGMOID_TABLE, TANH_TABLE, OddTable
 from ..stream.tables import TABLE_BYTES, PiecewiseTable, read_table
 from ..stream.task import RealInput, RealOutput, Stored, StreamTask
 from ..tasks import Sums
@@ -34,6 +37,11 @@ LANES = 16
 _UINT8, _FLOAT16, _INT8, _FLOAT32 = 0, 1, 2, 7
 _KEEPS_QUEUE = 2
 """Kinds of input from which on elements come from a queue."""
+
+OWN_TABLES: Mapping[int, PiecewiseTable | OddTable] = {
+    SIGMOID: SIGMOID_TABLE,
+    TANH: TANH_TABLE,
+}
 
 _TYPES: Mapping[int, Stored] = {
     _UINT8: np.dtype(np.uint8),
@@ -160,12 +168,14 @@ def _tables(
     command: SpCommand,
     program: SpProgram,
     inputs: tuple[Sums | RealInput, ...],
-) -> Mapping[int, PiecewiseTable]:
+) -> Mapping[int, PiecewiseTable | OddTable]:
     used = {code.TABLE for code in (*program.init, *program.loop) if code.TABLE}
     if not used:
         return {}
+    if LOADED_TABLE not in used:
+        return OWN_TABLES
     if used != {LOADED_TABLE}:
-        raise Unknown("the unit's own sigmoid or hyperbolic tangent")
+        raise Unknown("a loaded table beside the unit's own")
     address = context.address(POINTERS["coefficients"])
     if address.space.source is not Source.COEFFICIENTS or address.offset:
         raise Unknown(f"a table from {address.space} + {address.offset}")

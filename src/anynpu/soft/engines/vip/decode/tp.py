@@ -22,6 +22,8 @@ _ITEMS = {UINT8: 1, FLOAT16: 2, INT8: 1, INT16: 2}
 _FULLY_CONNECTED = 3
 _MIRROR = 3
 _SLIDING, _BY_ITS_SIZE = 1, 3
+_OVERLAPPING = 3
+"""Rows and pixels of windows that were seen to lie two apart."""
 _TABLE_BYTES = 4104
 _SIZE_BITS = 14
 _ALIGNMENT = 64
@@ -78,13 +80,12 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     height, width = bottom - top + 1, right - left + 1
     if height < 1 or width < 1:
         raise Unknown(f"a window from {left}, {top} to {right}, {bottom}")
-    pooling = None
+    pooling, pooling_steps = None, (1, 1)
     if command.POOLING:
         pooling = command.POOLING_HEIGHT, command.POOLING_WIDTH
-        if command.POOLING == _SLIDING:
-            height, width = height - pooling[0] + 1, width - pooling[1] + 1
-        else:
-            height, width = height // pooling[0], width // pooling[1]
+        pooling_steps = _pooling_steps(command)
+        height = (height - pooling[0]) // pooling_steps[0] + 1
+        width = (width - pooling[1]) // pooling_steps[1] + 1
         if height < 1 or width < 1:
             raise Unknown("a maximum over windows that are larger than the image")
     tiles = _tiles(command, height, width)
@@ -109,7 +110,7 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
         border=None if command.BORDER_MODE else _border(command),
         mirrors=command.BORDER_MODE == _MIRROR,
         pooling=pooling,
-        slides=command.POOLING == _SLIDING,
+        pooling_steps=pooling_steps,
         input_zero_point=command.INPUT_ZERO_POINT,
         output_zero_point=command.OUTPUT_ZERO_POINT,
         scale=None if is_float and not shift_or_factor else _scale(command),
@@ -119,6 +120,21 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
         planes_before=command.PLANES_BEFORE,
         planes_after=command.PLANES_AFTER,
     )
+
+
+def _pooling_steps(command: TpCommand) -> tuple[int, int]:
+    """Rows and pixels from one window of a maximum to the next."""
+    doubled = command.POOLING_Y_STRIDE, command.POOLING_X_STRIDE
+    if command.POOLING == _SLIDING:
+        if any(doubled):
+            raise Unknown("a maximum that slides by more than a pixel")
+        return 1, 1
+    sizes = command.POOLING_HEIGHT, command.POOLING_WIDTH
+    if doubled == (0, 0):
+        return sizes
+    if doubled != (1, 1) or sizes != (_OVERLAPPING, _OVERLAPPING):
+        raise Unknown(f"a maximum over {sizes} pixels, with steps {doubled}")
+    return 2, 2
 
 
 def _check_mirror(window: tuple[int, int, int, int], source: Planes) -> None:

@@ -205,11 +205,21 @@ def _has_small_terms(task: Convolution, weights: Weights) -> bool:
     return largest < _MOST_OPERAND
 
 
+def _limits_sums(task: Convolution) -> bool:
+    """Whether a lower limit of sums, rather than of results, changes a byte."""
+    slopes = None if task.sums.kernels is None else task.sums.kernels.negative_scales
+    if task.limits_values or slopes is None or task.low == -math.inf:
+        return False
+    return bool((task.low * slopes > -task.zero_point - 1).any())
+
+
 def _is_simple(task: Convolution) -> bool:
     """Whether the kernel has this combination of what follows sums."""
     has_second = task.addition is not None or task.product is not None
     has_slope = task.negative_scale is not None
     if task.is_half or task.is_wide or task.table is not None or task.cuts_sum:
+        return False
+    if _limits_sums(task):
         return False
     if task.addition is not None and task.addition.is_subtracted:
         return False

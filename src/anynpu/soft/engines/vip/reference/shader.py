@@ -25,6 +25,8 @@ def _values(image: Image, memory: Memory) -> NDArray[Any]:
 def _(task: ShaderTask, memory: Memory) -> None:
     values = [_values(image, memory) for image in task.inputs]
     with np.errstate(all="ignore"):
-        result = task.function(*values)
-    stored = np.ascontiguousarray(np.broadcast_to(result, task.output.shape), task.output.dtype)
-    memory.write(task.output.window, stored[..., None].view(np.uint8))
+        found = task.function(*values)
+    results = found if isinstance(found, tuple) else (found,)
+    for image, result in zip(task.outputs, results, strict=True):
+        stored = np.ascontiguousarray(np.broadcast_to(result, image.shape), image.dtype)
+        memory.write(image.window, stored[..., None].view(np.uint8))

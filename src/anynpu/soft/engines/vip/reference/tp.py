@@ -59,7 +59,7 @@ def _seen(task: Move, image: Reals) -> Reals:
 
 
 def _maximum(task: Move, size: tuple[int, int], values: Reals) -> Reals:
-    steps = (1, 1) if task.slides else size
+    steps = task.pooling_steps
     views = np.lib.stride_tricks.sliding_window_view(values, size, axis=(1, 2))
     result: Reals = views[:, :: steps[0], :: steps[1]].max(axis=(-1, -2))
     return result

@@ -15,6 +15,13 @@ _F32 = np.float32
 _LARGEST_BYTE = 255
 
 
+_OF_PLANES = ("c53f10cffad6a79e", "fcd2f3fb8335f032")
+"""The programs of sums of float16 whose operands have several planes."""
+
+_OF_ROWS = "41e4e1f48d8534ed"
+"""That of operands of one plane."""
+
+
 def tensor_add(shader: Shader) -> ShaderTask:
     """A * scale + b * scale + zero point; uint8 operands lose their zero point first.
 
@@ -24,8 +31,13 @@ def tensor_add(shader: Shader) -> ShaderTask:
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
     if kinds == (F16, F16, U8):
-        zero, scale_a, scale_b = shader.real(0x60), shader.real(0x64), shader.real(0x68)
-        own_a = own_b = 0
+        scale_a, own_a, own_b = shader.real(0x64), 0, 0
+        if shader.program in _OF_PLANES:
+            zero, scale_b = shader.real(0x68), shader.real(0x6C)
+        elif shader.program in ("", _OF_ROWS):
+            zero, scale_b = shader.real(0x60), shader.real(0x68)
+        else:
+            raise Unknown("a sum of float16 in this form")
     elif kinds in ((U8, F16, U8), (U8, U8, U8), (F16, U8, U8)):
         is_flat = not _is_real_scale(shader)
         scale_a = shader.real(0x64)
@@ -74,12 +86,22 @@ def tensor_mul(shader: Shader) -> ShaderTask:
     return ShaderTask((a, b), output, product)
 
 
+_REPEATED_ROWS = "6b2cc1a825b38071"
+"""The program that puts a row into many."""
+
+
 def _copy(shader: Shader) -> ShaderTask:
     """A factor that is put elsewhere, where its place is needed for the product."""
     source, output = shader.images(0x00, 0x20)
-    check_same(output, source)
     if types(source, output) != (U8, U8):
         raise Unknown(f"a factor of {source.dtype} put elsewhere as {output.dtype}")
+    if shader.program == _REPEATED_ROWS:
+        check_broadcast(output, source)
+        if source.shape[0] != output.shape[0] or source.shape[2] != output.shape[2]:
+            raise Unknown(f"{source.shape} repeated as {output.shape}")
+        shader.expect({0x40: 0, 0x44: 8})
+        return ShaderTask((source,), output, lambda values: np.broadcast_to(values, output.shape))
+    check_same(output, source)
     shader.expect({0x40: 0, 0x44: 0})
     return ShaderTask((source,), output, lambda values: values)
 
@@ -144,9 +166,8 @@ def maximum(shader: Shader) -> ShaderTask:
             real = np.rint(x.astype(np.float64) * factor / (1 << shifts[number]))
             scaled: Array = np.clip(real + constant / (1 << shifts[number]), 0, 255)
             return scaled
-        half = 1 << shifts[number] - 1
-        whole = x.astype(np.int64) * factor + constant + half >> shifts[number]
-        result: Array = np.clip(whole, 0, 255)
+        whole = x.astype(np.int64) * factor + constant
+        result: Array = np.clip(np.rint(whole / (1 << shifts[number])), 0, 255)
         return result
 
     def function(x: Array, y: Array) -> Array:

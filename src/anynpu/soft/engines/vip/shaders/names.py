@@ -17,8 +17,9 @@ from .normalization import (
 from .padding import padding
 from .pooling import average_pooling, max_pooling
 from .power import tensor_pow
-from .reduction import extreme, place_of_maximum, sum_of_pixels
-from .resizing import tensor_scale
+from .recurrent import gru_cell, lstm_unit
+from .reduction import extreme, place_of_maximum, place_of_minimum, product, sum_of_pixels
+from .resizing import resize_nearest, tensor_scale
 from .selection import copy, gather, slice_rows
 from .shader import Shader
 from .softmax import log_softmax, softmax
@@ -51,9 +52,13 @@ FAMILIES: Mapping[str, Family] = {
     "TensorScale": tensor_scale,
     "TensorStrideSlice": slice_rows,
     "TensorSub": tensor_add,
+    _EXTENSION + "argmin_axis0_U8toI16_": place_of_minimum,
+    _EXTENSION + "argmin_axis1_U8toI16_": place_of_minimum,
+    _EXTENSION + "grucell_reset_after_activation_U": gru_cell,
     _EXTENSION + "instance_norm_U8_F32toU8_": instance_normalization,
     _EXTENSION + "instance_norm_means": instance_means,
     _EXTENSION + "instance_norm_sums_U8_": instance_sums,
+    _EXTENSION + "lstmunit_activation_S_F16toU8_F1": lstm_unit,
     _EXTENSION + "maximum_F16F16toU8_": maximum,
     _EXTENSION + "maximum_U8F16toU8_": maximum,
     _EXTENSION + "maximum_U8U8toU8_": maximum,
@@ -64,6 +69,9 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "reducemax_axis1_U8toF16_": extreme,
     _EXTENSION + "reducemin_axis0_U8toF16_": extreme,
     _EXTENSION + "reducemin_axis1_U8toF16_": extreme,
+    _EXTENSION + "reduceprod_axis0_U8toF16_": product,
+    _EXTENSION + "reduceprod_axis1_U8toF16_": product,
+    _EXTENSION + "resize_nearest_U8toU8_": resize_nearest,
     _EXTENSION + "round_U8toF16_": nearest_whole,
     _EXTENSION + "sign_U8toF16_": sign,
 }

@@ -10,32 +10,37 @@ from .shader import Image, Shader
 from .task import Array, ShaderTask
 
 _MIRRORED, _EDGE, _CONSTANT = "845bb8831456c73b", "045118e9b312f808", "19f612a9aa32a1d3"
+_CONSTANT_OF_ONE_PLANE = "d608143b49012545"
 """Programs; the layer's name is the same for all of them."""
+
+_BYTE, _EACH_BYTE = 0xFF, 0x01010101
 
 
 def padding(shader: Shader) -> ShaderTask:
     """Bytes with a border: of the image's mirror image, of its edge, or of one byte."""
     if shader.program == _CONSTANT:
         return _with_constant(shader)
+    if shader.program == _CONSTANT_OF_ONE_PLANE:
+        return _plane_with_constant(shader)
     if shader.program not in (_MIRRORED, _EDGE):
         raise Unknown("an image with a border in this form")
     source, output = shader.images(0x00, 0x20)
     planes, rows, pixels = source.shape
     if shader.program == _MIRRORED:
-        left, top = shader.whole(0x40), shader.whole(0x44)
-        shader.expect({0x48: 0, 0x4C: pixels - 1, 0x50: rows - 1, 0x54: planes - 1})
+        left, top, front = shader.whole(0x40), shader.whole(0x44), shader.whole(0x48)
+        shader.expect({0x4C: pixels - 1, 0x50: rows - 1, 0x54: planes - 1})
     else:
-        left, top = shader.whole(0x44), shader.whole(0x48)
-        shader.expect({0x40: planes, 0x4C: 0, 0x50: 0, 0x54: planes})
+        left, top, front = shader.whole(0x44), shader.whole(0x48), shader.whole(0x4C)
+        shader.expect({0x40: output.shape[0], 0x50: 0, 0x54: planes})
     places = [
         _places(size, begin, count, is_mirrored=shader.program == _MIRRORED)
-        for size, begin, count in zip((rows, pixels), (top, left), output.shape[1:], strict=True)
+        for size, begin, count in zip(source.shape, (front, top, left), output.shape, strict=True)
     ]
-    if output.shape[0] != planes or types(source, output) != (U8, U8):
+    if types(source, output) != (U8, U8):
         raise Unknown(f"{source.shape} {source.dtype} with a border as {output.shape}")
 
     def function(values: Array) -> Array:
-        return values[:, places[0][:, None], places[1]]
+        return values[np.ix_(*places)]
 
     return ShaderTask((source,), output, function)
 
@@ -51,6 +56,25 @@ def _places(size: int, begin: int, count: int, is_mirrored: bool) -> Array:
         places = np.minimum(places, 2 * (size - 1) - places)
     result: Array = np.clip(places, 0, size - 1)
     return result
+
+
+def _plane_with_constant(shader: Shader) -> ShaderTask:
+    """A border of one byte around a single plane."""
+    source, output = shader.images(0x00, 0x20)
+    left, top = shader.whole(0x40), shader.whole(0x44)
+    _check_inside(source, output, (0, top, left))
+    if source.shape[0] != 1 or output.shape[0] != 1:
+        raise Unknown(f"{source.shape[0]} planes with others around them in this form")
+    border = shader.whole(0x50) & _BYTE
+    shader.expect({0x50 + 4 * word: border * _EACH_BYTE for word in range(4)})
+    _, rows, pixels = source.shape
+
+    def function(values: Array) -> Array:
+        padded = np.full(output.shape, border, np.uint8)
+        padded[:, top : top + rows, left : left + pixels] = values
+        return padded
+
+    return ShaderTask((source,), output, function)
 
 
 def _with_constant(shader: Shader) -> ShaderTask:

@@ -27,11 +27,21 @@ _OF_ROWS = "d203a0fdc201fb5c"
 _LANES, _VECTORS_BEHIND = 16, 3
 """Pixels that it sums at a time, and how many times it does so outside its loop."""
 
+_WHOLE_PLANES, _WINDOWS = "bbf0005029104f32", "925c6edcace8bc51"
+"""The programs of maxima of whole planes, and of windows that aren't square."""
+
+_ONE = 0x3F800000
+"""As float32."""
+
 _FLOOR = np.iinfo(np.int16).min
 
 
 def max_pooling(shader: Shader) -> ShaderTask:
     """The largest of square windows; what lies beyond the image counts for nothing."""
+    if shader.program == _WHOLE_PLANES:
+        return _maximum_of_planes(shader)
+    if shader.program == _WINDOWS:
+        return _maximum_around(shader)
     source, output = shader.images(0x00, 0x20)
     kinds = types(source, output)
     left, top = shader.whole(0x40), shader.whole(0x44)
@@ -65,6 +75,36 @@ def max_pooling(shader: Shader) -> ShaderTask:
         views = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))
         largest = views[:, : needed[0] - size + 1 : stride, : needed[1] - size + 1 : stride]
         result: Array = largest.max((-1, -2)).astype(values.dtype)
+        return result
+
+    return ShaderTask((source,), output, function)
+
+
+def _maximum_of_planes(shader: Shader) -> ShaderTask:
+    source, output = shader.images(0x00, 0x20)
+    planes, rows, pixels = source.shape
+    if types(source, output) != (U8, U8) or output.shape != (planes, 1, 1):
+        raise Unknown(f"maxima of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
+    shader.expect({0x40: 0, 0x44: 0, 0x48: 1, 0x4C: 1, 0x50: _ONE, 0x54: 0, 0xC0: pixels})
+    shader.expect({0xC4: rows})
+    return ShaderTask((source,), output, lambda values: values.max((1, 2), keepdims=True))
+
+
+def _maximum_around(shader: Shader) -> ShaderTask:
+    """The largest of the bytes that are so many rows and pixels away at the most."""
+    source, output = shader.images(0x00, 0x20)
+    if types(source, output) != (U8, U8) or source.shape != output.shape:
+        raise Unknown(f"maxima of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
+    left, top = shader.whole(0x40), shader.whole(0x44)
+    shader.expect({0x48: 1, 0x4C: 1})
+    if max(left, top) > _LARGEST:
+        raise Unknown(f"maxima over {top} rows and {left} pixels more on each side")
+
+    def function(values: Array) -> Array:
+        padded = np.pad(values, ((0, 0), (top, top), (left, left)))
+        size = 2 * top + 1, 2 * left + 1
+        views = np.lib.stride_tricks.sliding_window_view(padded, size, axis=(1, 2))
+        result: Array = views.max((-1, -2))
         return result
 
     return ShaderTask((source,), output, function)

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..refusal import Unknown
 from ..rounding import to_halves
-from .quantized import F16, U8, to_bytes, types
-from .shader import Shader
+from .quantized import F16, I16, U8, to_bytes, types
+from .shader import Image, Shader
 from .task import Array, ShaderTask
 
 _F32 = np.float32
@@ -41,10 +41,10 @@ def sum_of_pixels(shader: Shader) -> ShaderTask:
 def extreme(shader: Shader) -> ShaderTask:
     """The largest, or least, of each row's or column's bytes as a real number."""
     source, output = shader.images(0x00, 0x20)
-    planes, rows, pixels = source.shape
+    _, rows, pixels = source.shape
     over_pixels = "_axis0_" in shader.name
-    expected = (planes, 1, rows) if over_pixels else (planes, 1, pixels)
-    if types(source, output) != (U8, F16) or output.shape != expected:
+    expected = _reduced(source, over_pixels)
+    if types(source, output) != (U8, F16) or output.shape not in expected:
         raise Unknown(f"maxima of {source.shape} to {output.shape}")
     axis, count = (2, pixels) if over_pixels else (1, rows)
     if shader.whole(0x40) != 2 - axis or shader.whole(0x44) != count:
@@ -55,7 +55,52 @@ def extreme(shader: Shader) -> ShaderTask:
     def function(values: Array) -> Array:
         found = chosen(values, axis=axis).astype(_F32)
         result: Array = ((found - zero) * scale).astype(np.float16)
-        return result[:, None]
+        return result.reshape(output.shape)
+
+    return ShaderTask((source,), output, function)
+
+
+def _reduced(source: Image, over_pixels: bool) -> tuple[tuple[int, int, int], ...]:
+    """How what is left of rows, or of columns, may lie: those of several planes as rows of one."""
+    planes, rows, pixels = source.shape
+    if over_pixels:
+        return ((planes, 1, rows),)
+    return (planes, 1, pixels), (1, planes, pixels)
+
+
+def place_of_minimum(shader: Shader) -> ShaderTask:
+    """The number of the row, or pixel, that has a column's, or row's, least byte: the first one."""
+    source, output = shader.images(0x00, 0x20)
+    over_pixels = "_axis0_" in shader.name
+    if types(source, output) != (U8, I16) or output.shape not in _reduced(source, over_pixels):
+        raise Unknown(f"places of minima of {source.shape} to {output.shape}")
+    axis = 2 if over_pixels else 1
+    last = source.shape[axis] - (0 if over_pixels else 1)
+    shader.expect({0x40: 2 - axis, 0x44: last})
+
+    def function(values: Array) -> Array:
+        places: Array = values.argmin(axis).astype(np.int16)
+        return places.reshape(output.shape)
+
+    return ShaderTask((source,), output, function)
+
+
+def product(shader: Shader) -> ShaderTask:
+    """The product of each row's or column's real numbers."""
+    source, output = shader.images(0x00, 0x20)
+    over_pixels = "_axis0_" in shader.name
+    if types(source, output) != (U8, F16) or output.shape not in _reduced(source, over_pixels):
+        raise Unknown(f"products of {source.shape} to {output.shape}")
+    axis = 2 if over_pixels else 1
+    shader.expect({0x40: 2 - axis, 0x44: source.shape[axis]})
+    scale, zero = shader.real(0x48), shader.real(0x4C)
+
+    def function(values: Array) -> Array:
+        real = (values.astype(_F32) - zero) * scale
+        total = np.ones(output.shape, _F32)
+        for part in np.moveaxis(real, axis, 0):
+            total = total * part.reshape(output.shape)
+        return to_halves(total)
 
     return ShaderTask((source,), output, function)
 

@@ -22,8 +22,14 @@ by the centres of pixels or by their left edges.
 """
 
 
+_NEAREST = ("0a7cefd83240e77e", "4dafb4605933c7b0")
+"""Programs that take a pixel for each, by how many times smaller the image is."""
+
+
 def tensor_scale(shader: Shader) -> ShaderTask:
     """Pixels repeated, or mixed of four by the weights of a table."""
+    if shader.program in _NEAREST:
+        return _nearest(shader)
     if shader.program in _MIXES:
         return _mixed(shader, *_MIXES[shader.program])
     if shader.has(0x60):
@@ -44,6 +50,42 @@ def tensor_scale(shader: Shader) -> ShaderTask:
         return result
 
     return ShaderTask((source,), output, function)
+
+
+def _nearest(shader: Shader) -> ShaderTask:
+    source, output = shader.images_of(0x00, 0x20)
+    if types(source, output) != (U8, U8) or output.shape[0] != source.shape[0]:
+        raise Unknown(f"{source.shape} {source.dtype} made {output.shape} {output.dtype}")
+    ratios = shader.real(0x64), shader.real(0x60)
+    rows, pixels = (
+        _taken(count, size, ratio, _F32(0))
+        for count, size, ratio in zip(output.shape[1:], source.shape[1:], ratios, strict=True)
+    )
+    return ShaderTask((source,), output, lambda values: values[:, rows[:, None], pixels])
+
+
+def resize_nearest(shader: Shader) -> ShaderTask:
+    """A pixel for each, by how many times smaller the image is: with a half, the nearest one."""
+    source, output = shader.images(0x00, 0x20)
+    if types(source, output) != (U8, U8) or output.shape[0] != source.shape[0]:
+        raise Unknown(f"{source.shape} {source.dtype} made {output.shape} {output.dtype}")
+    shader.expect({0x40: 1, 0x44: 0, 0x48: 0})
+    half = shader.real(0x4C)
+    ratios = shader.real(0x54), shader.real(0x50)
+    rows, pixels = (
+        _taken(count, size, ratio, half)
+        for count, size, ratio in zip(output.shape[1:], source.shape[1:], ratios, strict=True)
+    )
+    return ShaderTask((source,), output, lambda values: values[:, rows[:, None], pixels])
+
+
+def _taken(count: int, size: int, ratio: np.float32, more: np.float32) -> Array:
+    """Which row, or pixel, each one is taken from."""
+    if not (np.isfinite([ratio, more]).all() and ratio > 0):
+        raise Unknown(f"an image {ratio} times as small")
+    places = np.floor(np.arange(count, dtype=_F32) * ratio + more).astype(np.intp)
+    result: Array = np.clip(places, 0, size - 1)
+    return result
 
 
 def _mixed(shader: Shader, times: int, by_centres: bool) -> ShaderTask:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
-from .quantized import F16, I16, I32, check_same, types
+from .quantized import F16, I16, I32, U8, check_same, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
+_OF_BYTES = "516e38afcab44831"
+"""The program that copies bytes."""
+
 
 def copy(shader: Shader) -> ShaderTask:
-    """Whole numbers of 16 bits as float16."""
+    """Whole numbers of 16 bits as float16; or bytes as they are."""
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
+    if shader.program == _OF_BYTES and types(source, output) == (U8, U8):
+        return ShaderTask((source,), output, lambda values: values)
     if types(source, output) != (I16, F16):
         raise Unknown(f"a copy of {source.dtype} to {output.dtype}")
     shader.expect({0x40: 0x8000, 0x44: 0})
@@ -24,25 +29,35 @@ def copy(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, function)
 
 
+_OF_PIXELS = "8af2dbb515ea2414"
+"""The program that gathers pixels."""
+
+
 def gather(shader: Shader) -> ShaderTask:
-    """The rows that a list of numbers names."""
+    """The rows, or pixels, that a list of numbers names."""
     source, indices, output = shader.images(0x00, 0x20, 0x40)
     planes, rows, pixels = source.shape
     count = indices.shape[2]
+    axis = 2 if shader.program == _OF_PIXELS else 1
+    expected = (planes, rows, count) if axis == 2 else (planes, count, pixels)
     if indices.dtype != I32 or output.dtype != source.dtype:
         raise Unknown(f"rows of {source.dtype} gathered by {indices.dtype} to {output.dtype}")
-    if indices.shape != (1, 1, count) or output.shape != (planes, count, pixels):
+    if indices.shape != (1, 1, count) or output.shape != expected:
         raise Unknown(f"{indices.shape} rows of {source.shape} to {output.shape}")
-    if (shader.whole(0x60), shader.whole(0x64)) != (rows, count):
+    if axis == 2:
+        if source.dtype != U8:
+            raise Unknown(f"pixels of {source.dtype} gathered")
+        shader.expect({0x60: pixels})
+    elif (shader.whole(0x60), shader.whole(0x64)) != (rows, count):
         raise Unknown(f"rows of {shader.whole(0x60)}, {shader.whole(0x64)} of them")
     if indices.constant is None:
         raise Unknown("rows gathered by numbers that a network computes")
     numbers = indices.constant.reshape(-1)
-    if numbers.min() < 0 or numbers.max() >= rows:
-        raise Unknown(f"rows {numbers.min()} to {numbers.max()} of {rows}")
+    if numbers.min() < 0 or numbers.max() >= source.shape[axis]:
+        raise Unknown(f"rows {numbers.min()} to {numbers.max()} of {source.shape[axis]}")
 
     def function(values: Array, chosen: Array) -> Array:
-        return values[:, chosen.reshape(-1)]
+        return values.take(chosen.reshape(-1), axis)
 
     return ShaderTask((source, indices), output, function)
 

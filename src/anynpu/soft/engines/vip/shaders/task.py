@@ -14,7 +14,7 @@ from ..tasks import Task
 from .shader import Image
 
 Array = NDArray[Any]
-Function = Callable[..., Array]
+Function = Callable[..., Array | tuple[Array, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,15 +22,21 @@ class ShaderTask(Task):
     """`function` of the inputs' values, each (planes, rows, pixels), gives those of the output.
 
     They are of the output's type; where it is an integer they are rounded and within its range.
+    With `others` it gives a tuple: those of the output, and of each of the others.
     """
 
     inputs: tuple[Image, ...]
     output: Image
     function: Function
+    others: tuple[Image, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[Image, ...]:
+        return (self.output, *self.others)
 
     @property
     def macs(self) -> int:
-        return sum(math.prod(image.shape) for image in (*self.inputs, self.output))
+        return sum(math.prod(image.shape) for image in (*self.inputs, *self.outputs))
 
     def reads(self) -> Iterator[Window]:
         for image in self.inputs:
@@ -38,4 +44,5 @@ class ShaderTask(Task):
                 yield image.window
 
     def writes(self) -> Iterator[Window]:
-        yield self.output.window
+        for image in self.outputs:
+            yield image.window

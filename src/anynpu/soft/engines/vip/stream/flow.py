@@ -439,7 +439,10 @@ class _Analysis:
             return Operand(value=self._initial[register])
         if register in self._loads:
             queue, place = self._loads[register]
-            if STREAM not in write.sources or self._input_places.index(write.place) != place:
+            # With one vector a row, there is no other element that it could be of.
+            if self._vectors > 1 and (
+                STREAM not in write.sources or self._input_places.index(write.place) != place
+            ):
                 raise Unknown(f"register {register} of another element")
             return Operand(queue=queue)
         if register not in CONSTANT_REGISTERS:
