@@ -497,7 +497,10 @@ WITH_AVX2 INLINE int32_t sum_of_eights(__m128i sums, int64_t count) {
 
 WITH_AVX2 static int32_t sum_bytes_avx2(const int8_t *bytes, int64_t count) {
     __m128i sums = _mm_setzero_si128();
-    for (int64_t c = 0; c < count; c += 8) {
+    int64_t c = 0;
+    for (; c + 16 <= count; c += 16)
+        sums = _mm_add_epi64(sums, sums_of_eights(_mm_loadu_si128((const __m128i *)(bytes + c))));
+    if (c < count) {
         const __m128i eight = _mm_loadl_epi64((const __m128i *)(bytes + c));
         sums = _mm_add_epi64(sums, _mm_move_epi64(sums_of_eights(eight)));
     }
@@ -511,53 +514,65 @@ WITH_AVX2 INLINE __m128i first_lanes(int64_t count) {
     return _mm_cmpgt_epi8(_mm_set1_epi8((int8_t)kept), lane);
 }
 
-/* One place of the kernel: the atoms of a pixel, or of padding where there is none. Adds up what it copies. */
-WITH_AVX2 INLINE void gather_place_avx2(const struct features *f, const int8_t *atom,
-                                        __m128i padding, int64_t kept, int8_t *row, __m128i *sums) {
-    const int64_t whole = least(kept / LANES, f->surfaces);
-    for (int64_t s = 0; s < f->surfaces; s++, row += LANES, atom += atom ? f->surface : 0) {
-        __m128i bytes = atom ? _mm_loadu_si128((const __m128i *)atom) : padding;
-        if (s >= whole)
-            bytes = _mm_and_si128(bytes, first_lanes(kept - s * LANES));
-        _mm_storeu_si128((__m128i *)row, bytes);
-        *sums = _mm_add_epi64(*sums, sums_of_eights(bytes));
+/* Where rows of a part of the output's row go, and which of them see something at a place of the kernel. */
+struct part {
+    int8_t *rows;
+    int64_t count, begin, end;
+};
+
+/* What neighbours see at one place of the kernel, in one surface. */
+WITH_AVX2 INLINE void gather_surface_avx2(struct part p, int64_t stride, const int8_t *atom,
+                                          int64_t step, __m128i kept, __m128i padding) {
+    int64_t i = 0;
+    for (; i < p.begin; i++, p.rows += stride)
+        _mm_storeu_si128((__m128i *)p.rows, padding);
+    for (; i < p.end; i++, p.rows += stride, atom += step)
+        _mm_storeu_si128((__m128i *)p.rows,
+                         _mm_and_si128(_mm_loadu_si128((const __m128i *)atom), kept));
+    for (; i < p.count; i++, p.rows += stride)
+        _mm_storeu_si128((__m128i *)p.rows, padding);
+}
+
+/* What `count` neighbours from column `ox` on of an output row see. */
+WITH_AVX2 INLINE void gather_part_avx2(const struct int8_dense *a, int64_t oy, int64_t ox,
+                                       int64_t count, int8_t *rows) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const __m128i padding = _mm_set1_epi8((int8_t)k->padding);
+    const int64_t step = k->stride_x;
+    int64_t y = oy * k->stride_y - k->top;
+    for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
+        int64_t x = ox * step - k->left;
+        for (int64_t kx = 0; kx < k->width; kx++, x += k->dilation_x) {
+            struct part p = {rows, count, x < 0 ? least((step - 1 - x) / step, count) : 0, 0};
+            if (y >= 0 && y < f->height && x + (count - 1) * step >= 0 && x < f->width)
+                p.end = least((f->width - 1 - x) / step + 1, count);
+            p.begin = least(p.begin, p.end);
+            const int8_t *atom =
+                (const int8_t *)f->base + y * f->line + (x + p.begin * step) * f->pixel;
+            for (int64_t s = 0; s < f->surfaces; s++, atom += f->surface, p.rows += LANES)
+                gather_surface_avx2(p, a->stride, atom, step * f->pixel,
+                                    first_lanes(f->valid - s * LANES),
+                                    _mm_and_si128(padding, first_lanes(a->channels - s * LANES)));
+            rows = p.rows;
+        }
     }
 }
 
 /* `gather` for bytes of whole atoms, which fill the depth. */
 WITH_AVX2 static void gather_atoms_avx2(const struct int8_dense *a, int64_t first, int64_t count,
                                         int8_t *rows) {
-    /* Copies, which bytes that are written can't change. */
-    const struct features f = a->features;
-    const struct window k = a->window;
-    const int64_t channels = a->channels, depth = a->depth, stride = a->stride;
-    const int64_t place = f.surfaces * LANES, dilation = k.dilation_x * f.pixel;
-    const int64_t below = f.height - (k.height - 1) * k.dilation_y;
-    const int64_t right = f.width - (k.width - 1) * k.dilation_x;
-    const __m128i padding = _mm_set1_epi8((int8_t)k.padding);
-    int64_t oy = first / k.out_width, ox = first % k.out_width;
-    for (; count > 0; count--, rows += stride) {
-        const int64_t top = oy * k.stride_y - k.top, left = ox * k.stride_x - k.left;
-        const int is_inside = top >= 0 && top < below && left >= 0 && left < right;
-        int8_t *row = rows;
-        __m128i sums = _mm_setzero_si128();
-        for (int64_t ky = 0, y = top; ky < k.height; ky++, y += k.dilation_y) {
-            const int8_t *atom = (const int8_t *)f.base + y * f.line + left * f.pixel;
-            if (is_inside)
-                for (int64_t kx = 0; kx < k.width; kx++, row += place, atom += dilation)
-                    gather_place_avx2(&f, atom, padding, f.valid, row, &sums);
-            else
-                for (int64_t kx = 0, x = left; kx < k.width;
-                     kx++, row += place, atom += dilation, x += k.dilation_x)
-                    if (y >= 0 && y < f.height && x >= 0 && x < f.width)
-                        gather_place_avx2(&f, atom, padding, f.valid, row, &sums);
-                    else
-                        gather_place_avx2(&f, NULL, padding, channels, row, &sums);
+    const int64_t width = a->window.out_width;
+    int64_t oy = first / width, ox = first % width;
+    while (count > 0) {
+        const int64_t n = least(width - ox, count);
+        gather_part_avx2(a, oy, ox, n, rows);
+        for (int64_t i = 0; i < n; i++, rows += a->stride) {
+            const int32_t sum = sum_bytes_avx2(rows, a->depth);
+            memcpy(rows + a->depth, &sum, sizeof sum);
         }
-        const int32_t sum = sum_of_eights(sums, depth);
-        memcpy(rows + depth, &sum, sizeof sum);
-        if (++ox == k.out_width)
-            ox = 0, oy++;
+        count -= n;
+        ox = 0, oy++;
     }
 }
 #endif
