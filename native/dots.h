@@ -18,7 +18,8 @@ enum {
     DOT_COLUMNS = 16,
     DOT_ROWS = 6,
     MOST_ROWS = 12,
-    THIRD = 3, /* every how many rows have a pointer */
+    THIRD = 3,  /* every how many rows have a pointer */
+    CHAINS = 4, /* of sums, at most */
 };
 
 /* Where the sums of DOT_COLUMNS kernels go: as atoms of one surface, or of two. */
@@ -54,43 +55,46 @@ INLINE int32_t quad_at(const int8_t *place) {
  *   have none and join two,
  *   hold the weights of some quads, and add their products with what some rows have there.
  * TALL rows and DEEP quads go together. Rows are found by a pointer for every third of them, so that all fit
- * into registers; the sums of few rows are added up in two chains, as a product takes longer than the next
- * one waits. */
+ * into registers; the sums of few rows are added up in chains, as a product takes longer than the next one
+ * has to wait. */
 #define MULTIPLY_BYTES(form, keyword, most, TALL, DEEP)                                            \
+    keyword INLINE void add_quads_##form(struct sums_##form *sums, const int8_t *weights,          \
+                                         const int8_t *const *row, int64_t stride, int64_t quad,   \
+                                         const int count) {                                        \
+        const struct held_##form held = hold_##form(weights + quad * 4 * DOT_COLUMNS);             \
+        _Pragma("GCC unroll 12") for (int r = 0; r < count; r += (TALL)) add_##form(               \
+            &sums[r / (TALL)], &held, row[r / THIRD] + r % THIRD * stride + 4 * quad, stride);     \
+    }                                                                                              \
     keyword INLINE void multiply_rows_##form(struct byte_rows rows, const int8_t *weights,         \
                                              const int16_t *offsets, struct target t,              \
                                              const int count) {                                    \
-        struct sums_##form total[(most) / (TALL)], other[(most) / (TALL)];                         \
+        struct sums_##form sums[CHAINS][(most) / (TALL)];                                          \
         const int8_t *row[MOST_ROWS / THIRD];                                                      \
-        const int parts = count / (TALL), has_chains = count <= 4 && (DEEP) == 1;                  \
-        const int64_t stride = rows.stride;                                                        \
+        const int parts = count / (TALL);                                                          \
+        const int chains = (DEEP) > 1 || count > 4 ? 1 : count > 1 ? 2 : CHAINS;                   \
+        int64_t q = 0;                                                                             \
         _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++) {                                 \
-            total[r] = rows.begins ? begin_##form(&rows, r, offsets) : load_##form(&t, r);         \
-            other[r] = none_##form();                                                              \
+            sums[0][r] = rows.begins ? begin_##form(&rows, r, offsets) : load_##form(&t, r);       \
+            _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++) sums[c][r] = none_##form();   \
         }                                                                                          \
         _Pragma("GCC unroll 4") for (int i = 0; i * THIRD < count; i++) row[i] =                   \
-            rows.base + i * THIRD * stride + 4 * rows.first;                                       \
+            rows.base + i * THIRD * rows.stride + 4 * rows.first;                                  \
         weights += rows.first * 4 * DOT_COLUMNS;                                                   \
-        for (int64_t q = 0; q < rows.quads; q += (DEEP) << has_chains) {                           \
-            const struct held_##form held = hold_##form(weights);                                  \
-            _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++) add_##form(                   \
-                &total[r], &held, row[r * (TALL) / THIRD] + r * (TALL) % THIRD * stride, stride);  \
-            if (has_chains) {                                                                      \
-                const struct held_##form next = hold_##form(weights + 4 * DOT_COLUMNS);            \
-                _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++)                           \
-                    add_##form(&other[r], &next,                                                   \
-                               row[r * (TALL) / THIRD] + r * (TALL) % THIRD * stride + 4, stride); \
-            }                                                                                      \
-            weights += ((DEEP) << has_chains) * 4 * DOT_COLUMNS;                                   \
+        for (; q + chains * (DEEP) <= rows.quads; q += chains * (DEEP)) {                          \
+            _Pragma("GCC unroll 4") for (int c = 0; c < chains; c++)                               \
+                add_quads_##form(sums[c], weights, row, rows.stride, c, count);                    \
+            weights += chains * (DEEP) * 4 * DOT_COLUMNS;                                          \
             _Pragma("GCC unroll 4") for (int i = 0; i * THIRD < count; i++) {                      \
-                row[i] += ((DEEP) << has_chains) * 4;                                              \
+                row[i] += chains * (DEEP) * 4;                                                     \
                 __asm__("" : "+r"(row[i]));                                                        \
             }                                                                                      \
         }                                                                                          \
+        for (int64_t left = 0; q + left < rows.quads; left += (DEEP))                              \
+            add_quads_##form(sums[0], weights, row, rows.stride, left, count);                     \
         _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++) {                                 \
-            if (has_chains)                                                                        \
-                join_##form(&total[r], &other[r]);                                                 \
-            store_##form(&t, r, &total[r]);                                                        \
+            _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++)                               \
+                join_##form(&sums[0][r], &sums[c][r]);                                             \
+            store_##form(&t, r, &sums[0][r]);                                                      \
         }                                                                                          \
     }                                                                                              \
     keyword static void multiply_##form(struct byte_rows rows, const int8_t *weights,              \
@@ -223,14 +227,20 @@ WITH_AVX512_VNNI INLINE struct sums_avx512_vnni begin_avx512_vnni(const struct b
 WITH_AVX512_VNNI INLINE struct sums_avx512_vnni load_avx512_vnni(const struct target *t, int r) {
     const int32_t *sums = t->sums + r * t->pixel;
     const struct sums_avx512_vnni loaded = {
-        join_avx512(_mm256_loadu_si256((const __m256i *)sums),
-                    _mm256_loadu_si256((const __m256i *)(sums + t->second)))};
+        t->second == DOT_COLUMNS / 2
+            ? _mm512_loadu_si512(sums)
+            : join_avx512(_mm256_loadu_si256((const __m256i *)sums),
+                          _mm256_loadu_si256((const __m256i *)(sums + t->second)))};
     return loaded;
 }
 
 WITH_AVX512_VNNI INLINE void store_avx512_vnni(const struct target *t, int r,
                                                const struct sums_avx512_vnni *sums) {
     int32_t *target = t->sums + r * t->pixel;
+    if (t->second == DOT_COLUMNS / 2) {
+        _mm512_storeu_si512(target, sums->all);
+        return;
+    }
     _mm256_storeu_si256((__m256i *)target, _mm512_castsi512_si256(sums->all));
     _mm256_storeu_si256((__m256i *)(target + t->second), _mm512_extracti64x4_epi64(sums->all, 1));
 }

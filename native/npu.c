@@ -416,18 +416,17 @@ INLINE void put_number(int8_t *row, int64_t first, int64_t end, int value, const
 
 /* What one output pixel sees: for each place of the kernel, all channels of the input there. With
  * `is_inside` all places are. */
-INLINE void gather_pixel(const struct int8_dense *a, int64_t y, int64_t x, int8_t *row,
-                         const int64_t lanes, const int is_inside, const int size) {
-    const struct features *f = &a->features;
-    const struct window *k = &a->window;
+INLINE void gather_pixel(const struct features *f, const struct window *k, int64_t channels,
+                         int64_t y, int64_t x, int8_t *row, const int64_t lanes,
+                         const int is_inside, const int size) {
     const int64_t step = f->surfaces * lanes;
     for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
         const int8_t *line = (const int8_t *)f->base + y * f->line + x * f->pixel;
         int64_t left = x;
         for (int64_t kx = 0; kx < k->width; kx++, row += step * size, left += k->dilation_x) {
             if (!is_inside && (y < 0 || y >= f->height || left < 0 || left >= f->width)) {
-                put_number(row, 0, a->channels, (int)k->padding, size);
-                put_number(row, a->channels, step, 0, size);
+                put_number(row, 0, channels, (int)k->padding, size);
+                put_number(row, channels, step, 0, size);
                 continue;
             }
             const int8_t *atom = line + kx * k->dilation_x * f->pixel;
@@ -440,13 +439,12 @@ INLINE void gather_pixel(const struct int8_dense *a, int64_t y, int64_t x, int8_
 
 /* The same for a picture, or any features of one channel block, whose neighbours in a row lie side by
  * side; whole vectors are read and written. */
-INLINE void gather_packed(const struct int8_dense *a, int64_t y, int64_t x, int8_t *row,
-                          const int64_t lanes, const int size) {
-    const struct window *k = &a->window;
+INLINE void gather_packed(const struct features *f, const struct window *k, int64_t y, int64_t x,
+                          int8_t *row, const int64_t lanes, const int size) {
     const int64_t count = k->width * lanes;
-    const int8_t *pixels = (const int8_t *)a->features.base + y * a->features.line + x * lanes;
+    const int8_t *pixels = (const int8_t *)f->base + y * f->line + x * lanes;
     for (int64_t ky = 0; ky < k->height;
-         ky++, row += count * size, pixels += k->dilation_y * a->features.line)
+         ky++, row += count * size, pixels += k->dilation_y * f->line)
         for (int64_t c = 0; c < count; c += LANES)
             put(pixels + c, row + c * size, LANES, size);
 }
@@ -533,28 +531,37 @@ WITH_AVX2 INLINE void gather_surface_avx2(struct part p, int64_t stride, const i
         _mm_storeu_si128((__m128i *)p.rows, padding);
 }
 
+/* Rounded up; most strides are 1. */
+INLINE int64_t steps_to(int64_t distance, int64_t stride) {
+    return stride == 1 ? distance : (distance + stride - 1) / stride;
+}
+
 /* What `count` neighbours from column `ox` on of an output row see. */
 WITH_AVX2 INLINE void gather_part_avx2(const struct int8_dense *a, int64_t oy, int64_t ox,
                                        int64_t count, int8_t *rows) {
-    const struct features *f = &a->features;
-    const struct window *k = &a->window;
-    const __m128i padding = _mm_set1_epi8((int8_t)k->padding);
-    const int64_t step = k->stride_x;
-    int64_t y = oy * k->stride_y - k->top;
-    for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
-        int64_t x = ox * step - k->left;
-        for (int64_t kx = 0; kx < k->width; kx++, x += k->dilation_x) {
-            struct part p = {rows, count, x < 0 ? least((step - 1 - x) / step, count) : 0, 0};
-            if (y >= 0 && y < f->height && x + (count - 1) * step >= 0 && x < f->width)
-                p.end = least((f->width - 1 - x) / step + 1, count);
-            p.begin = least(p.begin, p.end);
-            const int8_t *atom =
-                (const int8_t *)f->base + y * f->line + (x + p.begin * step) * f->pixel;
-            for (int64_t s = 0; s < f->surfaces; s++, atom += f->surface, p.rows += LANES)
-                gather_surface_avx2(p, a->stride, atom, step * f->pixel,
-                                    first_lanes(f->valid - s * LANES),
-                                    _mm_and_si128(padding, first_lanes(a->channels - s * LANES)));
-            rows = p.rows;
+    const struct features f = a->features;
+    const struct window k = a->window;
+    const int64_t stride = a->stride, channels = a->channels;
+    const __m128i padding = _mm_set1_epi8((int8_t)k.padding), all = _mm_set1_epi8(-1);
+    int64_t y = oy * k.stride_y - k.top;
+    for (int64_t ky = 0; ky < k.height; ky++, y += k.dilation_y) {
+        const int8_t *line = (const int8_t *)f.base + y * f.line;
+        int64_t x = ox * k.stride_x - k.left;
+        for (int64_t kx = 0; kx < k.width; kx++, x += k.dilation_x) {
+            const int is_inside = y >= 0 && y < f.height && x < f.width;
+            const int64_t end = is_inside ? least(steps_to(f.width - x, k.stride_x), count) : 0;
+            const int64_t begin = x < 0 ? least(steps_to(-x, k.stride_x), end) : 0;
+            const int8_t *atom = line + (x + begin * k.stride_x) * f.pixel;
+            for (int64_t s = 0; s < f.surfaces; s++, atom += f.surface, rows += LANES) {
+                const struct part p = {rows, count, begin, end};
+                const int64_t after = (s + 1) * LANES;
+                __m128i kept = all, seen = padding;
+                if (after > f.valid)
+                    kept = first_lanes(f.valid - s * LANES);
+                if (after > channels)
+                    seen = _mm_and_si128(padding, first_lanes(channels - s * LANES));
+                gather_surface_avx2(p, stride, atom, k.stride_x * f.pixel, kept, seen);
+            }
         }
     }
 }
@@ -581,31 +588,33 @@ WITH_AVX2 static void gather_atoms_avx2(const struct int8_dense *a, int64_t firs
  * their sum. Rows of what is packed have room for LANES values more. */
 INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int8_t *rows,
                    const int64_t lanes, const int form, const int size) {
-    const struct features *f = &a->features;
-    const struct window *k = &a->window;
+    /* Copies, which the bytes that are written can't change. */
+    const struct features features = a->features, *f = &features;
+    const struct window window = a->window, *k = &window;
+    const int64_t stride = a->stride * size, depth = a->depth, channels = a->channels;
     const int64_t places = k->height * k->width * f->surfaces * lanes;
     int64_t oy = first / k->out_width, ox = first % k->out_width;
     while (count > 0) {
         const int64_t y = oy * k->stride_y - k->top;
         int64_t begin, end;
         find_inside(a, y, lanes, &begin, &end);
-        for (; count > 0 && ox < k->out_width; count--, ox++, rows += a->stride * size) {
+        for (; count > 0 && ox < k->out_width; count--, ox++, rows += stride) {
             const int64_t x = ox * k->stride_x - k->left;
             if (ox < begin || ox >= end)
-                gather_pixel(a, y, x, rows, lanes, 0, size);
+                gather_pixel(f, k, channels, y, x, rows, lanes, 0, size);
             else if (a->is_packed)
-                gather_packed(a, y, x, rows, lanes, size);
+                gather_packed(f, k, y, x, rows, lanes, size);
             else
-                gather_pixel(a, y, x, rows, lanes, 1, size);
-            put_number(rows, places, a->depth, 0, size);
+                gather_pixel(f, k, channels, y, x, rows, lanes, 1, size);
+            put_number(rows, places, depth, 0, size);
             if (size == BYTES) {
 #ifdef X86
                 const int32_t sum =
-                    has_avx2(form) ? sum_bytes_avx2(rows, a->depth) : sum_bytes(rows, a->depth);
+                    has_avx2(form) ? sum_bytes_avx2(rows, depth) : sum_bytes(rows, depth);
 #else
-                const int32_t sum = sum_bytes(rows, a->depth);
+                const int32_t sum = sum_bytes(rows, depth);
 #endif
-                memcpy(rows + a->depth, &sum, sizeof sum);
+                memcpy(rows + depth, &sum, sizeof sum);
             }
         }
         ox = 0, oy++;
