@@ -31,8 +31,10 @@ from .measure import Comparison, compare
 _THREADS = 2
 _REPEAT, _PAUSE = 3, 0.05
 _NETWORKS = (
-    ("efficientnet_lite0_224", "efficientnet_lite0_224_i8", 127.0, 128.0, 2.5),
-    ("yolov3_tiny_416", "yolov3_tiny_416_i8", 0.0, 255.0, 1.4),
+    ("efficientnet_lite0_224", "efficientnet_lite0_224_i8", 127.0, 128.0, 1.0),
+    ("yolov3_tiny_416", "yolov3_tiny_416_i8", 0.0, 255.0, 1.0),
+    ("mobilenetv2_224", "mobilenetv2_224_i8", 127.0, 128.0, 1.0),
+    ("resnet50_224", "resnet50_224_i8", 127.0, 128.0, 1.0),
 )
 """The source, the compiled file, mean and standard deviation of its pictures, the goal."""
 _FLOAT_NETWORKS = (

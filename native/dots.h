@@ -17,6 +17,9 @@
 enum {
     DOT_COLUMNS = 16,
     DOT_ROWS = 6,
+    MOST_ROWS = 12,
+    THIRD = 3,  /* every how many rows have a pointer */
+    CHAINS = 4, /* of sums, at most */
 };
 
 /* Where the sums of DOT_COLUMNS kernels go: as atoms of one surface, or of two. */
@@ -41,30 +44,58 @@ INLINE int32_t sum_of_row(const struct byte_rows *rows, int64_t row) {
     return sum;
 }
 
-INLINE int32_t quad_of(const struct byte_rows *rows, int64_t row, int64_t quad) {
+INLINE int32_t quad_at(const int8_t *place) {
     int32_t four;
-    memcpy(&four, rows->base + row * rows->stride + 4 * quad, sizeof four);
+    memcpy(&four, place, sizeof four);
     return four;
 }
 
 /* Each form says what it is to
  *   begin the sums of some rows with their offsets, load them, store them,
- *   hold the weights of some quads, and add their products.
- * TALL rows and DEEP quads go together. */
+ *   have none and join two,
+ *   hold the weights of some quads, and add their products with what some rows have there.
+ * TALL rows and DEEP quads go together. Rows are found by a pointer for every third of them, so that all fit
+ * into registers; the sums of few rows are added up in chains, as a product takes longer than the next one
+ * has to wait. */
 #define MULTIPLY_BYTES(form, keyword, most, TALL, DEEP)                                            \
+    keyword INLINE void add_quads_##form(struct sums_##form *sums, const int8_t *weights,          \
+                                         const int8_t *const *row, int64_t stride, int64_t quad,   \
+                                         const int count) {                                        \
+        const struct held_##form held = hold_##form(weights + quad * 4 * DOT_COLUMNS);             \
+        _Pragma("GCC unroll 12") for (int r = 0; r < count; r += (TALL)) add_##form(               \
+            &sums[r / (TALL)], &held, row[r / THIRD] + r % THIRD * stride + 4 * quad, stride);     \
+    }                                                                                              \
     keyword INLINE void multiply_rows_##form(struct byte_rows rows, const int8_t *weights,         \
                                              const int16_t *offsets, struct target t,              \
                                              const int count) {                                    \
-        struct sums_##form total[(most) / (TALL)];                                                 \
-        _Pragma("GCC unroll 12") for (int r = 0; r < count / (TALL); r++) total[r] =               \
-            rows.begins ? begin_##form(&rows, r, offsets) : load_##form(&t, r);                    \
-        for (int64_t q = rows.first; q < rows.first + rows.quads; q += DEEP) {                     \
-            const struct held_##form held = hold_##form(weights + q * 4 * DOT_COLUMNS);            \
-            _Pragma("GCC unroll 12") for (int r = 0; r < count / (TALL); r++)                      \
-                add_##form(&total[r], &held, &rows, r, q);                                         \
+        struct sums_##form sums[CHAINS][(most) / (TALL)];                                          \
+        const int8_t *row[MOST_ROWS / THIRD];                                                      \
+        const int parts = count / (TALL);                                                          \
+        const int chains = (DEEP) > 1 || count > 4 ? 1 : count > 1 ? 2 : CHAINS;                   \
+        int64_t q = 0;                                                                             \
+        _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++) {                                 \
+            sums[0][r] = rows.begins ? begin_##form(&rows, r, offsets) : load_##form(&t, r);       \
+            _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++) sums[c][r] = none_##form();   \
         }                                                                                          \
-        _Pragma("GCC unroll 12") for (int r = 0; r < count / (TALL); r++)                          \
-            store_##form(&t, r, &total[r]);                                                        \
+        _Pragma("GCC unroll 4") for (int i = 0; i * THIRD < count; i++) row[i] =                   \
+            rows.base + i * THIRD * rows.stride + 4 * rows.first;                                  \
+        weights += rows.first * 4 * DOT_COLUMNS;                                                   \
+        for (; q + chains * (DEEP) <= rows.quads; q += chains * (DEEP)) {                          \
+            _Pragma("GCC unroll 4") for (int c = 0; c < chains; c++)                               \
+                add_quads_##form(sums[c], weights, row, rows.stride, c, count);                    \
+            weights += chains * (DEEP) * 4 * DOT_COLUMNS;                                          \
+            _Pragma("GCC unroll 4") for (int i = 0; i * THIRD < count; i++) {                      \
+                row[i] += chains * (DEEP) * 4;                                                     \
+                __asm__("" : "+r"(row[i]));                                                        \
+            }                                                                                      \
+        }                                                                                          \
+        for (int64_t left = 0; q + left < rows.quads; left += (DEEP))                              \
+            add_quads_##form(sums[0], weights, row, rows.stride, left, count);                     \
+        _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++) {                                 \
+            _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++)                               \
+                join_##form(&sums[0][r], &sums[c][r]);                                             \
+            store_##form(&t, r, &sums[0][r]);                                                      \
+        }                                                                                          \
     }                                                                                              \
     keyword static void multiply_##form(struct byte_rows rows, const int8_t *weights,              \
                                         const int16_t *offsets, struct target t, int64_t count) {  \
@@ -140,6 +171,17 @@ WITH_AVX_VNNI INLINE void store_avx_vnni(const struct target *t, int r,
         _mm256_storeu_si256((__m256i *)(t->sums + r * t->pixel + h * t->second), sums->half[h]);
 }
 
+WITH_AVX_VNNI INLINE struct sums_avx_vnni none_avx_vnni(void) {
+    const struct sums_avx_vnni none = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
+    return none;
+}
+
+WITH_AVX_VNNI INLINE void join_avx_vnni(struct sums_avx_vnni *sums,
+                                        const struct sums_avx_vnni *other) {
+    for (int h = 0; h < 2; h++)
+        sums->half[h] = _mm256_add_epi32(sums->half[h], other->half[h]);
+}
+
 WITH_AVX_VNNI INLINE struct held_avx_vnni hold_avx_vnni(const int8_t *weights) {
     struct held_avx_vnni held;
     for (int h = 0; h < 2; h++)
@@ -149,8 +191,9 @@ WITH_AVX_VNNI INLINE struct held_avx_vnni hold_avx_vnni(const int8_t *weights) {
 }
 
 WITH_AVX_VNNI INLINE void add_avx_vnni(struct sums_avx_vnni *sums, const struct held_avx_vnni *held,
-                                       const struct byte_rows *rows, int r, int64_t q) {
-    const __m256i row = _mm256_set1_epi32(quad_of(rows, r, q));
+                                       const int8_t *first, int64_t stride) {
+    const __m256i row = _mm256_set1_epi32(quad_at(first));
+    (void)stride;
     for (int h = 0; h < 2; h++)
         sums->half[h] = _mm256_dpbusd_avx_epi32(sums->half[h], held->half[h], row);
 }
@@ -184,16 +227,32 @@ WITH_AVX512_VNNI INLINE struct sums_avx512_vnni begin_avx512_vnni(const struct b
 WITH_AVX512_VNNI INLINE struct sums_avx512_vnni load_avx512_vnni(const struct target *t, int r) {
     const int32_t *sums = t->sums + r * t->pixel;
     const struct sums_avx512_vnni loaded = {
-        join_avx512(_mm256_loadu_si256((const __m256i *)sums),
-                    _mm256_loadu_si256((const __m256i *)(sums + t->second)))};
+        t->second == DOT_COLUMNS / 2
+            ? _mm512_loadu_si512(sums)
+            : join_avx512(_mm256_loadu_si256((const __m256i *)sums),
+                          _mm256_loadu_si256((const __m256i *)(sums + t->second)))};
     return loaded;
 }
 
 WITH_AVX512_VNNI INLINE void store_avx512_vnni(const struct target *t, int r,
                                                const struct sums_avx512_vnni *sums) {
     int32_t *target = t->sums + r * t->pixel;
+    if (t->second == DOT_COLUMNS / 2) {
+        _mm512_storeu_si512(target, sums->all);
+        return;
+    }
     _mm256_storeu_si256((__m256i *)target, _mm512_castsi512_si256(sums->all));
     _mm256_storeu_si256((__m256i *)(target + t->second), _mm512_extracti64x4_epi64(sums->all, 1));
+}
+
+WITH_AVX512_VNNI INLINE struct sums_avx512_vnni none_avx512_vnni(void) {
+    const struct sums_avx512_vnni none = {_mm512_setzero_si512()};
+    return none;
+}
+
+WITH_AVX512_VNNI INLINE void join_avx512_vnni(struct sums_avx512_vnni *sums,
+                                              const struct sums_avx512_vnni *other) {
+    sums->all = _mm512_add_epi32(sums->all, other->all);
 }
 
 WITH_AVX512_VNNI INLINE struct held_avx512_vnni hold_avx512_vnni(const int8_t *weights) {
@@ -204,8 +263,9 @@ WITH_AVX512_VNNI INLINE struct held_avx512_vnni hold_avx512_vnni(const int8_t *w
 
 WITH_AVX512_VNNI INLINE void add_avx512_vnni(struct sums_avx512_vnni *sums,
                                              const struct held_avx512_vnni *held,
-                                             const struct byte_rows *rows, int r, int64_t q) {
-    sums->all = _mm512_dpbusd_epi32(sums->all, held->all, _mm512_set1_epi32(quad_of(rows, r, q)));
+                                             const int8_t *first, int64_t stride) {
+    sums->all = _mm512_dpbusd_epi32(sums->all, held->all, _mm512_set1_epi32(quad_at(first)));
+    (void)stride;
 }
 
 /* As many rows as cover the time that a product takes. */
@@ -258,6 +318,18 @@ WITH_DOTPROD INLINE void store_dotprod(const struct target *t, int r,
         vst1q_s32(four_of(t, r, f), sums->four[f]);
 }
 
+WITH_DOTPROD INLINE struct sums_dotprod none_dotprod(void) {
+    struct sums_dotprod none;
+    for (int f = 0; f < DOT_COLUMNS / 4; f++)
+        none.four[f] = vdupq_n_s32(0);
+    return none;
+}
+
+WITH_DOTPROD INLINE void join_dotprod(struct sums_dotprod *sums, const struct sums_dotprod *other) {
+    for (int f = 0; f < DOT_COLUMNS / 4; f++)
+        sums->four[f] = vaddq_s32(sums->four[f], other->four[f]);
+}
+
 WITH_DOTPROD INLINE struct held_dotprod hold_dotprod(const int8_t *weights) {
     struct held_dotprod held;
     for (int f = 0; f < DOT_COLUMNS / 4; f++)
@@ -266,8 +338,9 @@ WITH_DOTPROD INLINE struct held_dotprod hold_dotprod(const int8_t *weights) {
 }
 
 WITH_DOTPROD INLINE void add_dotprod(struct sums_dotprod *sums, const struct held_dotprod *held,
-                                     const struct byte_rows *rows, int r, int64_t q) {
-    const int8x16_t row = vreinterpretq_s8_s32(vdupq_n_s32(quad_of(rows, r, q)));
+                                     const int8_t *first, int64_t stride) {
+    const int8x16_t row = vreinterpretq_s8_s32(vdupq_n_s32(quad_at(first)));
+    (void)stride;
     for (int f = 0; f < DOT_COLUMNS / 4; f++)
         sums->four[f] = vdotq_s32(sums->four[f], held->four[f], row);
 }
@@ -318,6 +391,18 @@ WITH_I8MM INLINE void store_i8mm(const struct target *t, int r, const struct sum
     }
 }
 
+WITH_I8MM INLINE struct sums_i8mm none_i8mm(void) {
+    struct sums_i8mm none;
+    for (int c = 0; c < DOT_COLUMNS / 2; c++)
+        none.two[c] = vdupq_n_s32(0);
+    return none;
+}
+
+WITH_I8MM INLINE void join_i8mm(struct sums_i8mm *sums, const struct sums_i8mm *other) {
+    for (int c = 0; c < DOT_COLUMNS / 2; c++)
+        sums->two[c] = vaddq_s32(sums->two[c], other->two[c]);
+}
+
 WITH_I8MM INLINE struct held_i8mm hold_i8mm(const int8_t *weights) {
     struct held_i8mm held;
     for (int f = 0; f < DOT_COLUMNS / 4; f++) {
@@ -330,9 +415,8 @@ WITH_I8MM INLINE struct held_i8mm hold_i8mm(const int8_t *weights) {
 }
 
 WITH_I8MM INLINE void add_i8mm(struct sums_i8mm *sums, const struct held_i8mm *held,
-                               const struct byte_rows *rows, int r, int64_t q) {
-    const int8_t *first = rows->base + 2 * r * rows->stride + 4 * q;
-    const int8x16_t both = vcombine_s8(vld1_s8(first), vld1_s8(first + rows->stride));
+                               const int8_t *first, int64_t stride) {
+    const int8x16_t both = vcombine_s8(vld1_s8(first), vld1_s8(first + stride));
     for (int c = 0; c < DOT_COLUMNS / 2; c++)
         sums->two[c] = vmmlaq_s32(sums->two[c], both, held->two[c]);
 }

@@ -35,9 +35,14 @@ struct share {
 
 /* With more rows of A it pays to widen a panel of B first: this many columns side by side. */
 #define FEW_ROWS 4
+#define FEW_COLUMNS 16 /* rows of A where B is transposed: its columns are ready for dot products */
 #define PANEL_ROWS 512
 #define PANEL_COLUMNS 64
 #define SIDE 16
+#define SUMS_ROWS 256
+
+/* Rows a power of two apart would share a cache's places. */
+#define APART 64
 
 #define MOST_THREADS 16
 
@@ -256,14 +261,77 @@ static void add_byte_dots(const struct run *run, const int8_t *a, size_t a_row, 
 
 _Static_assert(SIDE == DOT_COLUMNS, "quads lie so for dots.h");
 
-/* Quads of rows of B with their columns interleaved: `SIDE` columns of each quad lie together. */
-static void pack_quads(const int8_t *b, size_t b_row, size_t rows, size_t columns, int8_t *quads) {
-    for (size_t row = 0; row < rows; row += 4, b += 4 * b_row)
-        for (size_t side = 0; side < columns; side += SIDE) {
-            int8_t *target = quads + side * rows + row * SIDE;
-            for (size_t i = 0; i < SIDE; i++)
-                for (size_t r = 0; r < 4; r++)
-                    target[4 * i + r] = b[r * b_row + side + i];
+/* Panels of quads: sides of SIDE columns, PANEL_ROWS rows of which have room, as (rows / 4, SIDE, 4). */
+#ifdef X86
+WITH_AVX2 INLINE void pack_quad(const int8_t *b, size_t b_row, int8_t *quads) {
+    __m128i four[4], pairs[4];
+    for (size_t r = 0; r < 4; r++)
+        four[r] = _mm_loadu_si128((const __m128i *)(b + r * b_row));
+    for (size_t r = 0; r < 2; r++) {
+        pairs[r] = _mm_unpacklo_epi8(four[2 * r], four[2 * r + 1]);
+        pairs[r + 2] = _mm_unpackhi_epi8(four[2 * r], four[2 * r + 1]);
+    }
+    for (size_t half = 0; half < 2; half++) {
+        __m128i *target = (__m128i *)quads + 2 * half;
+        _mm_storeu_si128(target, _mm_unpacklo_epi16(pairs[2 * half], pairs[2 * half + 1]));
+        _mm_storeu_si128(target + 1, _mm_unpackhi_epi16(pairs[2 * half], pairs[2 * half + 1]));
+    }
+}
+
+/* Four quads of four columns, `next` bytes apart. */
+WITH_AVX2 INLINE void turn_quads(const int8_t *columns, size_t next, int8_t *quads) {
+    __m128i four[4], pairs[4];
+    for (size_t i = 0; i < 4; i++)
+        four[i] = _mm_loadu_si128((const __m128i *)(columns + i * next));
+    for (size_t i = 0; i < 2; i++) {
+        pairs[i] = _mm_unpacklo_epi32(four[2 * i], four[2 * i + 1]);
+        pairs[i + 2] = _mm_unpackhi_epi32(four[2 * i], four[2 * i + 1]);
+    }
+    for (size_t half = 0; half < 2; half++) {
+        int8_t *target = quads + 8 * SIDE * half;
+        _mm_storeu_si128((__m128i *)target,
+                         _mm_unpacklo_epi64(pairs[2 * half], pairs[2 * half + 1]));
+        _mm_storeu_si128((__m128i *)(target + 4 * SIDE),
+                         _mm_unpackhi_epi64(pairs[2 * half], pairs[2 * half + 1]));
+    }
+}
+#define WITH_PACKING WITH_AVX2
+#else
+INLINE void pack_quad(const int8_t *b, size_t b_row, int8_t *quads) {
+    for (size_t i = 0; i < SIDE; i++)
+        for (size_t r = 0; r < 4; r++)
+            quads[4 * i + r] = b[r * b_row + i];
+}
+
+INLINE void turn_quads(const int8_t *columns, size_t next, int8_t *quads) {
+    for (size_t i = 0; i < 4; i++)
+        for (size_t q = 0; q < 4; q++)
+            memcpy(quads + 4 * SIDE * q + 4 * i, columns + i * next + 4 * q, 4);
+}
+#define WITH_PACKING
+#endif
+
+/* Of rows of B that lie together. */
+WITH_PACKING static void pack_quads(const int8_t *b, size_t b_row, size_t rows, size_t columns,
+                                    int8_t *quads) {
+    for (size_t row = 0; row < rows; row += 4)
+        for (size_t side = 0; side < columns; side += SIDE)
+            pack_quad(b + row * b_row + side, b_row, quads + side * PANEL_ROWS + row * SIDE);
+}
+
+/* Of columns of B that lie together as far as a block goes: `rows` of them from row `first` of a segment of
+ * `length` rows on. */
+WITH_PACKING static void pack_blocks(const struct product *p, const int8_t *b, size_t length,
+                                     size_t first, size_t rows, size_t column, size_t columns,
+                                     int8_t *quads) {
+    const size_t block_n = p->block_n, block_k = p->block_k, size = block_n * block_k;
+    const size_t next = block_n == 1 ? length : block_k;
+    for (size_t j = 0; j < columns; j += 4)
+        for (size_t row = 0; row < rows; row += 16) {
+            const size_t from = first + row, at = column + j;
+            turn_quads(b + at / block_n * block_n * length + from / block_k * size +
+                           at % block_n * block_k + from % block_k,
+                       next, quads + j / SIDE * SIDE * PANEL_ROWS + row * SIDE + j % SIDE * 4);
         }
 }
 #else
@@ -291,18 +359,20 @@ static void add_side_plain(const int16_t *a, size_t a_row, const int16_t *pairs,
                                     a[m * a_row + k + 1] * pairs[k * SIDE + 2 * n + 1];
 }
 
-/* Rows of A, `row` elements apart: widened to int16, or the bytes as they are, which some forms multiply. */
+/* Rows of A, `row` elements apart: widened to int16, or the bytes as they are, which some forms multiply;
+ * and what the sums of each begin with. */
 struct left {
     const int16_t *wide;
     const int8_t *bytes;
     size_t row;
+    const int32_t *begins;
 };
 
 /* From a row and a place in it on. */
 static struct left left_at(struct left left, size_t row, size_t place) {
     const size_t offset = row * left.row + place;
     const struct left found = {left.wide ? left.wide + offset : NULL,
-                               left.bytes ? left.bytes + offset : NULL, left.row};
+                               left.bytes ? left.bytes + offset : NULL, left.row, left.begins};
     return found;
 }
 
@@ -427,6 +497,40 @@ static void multiply_blocks(const struct product *p, struct share share, struct 
     }
 }
 
+#if defined(DOTS) && defined(X86)
+/* Blocks of WIDE_BLOCK columns of as many bytes, two columns to a vector, times few rows of A. */
+enum { WIDE_BLOCK = 32, VECTORS = WIDE_BLOCK / 2 };
+
+WITH_AVX512_VNNI static void multiply_wide_blocks(const struct product *p, struct share share,
+                                                  struct left a, const int8_t *b, int32_t *c) {
+    const size_t size = WIDE_BLOCK * WIDE_BLOCK, blocks = p->k / WIDE_BLOCK;
+    const __m512i sign = _mm512_set1_epi8(-BIAS);
+    for (size_t j = share.begin; j < share.end; j += WIDE_BLOCK)
+        for (size_t i = 0; i < (size_t)p->m; i++) {
+            const int8_t *row = a.bytes + i * a.row, *block = b + j * p->k;
+            __m512i sums[VECTORS];
+            _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) sums[v] =
+                _mm512_setzero_si512();
+            for (size_t q = 0; q < blocks; q++, row += WIDE_BLOCK, block += size) {
+                const __m256i half = _mm256_loadu_si256((const __m256i *)row);
+                const __m512i both = join_avx512(half, half);
+                _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) sums[v] =
+                    _mm512_dpbusd_epi32(
+                        sums[v], _mm512_xor_si512(_mm512_loadu_si512(block + 64 * v), sign), both);
+            }
+            for (int v = 0; v < VECTORS; v++) {
+                c[i * p->n + j + 2 * v] += sum_of_lanes(_mm512_castsi512_si256(sums[v]));
+                c[i * p->n + j + 2 * v + 1] += sum_of_lanes(_mm512_extracti64x4_epi64(sums[v], 1));
+            }
+        }
+}
+
+static int has_wide_blocks(const struct product *p) {
+    return running_form == AVX512_VNNI && p->block_n == WIDE_BLOCK && p->block_k == WIDE_BLOCK &&
+           p->segment >= p->k;
+}
+#endif
+
 /* B transposed: a few of its rows stay cached while they meet every row of A. */
 static void multiply_columns(const struct product *p, struct share share, struct left a,
                              const int8_t *b, int32_t *c) {
@@ -473,26 +577,56 @@ static int multiply_panels(const struct product *p, struct share share, struct l
 }
 
 #ifdef DOTS
-/* The same with four rows of B together. */
+/* Quads of some columns of B, however it lies, which stay cached while they meet all of A's rows; so do
+ * the sums: C's rows may share few places of the cache. */
 static int multiply_byte_panels(const struct product *p, struct share share, struct left a,
                                 const int8_t *b, int32_t *c) {
-    size_t k = p->k, n = p->n;
+    const size_t k = p->k, n = p->n, m = p->m, segment = p->block_k ? (size_t)p->segment : k;
     int8_t *quads = malloc(PANEL_ROWS * PANEL_COLUMNS);
-    if (!quads)
-        return -2;
-    for (size_t start = 0; start < k; start += PANEL_ROWS) {
-        size_t rows = smaller(PANEL_ROWS, k - start);
-        const struct byte_rows left = {left_at(a, 0, start).bytes, a.row, k, 0, rows / 4, 0};
+    int32_t *sums = malloc(smaller(m, SUMS_ROWS) * PANEL_COLUMNS * sizeof *sums);
+    for (size_t top = 0; quads && sums && top < m; top += SUMS_ROWS) {
+        const size_t height = smaller(SUMS_ROWS, m - top);
         for (size_t j = share.begin; j < share.end; j += PANEL_COLUMNS) {
-            size_t columns = smaller(PANEL_COLUMNS, share.end - j);
-            pack_quads(b + start * n + j, n, rows, columns, quads);
-            for (size_t side = 0; side < columns; side += SIDE) {
-                const struct target target = {c + j + side, n, SIDE / 2};
-                multiply_bytes(left, quads + side * rows, NULL, target, p->m);
+            const size_t columns = smaller(PANEL_COLUMNS, share.end - j);
+            for (size_t side = 0; side < columns; side += SIDE)
+                for (size_t i = 0; i < height; i++)
+                    for (size_t l = 0; l < SIDE; l++)
+                        sums[side * height + i * SIDE + l] = a.begins[top + i];
+            for (size_t start = 0, rows; start < k; start += rows) {
+                const size_t first = start % segment;
+                rows = smaller(PANEL_ROWS, smaller(segment - first, k - start));
+                const struct byte_rows left = {
+                    left_at(a, top, start).bytes, a.row, k, 0, rows / 4, 0};
+                if (p->block_k)
+                    pack_blocks(p, b + (start - first) * n, smaller(segment, k - start + first),
+                                first, rows, j, columns, quads);
+                else
+                    pack_quads(b + start * n + j, n, rows, columns, quads);
+                for (size_t side = 0; side < columns; side += SIDE) {
+                    const struct target target = {sums + side * height, SIDE, SIDE / 2};
+                    multiply_bytes(left, quads + side * PANEL_ROWS, NULL, target, height);
+                }
             }
+            for (size_t i = 0; i < height; i++)
+                for (size_t side = 0; side < columns; side += SIDE)
+                    memcpy(c + (top + i) * n + j + side, sums + (side * height + i * SIDE),
+                           SIDE * sizeof *c);
         }
     }
     free(quads);
+    free(sums);
+    return quads && sums ? 0 : -2;
+}
+
+/* Whether panels of bytes are worth packing, and can be: whole quads of whole sides. */
+static int has_byte_panels(const struct product *p) {
+    const int64_t few = p->block_n == 1 ? FEW_COLUMNS : FEW_ROWS;
+    return has_dots(running_form) && p->m > few && p->k % 8 == 0 && p->n % SIDE == 0 &&
+           p->block_k % 16 == 0 && (p->block_n == 1 || p->block_n % 4 == 0);
+}
+#else
+static int has_byte_panels(const struct product *p) {
+    (void)p;
     return 0;
 }
 #endif
@@ -510,9 +644,7 @@ static int is_valid(const struct product *p) {
 
 /* Whether A's bytes are multiplied as they are. */
 static int multiplies_bytes(const struct product *p) {
-    if (!has_dots(running_form))
-        return 0;
-    return p->block_k ? p->block_k % BYTES_AT_ONCE == 0 : p->m > FEW_ROWS;
+    return has_dots(running_form) && p->block_k && p->block_k % BYTES_AT_ONCE == 0;
 }
 
 struct work {
@@ -527,14 +659,20 @@ struct work {
 static void *multiply_share(void *argument) {
     struct work *work = argument;
     const struct product *p = work->product;
-    if (p->block_n == 1)
+#ifdef DOTS
+#ifdef X86
+    if (work->a.bytes && !work->a.begins && has_wide_blocks(p))
+        multiply_wide_blocks(p, work->share, work->a, work->b, work->c);
+    else
+#endif
+        if (work->a.begins)
+        work->code = multiply_byte_panels(p, work->share, work->a, work->b, work->c);
+    else
+#endif
+        if (p->block_n == 1)
         multiply_columns(p, work->share, work->a, work->b, work->c);
     else if (p->block_k)
         multiply_blocks(p, work->share, work->a, work->b, work->c);
-#ifdef DOTS
-    else if (work->a.bytes)
-        work->code = multiply_byte_panels(p, work->share, work->a, work->b, work->c);
-#endif
     else if (p->m > FEW_ROWS)
         work->code = multiply_panels(p, work->share, work->a, work->b, work->c);
     else
@@ -570,16 +708,32 @@ static int multiply_together(const struct product *p, struct left a, const int8_
     return code;
 }
 
-/* What C begins with: for each row as much as a form without a sign for B adds too much. */
-static void begin_sums(const struct product *p, const int8_t *a, int32_t *c) {
-    size_t m = p->m, k = p->k, n = p->n;
-    for (size_t i = 0; i < m; i++) {
-        int32_t sum = 0;
-        for (size_t j = 0; j < k; j++)
-            sum += a[i * k + j];
-        for (size_t j = 0; j < n; j++)
-            c[i * n + j] = (int32_t)(0u - BIAS * (uint32_t)sum);
+/* What sums of a row of A begin with: as much as a form without a sign for B adds too much. */
+static int32_t begin_of(const int8_t *a, size_t k) {
+    int32_t sum = 0;
+    for (size_t j = 0; j < k; j++)
+        sum += a[j];
+    return (int32_t)(0u - BIAS * (uint32_t)sum);
+}
+
+/* A's bytes once more, with their rows apart in the cache, and what sums begin with. */
+static int multiply_by_panels(const struct product *p, const int8_t *a, const int8_t *b,
+                              int32_t *c) {
+    const size_t m = p->m, k = p->k, row = k + APART;
+    int8_t *copy = malloc(m * row);
+    int32_t *begins = malloc(m * sizeof *begins);
+    int code = -2;
+    if (copy && begins) {
+        for (size_t i = 0; i < m; i++) {
+            memcpy(copy + i * row, a + i * k, k);
+            begins[i] = begin_of(a + i * k, k);
+        }
+        const struct left left = {NULL, copy, row, begins};
+        code = multiply_together(p, left, b, c);
     }
+    free(copy);
+    free(begins);
+    return code;
 }
 
 /* Writes C; -1 for a shape that isn't made of whole blocks, -2 where memory is lacking. */
@@ -588,9 +742,15 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
     if (!is_valid(p))
         return -1;
     size_t m = p->m, k = p->k, row = row_of_a(p);
+    if (has_byte_panels(p))
+        return multiply_by_panels(p, a, b, c);
     if (multiplies_bytes(p)) {
-        const struct left bytes = {NULL, a, k};
-        begin_sums(p, a, c);
+        const struct left bytes = {NULL, a, k, NULL};
+        for (size_t i = 0; i < m; i++) {
+            const int32_t begin = begin_of(a + i * k, k);
+            for (size_t j = 0; j < (size_t)p->n; j++)
+                c[i * p->n + j] = begin;
+        }
         return multiply_together(p, bytes, b, c);
     }
     int16_t *wide = malloc(m * row * sizeof *wide);
@@ -600,7 +760,7 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
         for (size_t j = 0; j < k; j++)
             wide[i * row + j] = a[i * k + j];
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
-    const struct left left = {wide, NULL, row};
+    const struct left left = {wide, NULL, row, NULL};
     int code = multiply_together(p, left, b, c);
     free(wide);
     return code;

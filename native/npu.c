@@ -416,18 +416,17 @@ INLINE void put_number(int8_t *row, int64_t first, int64_t end, int value, const
 
 /* What one output pixel sees: for each place of the kernel, all channels of the input there. With
  * `is_inside` all places are. */
-INLINE void gather_pixel(const struct int8_dense *a, int64_t y, int64_t x, int8_t *row,
-                         const int64_t lanes, const int is_inside, const int size) {
-    const struct features *f = &a->features;
-    const struct window *k = &a->window;
+INLINE void gather_pixel(const struct features *f, const struct window *k, int64_t channels,
+                         int64_t y, int64_t x, int8_t *row, const int64_t lanes,
+                         const int is_inside, const int size) {
     const int64_t step = f->surfaces * lanes;
     for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
         const int8_t *line = (const int8_t *)f->base + y * f->line + x * f->pixel;
         int64_t left = x;
         for (int64_t kx = 0; kx < k->width; kx++, row += step * size, left += k->dilation_x) {
             if (!is_inside && (y < 0 || y >= f->height || left < 0 || left >= f->width)) {
-                put_number(row, 0, a->channels, (int)k->padding, size);
-                put_number(row, a->channels, step, 0, size);
+                put_number(row, 0, channels, (int)k->padding, size);
+                put_number(row, channels, step, 0, size);
                 continue;
             }
             const int8_t *atom = line + kx * k->dilation_x * f->pixel;
@@ -440,13 +439,12 @@ INLINE void gather_pixel(const struct int8_dense *a, int64_t y, int64_t x, int8_
 
 /* The same for a picture, or any features of one channel block, whose neighbours in a row lie side by
  * side; whole vectors are read and written. */
-INLINE void gather_packed(const struct int8_dense *a, int64_t y, int64_t x, int8_t *row,
-                          const int64_t lanes, const int size) {
-    const struct window *k = &a->window;
+INLINE void gather_packed(const struct features *f, const struct window *k, int64_t y, int64_t x,
+                          int8_t *row, const int64_t lanes, const int size) {
     const int64_t count = k->width * lanes;
-    const int8_t *pixels = (const int8_t *)a->features.base + y * a->features.line + x * lanes;
+    const int8_t *pixels = (const int8_t *)f->base + y * f->line + x * lanes;
     for (int64_t ky = 0; ky < k->height;
-         ky++, row += count * size, pixels += k->dilation_y * a->features.line)
+         ky++, row += count * size, pixels += k->dilation_y * f->line)
         for (int64_t c = 0; c < count; c += LANES)
             put(pixels + c, row + c * size, LANES, size);
 }
@@ -497,7 +495,10 @@ WITH_AVX2 INLINE int32_t sum_of_eights(__m128i sums, int64_t count) {
 
 WITH_AVX2 static int32_t sum_bytes_avx2(const int8_t *bytes, int64_t count) {
     __m128i sums = _mm_setzero_si128();
-    for (int64_t c = 0; c < count; c += 8) {
+    int64_t c = 0;
+    for (; c + 16 <= count; c += 16)
+        sums = _mm_add_epi64(sums, sums_of_eights(_mm_loadu_si128((const __m128i *)(bytes + c))));
+    if (c < count) {
         const __m128i eight = _mm_loadl_epi64((const __m128i *)(bytes + c));
         sums = _mm_add_epi64(sums, _mm_move_epi64(sums_of_eights(eight)));
     }
@@ -511,53 +512,74 @@ WITH_AVX2 INLINE __m128i first_lanes(int64_t count) {
     return _mm_cmpgt_epi8(_mm_set1_epi8((int8_t)kept), lane);
 }
 
-/* One place of the kernel: the atoms of a pixel, or of padding where there is none. Adds up what it copies. */
-WITH_AVX2 INLINE void gather_place_avx2(const struct features *f, const int8_t *atom,
-                                        __m128i padding, int64_t kept, int8_t *row, __m128i *sums) {
-    const int64_t whole = least(kept / LANES, f->surfaces);
-    for (int64_t s = 0; s < f->surfaces; s++, row += LANES, atom += atom ? f->surface : 0) {
-        __m128i bytes = atom ? _mm_loadu_si128((const __m128i *)atom) : padding;
-        if (s >= whole)
-            bytes = _mm_and_si128(bytes, first_lanes(kept - s * LANES));
-        _mm_storeu_si128((__m128i *)row, bytes);
-        *sums = _mm_add_epi64(*sums, sums_of_eights(bytes));
+/* Where rows of a part of the output's row go, and which of them see something at a place of the kernel. */
+struct part {
+    int8_t *rows;
+    int64_t count, begin, end;
+};
+
+/* What neighbours see at one place of the kernel, in one surface. */
+WITH_AVX2 INLINE void gather_surface_avx2(struct part p, int64_t stride, const int8_t *atom,
+                                          int64_t step, __m128i kept, __m128i padding) {
+    int64_t i = 0;
+    for (; i < p.begin; i++, p.rows += stride)
+        _mm_storeu_si128((__m128i *)p.rows, padding);
+    for (; i < p.end; i++, p.rows += stride, atom += step)
+        _mm_storeu_si128((__m128i *)p.rows,
+                         _mm_and_si128(_mm_loadu_si128((const __m128i *)atom), kept));
+    for (; i < p.count; i++, p.rows += stride)
+        _mm_storeu_si128((__m128i *)p.rows, padding);
+}
+
+/* Rounded up; most strides are 1. */
+INLINE int64_t steps_to(int64_t distance, int64_t stride) {
+    return stride == 1 ? distance : (distance + stride - 1) / stride;
+}
+
+/* What `count` neighbours from column `ox` on of an output row see. */
+WITH_AVX2 INLINE void gather_part_avx2(const struct int8_dense *a, int64_t oy, int64_t ox,
+                                       int64_t count, int8_t *rows) {
+    const struct features f = a->features;
+    const struct window k = a->window;
+    const int64_t stride = a->stride, channels = a->channels;
+    const __m128i padding = _mm_set1_epi8((int8_t)k.padding), all = _mm_set1_epi8(-1);
+    int64_t y = oy * k.stride_y - k.top;
+    for (int64_t ky = 0; ky < k.height; ky++, y += k.dilation_y) {
+        const int8_t *line = (const int8_t *)f.base + y * f.line;
+        int64_t x = ox * k.stride_x - k.left;
+        for (int64_t kx = 0; kx < k.width; kx++, x += k.dilation_x) {
+            const int is_inside = y >= 0 && y < f.height && x < f.width;
+            const int64_t end = is_inside ? least(steps_to(f.width - x, k.stride_x), count) : 0;
+            const int64_t begin = x < 0 ? least(steps_to(-x, k.stride_x), end) : 0;
+            const int8_t *atom = line + (x + begin * k.stride_x) * f.pixel;
+            for (int64_t s = 0; s < f.surfaces; s++, atom += f.surface, rows += LANES) {
+                const struct part p = {rows, count, begin, end};
+                const int64_t after = (s + 1) * LANES;
+                __m128i kept = all, seen = padding;
+                if (after > f.valid)
+                    kept = first_lanes(f.valid - s * LANES);
+                if (after > channels)
+                    seen = _mm_and_si128(padding, first_lanes(channels - s * LANES));
+                gather_surface_avx2(p, stride, atom, k.stride_x * f.pixel, kept, seen);
+            }
+        }
     }
 }
 
 /* `gather` for bytes of whole atoms, which fill the depth. */
 WITH_AVX2 static void gather_atoms_avx2(const struct int8_dense *a, int64_t first, int64_t count,
                                         int8_t *rows) {
-    /* Copies, which bytes that are written can't change. */
-    const struct features f = a->features;
-    const struct window k = a->window;
-    const int64_t channels = a->channels, depth = a->depth, stride = a->stride;
-    const int64_t place = f.surfaces * LANES, dilation = k.dilation_x * f.pixel;
-    const int64_t below = f.height - (k.height - 1) * k.dilation_y;
-    const int64_t right = f.width - (k.width - 1) * k.dilation_x;
-    const __m128i padding = _mm_set1_epi8((int8_t)k.padding);
-    int64_t oy = first / k.out_width, ox = first % k.out_width;
-    for (; count > 0; count--, rows += stride) {
-        const int64_t top = oy * k.stride_y - k.top, left = ox * k.stride_x - k.left;
-        const int is_inside = top >= 0 && top < below && left >= 0 && left < right;
-        int8_t *row = rows;
-        __m128i sums = _mm_setzero_si128();
-        for (int64_t ky = 0, y = top; ky < k.height; ky++, y += k.dilation_y) {
-            const int8_t *atom = (const int8_t *)f.base + y * f.line + left * f.pixel;
-            if (is_inside)
-                for (int64_t kx = 0; kx < k.width; kx++, row += place, atom += dilation)
-                    gather_place_avx2(&f, atom, padding, f.valid, row, &sums);
-            else
-                for (int64_t kx = 0, x = left; kx < k.width;
-                     kx++, row += place, atom += dilation, x += k.dilation_x)
-                    if (y >= 0 && y < f.height && x >= 0 && x < f.width)
-                        gather_place_avx2(&f, atom, padding, f.valid, row, &sums);
-                    else
-                        gather_place_avx2(&f, NULL, padding, channels, row, &sums);
+    const int64_t width = a->window.out_width;
+    int64_t oy = first / width, ox = first % width;
+    while (count > 0) {
+        const int64_t n = least(width - ox, count);
+        gather_part_avx2(a, oy, ox, n, rows);
+        for (int64_t i = 0; i < n; i++, rows += a->stride) {
+            const int32_t sum = sum_bytes_avx2(rows, a->depth);
+            memcpy(rows + a->depth, &sum, sizeof sum);
         }
-        const int32_t sum = sum_of_eights(sums, depth);
-        memcpy(rows + depth, &sum, sizeof sum);
-        if (++ox == k.out_width)
-            ox = 0, oy++;
+        count -= n;
+        ox = 0, oy++;
     }
 }
 #endif
@@ -566,31 +588,33 @@ WITH_AVX2 static void gather_atoms_avx2(const struct int8_dense *a, int64_t firs
  * their sum. Rows of what is packed have room for LANES values more. */
 INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int8_t *rows,
                    const int64_t lanes, const int form, const int size) {
-    const struct features *f = &a->features;
-    const struct window *k = &a->window;
+    /* Copies, which the bytes that are written can't change. */
+    const struct features features = a->features, *f = &features;
+    const struct window window = a->window, *k = &window;
+    const int64_t stride = a->stride * size, depth = a->depth, channels = a->channels;
     const int64_t places = k->height * k->width * f->surfaces * lanes;
     int64_t oy = first / k->out_width, ox = first % k->out_width;
     while (count > 0) {
         const int64_t y = oy * k->stride_y - k->top;
         int64_t begin, end;
         find_inside(a, y, lanes, &begin, &end);
-        for (; count > 0 && ox < k->out_width; count--, ox++, rows += a->stride * size) {
+        for (; count > 0 && ox < k->out_width; count--, ox++, rows += stride) {
             const int64_t x = ox * k->stride_x - k->left;
             if (ox < begin || ox >= end)
-                gather_pixel(a, y, x, rows, lanes, 0, size);
+                gather_pixel(f, k, channels, y, x, rows, lanes, 0, size);
             else if (a->is_packed)
-                gather_packed(a, y, x, rows, lanes, size);
+                gather_packed(f, k, y, x, rows, lanes, size);
             else
-                gather_pixel(a, y, x, rows, lanes, 1, size);
-            put_number(rows, places, a->depth, 0, size);
+                gather_pixel(f, k, channels, y, x, rows, lanes, 1, size);
+            put_number(rows, places, depth, 0, size);
             if (size == BYTES) {
 #ifdef X86
                 const int32_t sum =
-                    has_avx2(form) ? sum_bytes_avx2(rows, a->depth) : sum_bytes(rows, a->depth);
+                    has_avx2(form) ? sum_bytes_avx2(rows, depth) : sum_bytes(rows, depth);
 #else
-                const int32_t sum = sum_bytes(rows, a->depth);
+                const int32_t sum = sum_bytes(rows, depth);
 #endif
-                memcpy(rows + a->depth, &sum, sizeof sum);
+                memcpy(rows + depth, &sum, sizeof sum);
             }
         }
         ox = 0, oy++;

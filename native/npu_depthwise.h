@@ -202,7 +202,7 @@ INLINE void convolve_rows(const struct int8_depthwise *a, int64_t s, int64_t oy,
     const int64_t width = k->out_width, most = BLOCK / least(width, BLOCK);
     const int64_t row = 2 * lanes * k->stride_y * a->columns;
     const int16_t *weights = a->weights + s * k->height * a->pairs * lanes * 2;
-    int32_t sums[BLOCK * LANES];
+    _Alignas(64) int32_t sums[BLOCK * LANES];
     pair_rows(a, s, oy * k->stride_y - k->top,
               (below - oy - 1) * k->stride_y + (k->height - 1) * k->dilation_y + 1, pairs, lanes,
               form);

@@ -54,11 +54,9 @@ INLINE __m128i emulated_cvtepi32_epi8(simde__m512i v) {
 #define _mm512_xor_si512 simde_mm512_xor_si512
 #define _mm512_add_epi32 simde_mm512_add_epi32
 #define _mm512_cvtepi32_epi8 emulated_cvtepi32_epi8
-#undef _mm512_setr_epi32
 #define _mm512_max_epi32 simde_mm512_max_epi32
 #define _mm512_min_epi32 simde_mm512_min_epi32
 #define _mm512_permutex2var_epi32 simde_mm512_permutex2var_epi32
-#define _mm512_setr_epi32 simde_mm512_setr_epi32
 #define _mm512_storeu_si512 simde_mm512_storeu_si512
 #define _mm512_add_pd simde_mm512_add_pd
 #define _mm512_and_pd simde_mm512_and_pd
@@ -80,7 +78,6 @@ INLINE __m128i emulated_cvtepi32_epi8(simde__m512i v) {
 #define _mm256_dpwssd_avx_epi32 simde_mm256_dpwssd_epi32
 #define _mm256_dpwssd_epi32 simde_mm256_dpwssd_epi32
 #define _mm512_dpwssd_epi32 simde_mm512_dpwssd_epi32
-#define _mm512_permutex2var_epi32 simde_mm512_permutex2var_epi32
-#define _mm512_setr_epi32 simde_mm512_setr_epi32
 #define _mm512_setzero_si512 simde_mm512_setzero_si512
-#define _mm512_storeu_si512 simde_mm512_storeu_si512
+#undef _mm512_setr_epi32
+#define _mm512_setr_epi32 simde_mm512_setr_epi32

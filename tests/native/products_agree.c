@@ -30,18 +30,19 @@ static void store_b(const struct product *p) {
     for (size_t row = 0; row < k; row++)
         for (size_t column = 0; column < n; column++) {
             size_t place = row * n + column;
-            if (block_k)
-                place = ((column / block_n * (k / block_k) + row / block_k) * block_n +
-                         column % block_n) *
-                            block_k +
-                        row % block_k;
+            if (block_k) {
+                const size_t segment = p->segment, start = row / segment * segment;
+                const size_t rows = k - start < segment ? k - start : segment;
+                const size_t block = column / block_n * (rows / block_k) + (row - start) / block_k;
+                place = start * n + (block * block_n + column % block_n) * block_k + row % block_k;
+            }
             stored[place] = b[row * n + column];
         }
 }
 
 static struct product random_product(void) {
     static const int blocks[][2] = {{16, 32}, {32, 32}, {4, 16}, {8, 24}, {4, 64}};
-    struct product p = {.m = between(1, 20), .threads = between(1, 2)};
+    struct product p = {.m = between(1, 24), .threads = between(1, 2)};
     switch (between(0, 2)) {
     case 0: /* rows */ p.k = 8 * between(1, 90), p.n = 16 * between(1, 5); break;
     case 1: /* B transposed */
@@ -51,7 +52,9 @@ static struct product random_product(void) {
     default: {
         const int *block = blocks[between(0, 4)];
         p.block_n = block[0], p.block_k = block[1];
-        p.k = p.segment = p.block_k * between(1, 9), p.n = p.block_n * between(1, 3);
+        p.k = p.block_k * between(1, 9), p.n = p.block_n * between(1, 5);
+        /* Parts of B, or one that could be longer. */
+        p.segment = between(0, 1) ? p.block_k * between(1, 12) : p.k;
     }
     }
     return p;

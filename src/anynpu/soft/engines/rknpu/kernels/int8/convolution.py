@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ......native.memory import address_of
+from ......native.memory import address_of, aligned_bytes
 from ...elements import Element
 from ...layout import written
 from ...memory import Memory
@@ -169,8 +169,10 @@ def _in_pairs(weights: NDArray[np.float32], lanes: int) -> NDArray[np.int16]:
     surfaces, pairs = -(-channels // lanes), -(-width // 2)
     padded = np.zeros((surfaces * lanes, height, 2 * pairs), np.int16)
     padded[:channels, :, :width] = weights
-    apart = padded.reshape(surfaces, lanes, height, pairs, 2)
-    return np.ascontiguousarray(apart.transpose(0, 2, 3, 1, 4))
+    apart = padded.reshape(surfaces, lanes, height, pairs, 2).transpose(0, 2, 3, 1, 4)
+    arranged: NDArray[np.int16] = aligned_bytes(apart.nbytes).view(np.int16).reshape(apart.shape)
+    arranged[...] = apart
+    return arranged
 
 
 class _Depthwise(Plan):
