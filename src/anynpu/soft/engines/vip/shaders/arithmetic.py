@@ -95,7 +95,7 @@ def _copy(shader: Shader) -> ShaderTask:
     source, output = shader.images(0x00, 0x20)
     if types(source, output) != (U8, U8):
         raise Unknown(f"a factor of {source.dtype} put elsewhere as {output.dtype}")
-    if shader.program == _REPEATED_ROWS:
+    if shader.program == _REPEATED_ROWS and source.shape != output.shape:
         check_broadcast(output, source)
         if source.shape[0] != output.shape[0] or source.shape[2] != output.shape[2]:
             raise Unknown(f"{source.shape} repeated as {output.shape}")
