@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError, OptionError
@@ -63,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
     extras.require(*([] if options.json else ["tables"]), *(["plot"] if options.plot else []))
     if options.plot and not options.per_layer:
         raise OptionError("--plot draws layers: give --per-layer with it")
+    if options.per_layer:
+        _check_layers(options)
     device.apply(options)
     with device.open_session(options, options.a) as session:
         feed = feeds.read_feed(session, options, options.a)
@@ -75,6 +78,13 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(options, a, b, outputs, layers, feeds.describe(feed, options))
     return _verdict(options.tolerance, outputs)
+
+
+def _check_layers(options: argparse.Namespace) -> None:
+    from .compare_layers import check_files
+
+    if Path(options.a).is_file() and Path(options.b).is_file():
+        check_files(options.a, options.b)
 
 
 def _compare(a: Side, b: Side) -> list[Difference]:

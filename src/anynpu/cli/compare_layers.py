@@ -22,16 +22,27 @@ _SUFFIXES = ("__float16", "__int8", "-rs", "_rs", "_mm")
 """What the toolkit appends to the name of a tensor that it moves or converts."""
 
 
+def check_files(compiled: str, source: str) -> None:
+    """Raise `OptionError` where the files aren't a compiled `.rknn` and plain ONNX."""
+    from ..soft.formats import nbg, rknn
+
+    data = Path(compiled).read_bytes()
+    if nbg.is_nbg(data):
+        raise OptionError(
+            f"{compiled} has no layers to compare: a .nb file names kinds of layers, not tensors; "
+            "without --per-layer its outputs are compared"
+        )
+    if not rknn.is_compiled(data) or not is_source(source):
+        raise OptionError("--per-layer compares a compiled .rknn (A) with its ONNX source (B)")
+
+
 def compare_layers(compiled: str, source: str, feed: Feed) -> list[Difference]:
     """The layers whose tensors both have, in the order in which they run.
 
-    Raises `OptionError` where the files aren't a compiled one and plain ONNX, `ModelError` where
-    one of them can't be run, or no tensor's name is in both.
+    Raises as `check_files` does, `ModelError` where one of them can't be run, or no tensor's name
+    is in both.
     """
-    from ..soft.formats import rknn
-
-    if not rknn.is_compiled(Path(compiled).read_bytes()) or not is_source(source):
-        raise OptionError("--per-layer compares a compiled .rknn (A) with its ONNX source (B)")
+    check_files(compiled, source)
     layers = _computed(compiled, feed)
     wanted = _source_values(source, [name for name, *_ in layers], normalized(feed, compiled))
     found = [

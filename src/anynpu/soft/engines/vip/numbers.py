@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .interning import Interned
+
 MANTISSA_BITS = 23
 
 
@@ -15,7 +17,18 @@ def scale_of(mantissa: int, exponent: int) -> float:
 
 
 def table_values(words: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """A table's entries: a sign (bit 20), five bits of exponent, fifteen of mantissa."""
+    """A table's entries: a sign (bit 20), five bits of exponent, fifteen of mantissa; read-only.
+
+    Equal tables share one array.
+    """
+    return _values(words.tobytes())
+
+
+@Interned
+def _values(content: bytes) -> NDArray[np.float64]:
+    words = np.frombuffer(content, np.uint32)
     exponent = (words >> 15 & 31).astype(np.int64)
     magnitude = (1 + (words & 0x7FFF) / 32768.0) * 2.0 ** (exponent - 15.0)
-    return np.where(exponent > 0, magnitude, 0.0) * np.where(words >> 20 & 1, -1.0, 1.0)
+    values = np.where(exponent > 0, magnitude, 0.0) * np.where(words >> 20 & 1, -1.0, 1.0)
+    values.flags.writeable = False
+    return values

@@ -185,4 +185,4 @@ def _tables(
     start = 0 if command.NO_COEFFICIENTS or kernels is None else kernels.end
     if blob.size < start + TABLE_BYTES:
         raise Unknown(f"a table of {max(blob.size - start, 0)} bytes, not {TABLE_BYTES}")
-    return {LOADED_TABLE: read_table(blob[start : start + TABLE_BYTES])}
+    return {LOADED_TABLE: read_table(blob[start : start + TABLE_BYTES].tobytes())}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..interning import Interned
 from ..refusal import Unknown
 from .arithmetic import Reals
 
@@ -101,9 +101,10 @@ def _real24(word: int) -> np.float32:
     return real
 
 
-def read_table(blob: NDArray[np.uint8]) -> PiecewiseTable:
+@Interned
+def read_table(content: bytes) -> PiecewiseTable:
     """A table from its 1,024 words and the three that say how it is to be read."""
-    words = np.frombuffer(blob.tobytes(), "<u4").astype(np.int64)
+    words = np.frombuffer(content, "<u4").astype(np.int64)
     if words.size < _ENTRIES + 3:
         raise Unknown(f"a table of {words.size} words")
     body, (form, negative, zero) = words[:_ENTRIES], words[_ENTRIES:].tolist()
