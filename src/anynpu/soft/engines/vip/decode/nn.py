@@ -467,11 +467,16 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
     )
 
 
+def _signed(stride: int) -> int:
+    """28 bits of two's complement: rows are read backwards where a tensor is reversed."""
+    return stride - (1 << 28) if stride >> 27 else stride
+
+
 def _transpose(context: OperationContext, command: TransposeCommand) -> BlockTranspose:
     block, depth = command.BLOCK_BYTES, max(command.DEPTH, 1)
     shape = (depth, command.HEIGHT, command.WIDTH, block)
     sides = {
-        "input": (command.INPUT_SLICE, command.INPUT_ROW, block, command.INPUT_CIRCLE),
+        "input": (command.INPUT_SLICE, _signed(command.INPUT_ROW), block, command.INPUT_CIRCLE),
         "output": (command.OUTPUT_SLICE, block, command.OUTPUT_ROW, command.OUTPUT_CIRCLE),
     }
     windows = []

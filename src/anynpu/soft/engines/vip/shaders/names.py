@@ -71,6 +71,7 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "reducemin_axis1_U8toF16_": extreme,
     _EXTENSION + "reduceprod_axis0_U8toF16_": product,
     _EXTENSION + "reduceprod_axis1_U8toF16_": product,
+    _EXTENSION + "resize_nearest_F16toF16_": resize_nearest,
     _EXTENSION + "resize_nearest_U8toU8_": resize_nearest,
     _EXTENSION + "round_U8toF16_": nearest_whole,
     _EXTENSION + "sign_U8toF16_": sign,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
+from ..rounding import cut, to_halves
 from .quantized import F16, U8, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
@@ -26,10 +27,31 @@ _NEAREST = ("0a7cefd83240e77e", "4dafb4605933c7b0")
 """Programs that take a pixel for each, by how many times smaller the image is."""
 
 
+_NEAREST_HALVES = "37c04c697723aab9"
+"""As `_NEAREST`, of float16; the ratios are in other registers."""
+
+_EVERY_SECOND = "270ae7c3f9298343"
+"""The program that takes every second pixel of every second row of float16."""
+
+_REPEATED_HALVES, _PIXELS_AT_ONCE = "fdc82fe4f900d5a7", 8
+"""The program that repeats pixels of float16, and how many of a row it does at a time."""
+
+_MIXED_HALVES, _SMALLER_HALVES = "411a1c4e0f55f761", "a98ed0fd834d6c4f"
+"""Programs that mix four pixels of float16, the second one where the image gets smaller."""
+
+_DOUBLED_HALVES, _HALF_BITS = "831881ea2e1b11e8", 11
+"""As those, by weights of its own: twice as large, pixels by their left edges. What lies between
+two pixels of a row is cut to the significant bits of float16.
+"""
+
+
 def tensor_scale(shader: Shader) -> ShaderTask:
     """Pixels repeated, or mixed of four by the weights of a table."""
+    of_halves = _OF_HALVES.get(shader.program)
+    if of_halves is not None:
+        return of_halves(shader)
     if shader.program in _NEAREST:
-        return _nearest(shader)
+        return _nearest(shader, U8, shader.real(0x64), shader.real(0x60))
     if shader.program in _MIXES:
         return _mixed(shader, *_MIXES[shader.program])
     if shader.has(0x60):
@@ -42,7 +64,8 @@ def tensor_scale(shader: Shader) -> ShaderTask:
     if output.shape[0] != planes or rows % height or pixels % width:
         raise Unknown(f"an image of {source.shape} made one of {output.shape}")
     repeats = rows // height, pixels // width
-    if repeats != (2, 2) or shader.whole(0x40) != planes:
+    counted = _PIXELS_AT_ONCE if shader.program == _REPEATED_HALVES else planes
+    if repeats != (2, 2) or shader.whole(0x40) != counted:
         raise Unknown(f"pixels repeated {repeats[0]} and {repeats[1]} times")
 
     def function(values: Array) -> Array:
@@ -52,22 +75,35 @@ def tensor_scale(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, function)
 
 
-def _nearest(shader: Shader) -> ShaderTask:
+def _nearest(
+    shader: Shader, kind: np.dtype[np.generic], rows_ratio: np.float32, pixels_ratio: np.float32
+) -> ShaderTask:
+    """A pixel for each, by how many times smaller the image is."""
     source, output = shader.images_of(0x00, 0x20)
-    if types(source, output) != (U8, U8) or output.shape[0] != source.shape[0]:
+    if types(source, output) != (kind, kind) or output.shape[0] != source.shape[0]:
         raise Unknown(f"{source.shape} {source.dtype} made {output.shape} {output.dtype}")
-    ratios = shader.real(0x64), shader.real(0x60)
     rows, pixels = (
         _taken(count, size, ratio, _F32(0))
-        for count, size, ratio in zip(output.shape[1:], source.shape[1:], ratios, strict=True)
+        for count, size, ratio in zip(
+            output.shape[1:], source.shape[1:], (rows_ratio, pixels_ratio), strict=True
+        )
     )
     return ShaderTask((source,), output, lambda values: values[:, rows[:, None], pixels])
+
+
+def _every_second(shader: Shader) -> ShaderTask:
+    source, output = shader.images(0x00, 0x20)
+    planes, rows, pixels = output.shape
+    if types(source, output) != (F16, F16) or source.shape != (planes, 2 * rows, 2 * pixels):
+        raise Unknown(f"{source.shape} {source.dtype} made {output.shape} {output.dtype}")
+    return ShaderTask((source,), output, lambda values: values[:, ::2, ::2])
 
 
 def resize_nearest(shader: Shader) -> ShaderTask:
     """A pixel for each, by how many times smaller the image is: with a half, the nearest one."""
     source, output = shader.images(0x00, 0x20)
-    if types(source, output) != (U8, U8) or output.shape[0] != source.shape[0]:
+    kinds = types(source, output)
+    if kinds not in ((U8, U8), (F16, F16)) or output.shape[0] != source.shape[0]:
         raise Unknown(f"{source.shape} {source.dtype} made {output.shape} {output.dtype}")
     shader.expect({0x40: 1, 0x44: 0, 0x48: 0})
     half = shader.real(0x4C)
@@ -86,6 +122,78 @@ def _taken(count: int, size: int, ratio: np.float32, more: np.float32) -> Array:
     places = np.floor(np.arange(count, dtype=_F32) * ratio + more).astype(np.intp)
     result: Array = np.clip(places, 0, size - 1)
     return result
+
+
+def _mixed_by_registers(shader: Shader) -> ShaderTask:
+    first = 0x50 if shader.program == _SMALLER_HALVES else 0x40
+    offset = shader.real(first)
+    ratios = shader.real(first + 8), shader.real(first + 4)
+    if offset not in (0, 0.5) or not np.isfinite(ratios).all() or min(ratios) <= 0:
+        raise Unknown(f"an image {ratios[1]} and {ratios[0]} times as small, from {offset}")
+    return _mixed_halves(shader, ratios, offset)
+
+
+def _doubled_halves(shader: Shader) -> ShaderTask:
+    source, output = shader.images(0x00, 0x20)
+    planes, rows, pixels = source.shape
+    if types(source, output) != (F16, F16) or output.shape != (planes, 2 * rows, 2 * pixels):
+        raise Unknown(f"{source.shape} {source.dtype} made {output.shape} {output.dtype}")
+
+    @np.errstate(invalid="ignore")
+    def function(values: Array) -> Array:
+        real = values.astype(np.float64)
+        right, lower = _next(real, 2), _next(real, 1)
+        mixed = np.empty(output.shape)
+        mixed[:, ::2, ::2] = real
+        mixed[:, ::2, 1::2] = cut((real + right) / 2, _HALF_BITS)
+        mixed[:, 1::2, ::2] = (real + lower) / 2
+        mixed[:, 1::2, 1::2] = (real + right + lower + _next(lower, 2)) / 4
+        return to_halves(mixed)
+
+    return ShaderTask((source,), output, function)
+
+
+def _next(values: Array, axis: int) -> Array:
+    """The neighbour behind each value; the last one is its own."""
+    size = values.shape[axis]
+    result: Array = values.take(np.minimum(np.arange(size) + 1, size - 1), axis)
+    return result
+
+
+def _nearest_halves(shader: Shader) -> ShaderTask:
+    return _nearest(shader, F16, shader.real(0x44), shader.real(0x40))
+
+
+def _mixed_halves(
+    shader: Shader, ratios: tuple[np.float32, np.float32], offset: np.float32
+) -> ShaderTask:
+    """Pixels of float16 mixed along rows, then between them, in float32."""
+    source, output = shader.images(0x00, 0x20)
+    sizes = tuple(zip(output.shape[1:], source.shape[1:], ratios, strict=True))
+    if types(source, output) != (F16, F16) or output.shape[0] != source.shape[0]:
+        raise Unknown(f"{source.shape} {source.dtype} made {output.shape} {output.dtype}")
+    (top, bottom, down), (left, right, across) = (
+        _places(count, size, ratio, offset) for count, size, ratio in sizes
+    )
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def function(values: Array) -> Array:
+        real = values.astype(_F32)
+        rows = real[:, :, left] + (real[:, :, right] - real[:, :, left]) * across
+        upper, lower = rows[:, top], rows[:, bottom]
+        return to_halves(upper + (lower - upper) * down[:, None])
+
+    return ShaderTask((source,), output, function)
+
+
+def _places(
+    count: int, size: int, ratio: np.float32, offset: np.float32
+) -> tuple[Array, Array, Array]:
+    """Each place's two neighbours, and how near it is to the second."""
+    places = (np.arange(count, dtype=_F32) + offset) * ratio - offset
+    first = np.floor(places)
+    near, far = (np.clip(first + more, 0, size - 1).astype(np.intp) for more in (0, 1))
+    return near, far, places - first
 
 
 def _mixed(shader: Shader, times: int, by_centres: bool) -> ShaderTask:
@@ -180,3 +288,12 @@ def _offsets_of_pixels(count: int, offset: np.float32) -> Array:
     threads = np.arange(count) // _PIXELS_OF_THREAD
     result: Array = np.where(threads % _THREADS == 0, offset, _F32(0))
     return result
+
+
+_OF_HALVES = {
+    _MIXED_HALVES: _mixed_by_registers,
+    _SMALLER_HALVES: _mixed_by_registers,
+    _DOUBLED_HALVES: _doubled_halves,
+    _NEAREST_HALVES: _nearest_halves,
+    _EVERY_SECOND: _every_second,
+}
