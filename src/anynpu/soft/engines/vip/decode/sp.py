@@ -25,8 +25,8 @@ from ..refusal import Unknown
 from ..shaders.shader import MOST_VALUES
 from ..stream.evaluation import Binding
 from ..stream.flow import flow_of
-from ..stream.own_tables import SIGMOID_TABLE, TANH_TABLE, OddTable
-from ..stream.tables import TABLE_BYTES, PiecewiseTable, read_table
+from ..stream.own_tables import SIGMOID_TABLE, TANH_TABLE
+from ..stream.tables import TABLE_BYTES, FunctionTable, read_table
 from ..stream.task import RealInput, RealOutput, Stored, StreamTask
 from ..tasks import Sums
 from .nn import decode_sums, first_scale, input_planes, output_planes, second_planes, second_scale
@@ -38,7 +38,7 @@ _UINT8, _FLOAT16, _INT8, _FLOAT32 = 0, 1, 2, 7
 _KEEPS_QUEUE = 2
 """Kinds of input from which on elements come from a queue."""
 
-OWN_TABLES: Mapping[int, PiecewiseTable | OddTable] = {
+OWN_TABLES: Mapping[int, FunctionTable] = {
     SIGMOID: SIGMOID_TABLE,
     TANH: TANH_TABLE,
 }
@@ -168,7 +168,7 @@ def _tables(
     command: SpCommand,
     program: SpProgram,
     inputs: tuple[Sums | RealInput, ...],
-) -> Mapping[int, PiecewiseTable | OddTable]:
+) -> Mapping[int, FunctionTable]:
     used = {code.TABLE for code in (*program.init, *program.loop) if code.TABLE}
     if not used:
         return {}

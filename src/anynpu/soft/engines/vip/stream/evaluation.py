@@ -14,8 +14,7 @@ import numpy as np
 from ..commands.sp import CLAMP_HIGH, CLAMP_LOW, V11, V12
 from .arithmetic import Reals, add, multiply, subtract, total
 from .flow import Flow, Node, Operand, QueueUse
-from .own_tables import OddTable
-from .tables import PiecewiseTable
+from .tables import FunctionTable
 
 _NOTHING: Reals = np.empty(0, np.float32)
 
@@ -29,7 +28,7 @@ class Binding:
     """What a command gives a program: registers R3 to R7 and tables, by number."""
 
     registers: Mapping[int, np.float32]
-    tables: Mapping[int, PiecewiseTable | OddTable]
+    tables: Mapping[int, FunctionTable]
 
 
 def run(

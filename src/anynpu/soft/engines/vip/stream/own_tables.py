@@ -13,7 +13,7 @@ import numpy as np
 
 from ..rounding import Reals as WideReals
 from .arithmetic import Reals
-from .tables import PiecewiseTable
+from .tables import FunctionTable, PiecewiseTable
 
 _EXPONENT_BITS = 4
 _LEAST, _BEYOND = np.float32(2.0**-7), np.float32(2.0**9)
@@ -24,7 +24,7 @@ _BITS_OF_SIGMOID, _BITS_OF_TANH = 15, 12
 
 
 @dataclass(frozen=True, eq=False)
-class OddTable:
+class OddTable(FunctionTable):
     """A function of magnitudes, whose results get the argument's sign.
 
     What is less than the least magnitude lies between the first entries of both signs.
@@ -45,18 +45,6 @@ class OddTable:
         sign = np.copysign(np.float32(1), argument)
         difference = np.where(is_small, -2 * entry, difference) * sign
         return entry * sign, np.where(is_small, way, fraction), difference
-
-    def entry(self, argument: Reals) -> Reals:
-        """The entry in front of the argument."""
-        return self._lookup(argument)[0]
-
-    def fraction(self, argument: Reals) -> Reals:
-        """How far the argument is on the way to the next entry, from 0 to 1."""
-        return self._lookup(argument)[1]
-
-    def difference(self, argument: Reals) -> Reals:
-        """From the entry to the next."""
-        return self._lookup(argument)[2]
 
 
 def _entries(function: Callable[[WideReals], WideReals], bits: int, *, is_signed: bool) -> Reals:

@@ -7,6 +7,7 @@ way to the next entry.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +26,28 @@ _IS_ODD = 1 << 23
 """The bit of the last word that says, of a table without a sign, that the function is odd."""
 
 
+class FunctionTable(ABC):
+    """Entries, between which a function is linear."""
+
+    @abstractmethod
+    def _lookup(self, argument: Reals) -> tuple[Reals, Reals, Reals]:
+        """Of each argument the entry, the fraction and the difference."""
+
+    def entry(self, argument: Reals) -> Reals:
+        """The entry in front of the argument."""
+        return self._lookup(argument)[0]
+
+    def fraction(self, argument: Reals) -> Reals:
+        """How far the argument is on the way to the next entry, from 0 to 1."""
+        return self._lookup(argument)[1]
+
+    def difference(self, argument: Reals) -> Reals:
+        """From the entry to the next."""
+        return self._lookup(argument)[2]
+
+
 @dataclass(frozen=True, eq=False)
-class PiecewiseTable:
+class PiecewiseTable(FunctionTable):
     """A loaded table of 1,024 `values`; `exponent_bits` of a place are the exponent's.
 
     Arguments have fifteen bits of mantissa, others are cut. Those beneath the least exponent lie
@@ -81,18 +102,6 @@ class PiecewiseTable:
         entry = np.where(large, np.where(sign, *self.too_large), entry)
         difference = np.where(large, np.float32(0), following - np.where(large, 0, entry))
         return entry, fraction, difference.astype(np.float32)
-
-    def entry(self, argument: Reals) -> Reals:
-        """The entry in front of the argument."""
-        return self._lookup(argument)[0]
-
-    def fraction(self, argument: Reals) -> Reals:
-        """How far the argument is on the way to the next entry, from 0 to 1."""
-        return self._lookup(argument)[1]
-
-    def difference(self, argument: Reals) -> Reals:
-        """From the entry to the next."""
-        return self._lookup(argument)[2]
 
 
 def _real24(word: int) -> np.float32:

@@ -220,24 +220,9 @@ def elementwise(task: TaskRegisters) -> ElementwiseSettings | None:
         return ElementwiseSettings(
             False, Operation.ADD, task.word(DpuEwNumber), False, True, False, kept, DpuEw
         )
-    compared: dict[int, int | FromMemory] = {
-        COMPARES_NUMBER: task.word(DpuEwNumber),
-        COMPARES: FromMemory.FEATURES,
-    }
-    if _without_conversion(config) in compared:
-        if task.word(DpuEwGreater) != (GREATER_OF_FLOATS if is_float else 1):
-            raise task.error(DpuEwGreater)
-        operand = compared[_without_conversion(config)]
-        return ElementwiseSettings(
-            False,
-            Operation.GREATER,
-            operand,
-            converts,
-            converts,
-            bool(task[DpuEw.CVT_ROUND]),
-            kept,
-            DpuEw,
-        )
+    comparison = _comparison(task, config, kept)
+    if comparison is not None:
+        return comparison
     if task.word(DpuEwGreater):
         raise task.error(DpuEwGreater)
     if config == FLOORS and is_float:
@@ -256,6 +241,23 @@ def elementwise(task: TaskRegisters) -> ElementwiseSettings | None:
         bool(task[DpuEw.CVT_ROUND]),
         kept,
         DpuEw,
+    )
+
+
+def _comparison(task: TaskRegisters, config: int, kept: Limits) -> ElementwiseSettings | None:
+    """Whether each value is greater than a number, or than one in memory; 1 and 0 are results."""
+    compared: dict[int, int | FromMemory] = {
+        COMPARES_NUMBER: task.word(DpuEwNumber),
+        COMPARES: FromMemory.FEATURES,
+    }
+    if _without_conversion(config) not in compared:
+        return None
+    if task.word(DpuEwGreater) != (GREATER_OF_FLOATS if task.is_float() else 1):
+        raise task.error(DpuEwGreater)
+    operand, converts = compared[_without_conversion(config)], bool(task[DpuEw.CONVERTS])
+    rounds = bool(task[DpuEw.CVT_ROUND])
+    return ElementwiseSettings(
+        False, Operation.GREATER, operand, converts, converts, rounds, kept, DpuEw
     )
 
 
