@@ -20,6 +20,9 @@ _SOFTPLUS = {0x40: 0x3FB8AA3B, 0x44: 0x3F317218}
 _SQUARE_ROOT = "eed8909c256a8ddf"
 """The program for float16 values; nothing but the code tells it from other functions."""
 
+_FLOOR_OF_HALVES = "9a279b587dbc92cd"
+"""That of the next whole number below, of float16."""
+
 _EXPONENTIAL = "3e84838794139bc1"
 """That of bytes to float16."""
 
@@ -79,13 +82,27 @@ def rounding(shader: Shader) -> ShaderTask:
     """The next whole number below or above; the layer's name is the same for both."""
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
+    if types(source, output) == (F16, F16) and shader.program == _FLOOR_OF_HALVES:
+        shader.expect({0xC0: _UNIT, 0xC4: 0, 0xC8: _UNIT, 0xCC: 0})
+        return ShaderTask((source,), output, lambda values: _whole(np.floor, values))
     if types(source, output) != (U8, F16) or shader.program not in _OF_BYTES:
         raise Unknown(f"whole numbers of {source.dtype} as {output.dtype} in this form")
     return activation(shader)
 
 
+def _whole(function: Callable[[Array], Array], values: Array) -> Array:
+    """Whole numbers of float16; none is a negative zero."""
+    result: Array = to_halves(function(values.astype(_F32))) + _NOTHING
+    return result
+
+
 def nearest_whole(shader: Shader) -> ShaderTask:
     """The nearest whole number; halves go to even ones."""
+    source, output = shader.images(0x00, 0x20)
+    if types(source, output) == (F16, F16):
+        check_same(output, source)
+        shader.expect({0x48: 0, 0x4C: _UNIT, 0xD0: 0, 0xD4: _UNIT, 0xD8: 0})
+        return ShaderTask((source,), output, lambda values: _whole(np.rint, values))
     return _named(shader, np.rint)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from ..refusal import Unknown
+from ..rounding import to_halves
 from .quantized import F16, U8, check_broadcast, check_same, to_bytes, types
-from .shader import Shader
+from .shader import Image, Shader
 from .task import Array, ShaderTask
 
 _F32 = np.float32
@@ -30,6 +31,8 @@ def tensor_add(shader: Shader) -> ShaderTask:
     a, b, output = shader.images(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
+    if kinds == (F16, F16, F16):
+        return _sum_of_halves(shader, (a, b), output)
     if kinds == (F16, F16, U8):
         scale_a, own_a, own_b = shader.real(0x64), 0, 0
         if shader.program in _OF_PLANES:
@@ -58,6 +61,37 @@ def tensor_add(shader: Shader) -> ShaderTask:
     return ShaderTask((a, b), output, total)
 
 
+_SUMS_OF_HALVES, _SUMS_OF_PLANES_OF_HALVES = "713adc8e96266b02", "44c3400e98f8a125"
+_SIGNS: Mapping[int, np.float32] = {0x55555555: _F32(1), 0x99999999: _F32(-1)}
+"""What a pair of float16 is summed by: the second one as it is, or its negative."""
+
+_UNIT = 0x3F800000
+"""1.0: the scale of operands that aren't quantised."""
+
+
+def _sum_of_halves(shader: Shader, operands: tuple[Image, Image], output: Image) -> ShaderTask:
+    if shader.program == _SUMS_OF_HALVES and shader.whole(0x60) in _SIGNS:
+        sign = _SIGNS[shader.whole(0x60)]
+    elif shader.program == _SUMS_OF_PLANES_OF_HALVES:
+        shader.expect({0x60: 0, 0x64: _UNIT, 0x68: 0, 0x6C: _UNIT})
+        sign = _F32(1)
+    else:
+        raise Unknown("a sum of float16 in this form")
+    return _of_halves(operands, output, lambda x, y: x + y * sign)
+
+
+def _of_halves(
+    operands: tuple[Image, Image], output: Image, function: Callable[[Array, Array], Array]
+) -> ShaderTask:
+    """A function of two float16, in float32."""
+
+    def rounded(x: Array, y: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return to_halves(function(x.astype(_F32), y.astype(_F32)))
+
+    return ShaderTask(operands, output, rounded)
+
+
 def _is_real_scale(shader: Shader) -> bool:
     """Whether the second scale stands where programs of planes have it, beside the zero point.
 
@@ -73,6 +107,9 @@ def tensor_mul(shader: Shader) -> ShaderTask:
     a, b, output = shader.images(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
+    if kinds == (F16, F16, F16) and shader.program in _PRODUCTS_OF_HALVES:
+        shader.expect({0x80: 0, 0x84: 0, 0xE0: _UNIT, 0xE4: 0})
+        return _of_halves((a, b), output, np.multiply)
     if kinds != (U8, U8, U8):
         raise Unknown(f"a product of {kinds[0]} and {kinds[1]} to {kinds[2]}")
     zero_b, zero_a = shader.whole(0x80) >> 16, shader.whole(0x84) & 0xFFFF
@@ -85,6 +122,9 @@ def tensor_mul(shader: Shader) -> ShaderTask:
 
     return ShaderTask((a, b), output, product)
 
+
+_PRODUCTS_OF_HALVES = ("bdf62f09c8ec4701", "2f10cc449c1d2f4a")
+"""Programs of operands of one plane, and of several."""
 
 _REPEATED_ROWS = "6b2cc1a825b38071"
 """The program that puts a row into many."""
@@ -111,6 +151,7 @@ _DIVISIONS: Mapping[tuple[np.dtype[np.generic], ...], str] = {
     (U8, F16, U8): "0d5a66719fcfd930",
     (F16, U8, U8): "3805572481ba7915",
     (F16, F16, U8): "8b3be1174b8d7771",
+    (F16, F16, F16): "5a91005c6e8cb3b3",
 }
 """The programs of quotients, by the types of what they read and write."""
 
@@ -142,9 +183,22 @@ def tensor_div(shader: Shader) -> ShaderTask:
         dividend, divisor = real_of(x, own_a) * scale_a, real_of(y, own_b)
         with np.errstate(divide="ignore", invalid="ignore"):
             real = dividend / divisor * scale + zero
+        if kinds[2] == F16:
+            return to_halves(real)
         return to_bytes(np.where(np.isnan(real), 0, real))
 
     return ShaderTask((a, b), output, quotient)
+
+
+def rescaled(values: Array, factor: int, constant: int, shift: int) -> Array:
+    """Bytes, or float16, in steps of uint8, by a multiplier of some fraction bits; float64."""
+    if values.dtype == np.float16:
+        real = np.rint(values.astype(np.float64) * factor / (1 << shift))
+        scaled: Array = np.clip(real + constant / (1 << shift), 0, _LARGEST_BYTE)
+        return scaled
+    whole = values.astype(np.int64) * factor + constant
+    result: Array = np.clip(np.rint(whole / (1 << shift)), 0, _LARGEST_BYTE)
+    return result
 
 
 def maximum(shader: Shader) -> ShaderTask:
@@ -152,26 +206,19 @@ def maximum(shader: Shader) -> ShaderTask:
     a, b, output = shader.images(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
+    larger = np.maximum if "maximum" in shader.name else np.minimum
+    if kinds == (F16, F16, F16):
+        return ShaderTask((a, b), output, larger)
     if kinds not in ((U8, U8, U8), (U8, F16, U8), (F16, F16, U8)):
         raise Unknown(f"a maximum of {kinds[0]} and {kinds[1]} to {kinds[2]}")
     factors = (shader.whole(0x60), shader.signed(0x64)), (shader.whole(0x70), shader.signed(0x74))
     shifts = shader.whole(0x9C) & 63, shader.whole(0xDC if kinds[1] == F16 else 0x11C) & 63
     if not all(0 < shift < 32 for shift in shifts):
         raise Unknown(f"a maximum of values shifted by {shifts[0]} and {shifts[1]} bits")
-    larger = np.maximum if "maximum" in shader.name else np.minimum
-
-    def rescaled(x: Array, number: int) -> Array:
-        factor, constant = factors[number]
-        if x.dtype == np.float16:
-            real = np.rint(x.astype(np.float64) * factor / (1 << shifts[number]))
-            scaled: Array = np.clip(real + constant / (1 << shifts[number]), 0, 255)
-            return scaled
-        whole = x.astype(np.int64) * factor + constant
-        result: Array = np.clip(np.rint(whole / (1 << shifts[number])), 0, 255)
-        return result
 
     def function(x: Array, y: Array) -> Array:
-        result: Array = larger(rescaled(x, 0), rescaled(y, 1)).astype(np.uint8)
+        first, second = rescaled(x, *factors[0], shifts[0]), rescaled(y, *factors[1], shifts[1])
+        result: Array = larger(first, second).astype(np.uint8)
         return result
 
     return ShaderTask((a, b), output, function)

@@ -9,9 +9,10 @@ from ..refusal import Unknown
 from .shader import Image
 from .task import Array
 
-U8, F16, F32, I16, I32 = (
-    np.dtype(kind) for kind in (np.uint8, np.float16, np.float32, np.int16, np.int32)
+U8, F16, F32, I16, I32, TRUTH = (
+    np.dtype(kind) for kind in (np.uint8, np.float16, np.float32, np.int16, np.int32, np.int8)
 )
+"""Types of images; a truth value is a byte of 0 or 1."""
 Reals = NDArray[np.float32]
 
 

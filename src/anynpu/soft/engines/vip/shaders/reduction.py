@@ -12,6 +12,12 @@ from .task import Array, ShaderTask
 
 _F32 = np.float32
 
+_SUMS_OF_HALVES, _READ_AHEAD = "99f289961079cb35", 32
+"""The program of sums of rows of float16, and how many pixels more than a row's it may count."""
+
+_LANES = 8
+"""Pixels that programs of products multiply at a time."""
+
 _PLACES_OF_PIXELS = "8e567e6e6119de46"
 """The program of places of maxima of rows."""
 
@@ -21,6 +27,8 @@ def sum_of_pixels(shader: Shader) -> ShaderTask:
     source, output = shader.images(0x00, 0x20)
     kinds = types(source, output)
     planes, rows, pixels = source.shape
+    if kinds == (F16, F16) and shader.program == _SUMS_OF_HALVES:
+        return _sum_of_halves(shader, source, output)
     axes = {(planes, rows, 1): 2, (planes, 1, pixels): 1}
     if kinds not in ((U8, U8), (U8, F16)) or output.shape not in axes:
         raise Unknown(f"sums of {source.shape} {kinds[0]} to {output.shape} {kinds[1]}")
@@ -38,19 +46,38 @@ def sum_of_pixels(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, function)
 
 
+def _sum_of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:
+    """Sums of whole rows of float16, in float32."""
+    planes, rows, pixels = source.shape
+    # Pixels are read so many at a time; those that a row lacks are none.
+    if output.shape != (planes, rows, 1) or not 0 <= shader.whole(0x40) - pixels < _READ_AHEAD:
+        raise Unknown(f"sums of {source.shape} float16 to {output.shape}, {shader.whole(0x40)}")
+
+    @np.errstate(invalid="ignore")
+    def function(values: Array) -> Array:
+        return to_halves(values.sum(2, keepdims=True, dtype=np.float64).astype(_F32))
+
+    return ShaderTask((source,), output, function)
+
+
 def extreme(shader: Shader) -> ShaderTask:
     """The largest, or least, of each row's or column's bytes as a real number."""
     source, output = shader.images(0x00, 0x20)
     _, rows, pixels = source.shape
     over_pixels = "_axis0_" in shader.name
     expected = _reduced(source, over_pixels)
-    if types(source, output) != (U8, F16) or output.shape not in expected:
-        raise Unknown(f"maxima of {source.shape} to {output.shape}")
+    kinds = types(source, output)
+    if kinds not in ((U8, F16), (F16, F16)) or output.shape not in expected:
+        raise Unknown(f"maxima of {source.shape} {kinds[0]} to {output.shape} {kinds[1]}")
     axis, count = (2, pixels) if over_pixels else (1, rows)
     if shader.whole(0x40) != 2 - axis or shader.whole(0x44) != count:
         raise Unknown(f"maxima of {shader.whole(0x44)} of {count} values")
-    scale, zero = shader.real(0x48), shader.real(0x4C)
     chosen = np.max if "reducemax" in shader.name else np.min
+    if kinds[0] == F16:
+        return ShaderTask(
+            (source,), output, lambda values: chosen(values, axis=axis).reshape(output.shape)
+        )
+    scale, zero = shader.real(0x48), shader.real(0x4C)
 
     def function(values: Array) -> Array:
         found = chosen(values, axis=axis).astype(_F32)
@@ -72,7 +99,8 @@ def place_of_minimum(shader: Shader) -> ShaderTask:
     """The number of the row, or pixel, that has a column's, or row's, least byte: the first one."""
     source, output = shader.images(0x00, 0x20)
     over_pixels = "_axis0_" in shader.name
-    if types(source, output) != (U8, I16) or output.shape not in _reduced(source, over_pixels):
+    kinds = types(source, output)
+    if kinds not in ((U8, I16), (F16, I16)) or output.shape not in _reduced(source, over_pixels):
         raise Unknown(f"places of minima of {source.shape} to {output.shape}")
     axis = 2 if over_pixels else 1
     last = source.shape[axis] - (0 if over_pixels else 1)
@@ -89,12 +117,17 @@ def product(shader: Shader) -> ShaderTask:
     """The product of each row's or column's real numbers."""
     source, output = shader.images(0x00, 0x20)
     over_pixels = "_axis0_" in shader.name
-    if types(source, output) != (U8, F16) or output.shape not in _reduced(source, over_pixels):
-        raise Unknown(f"products of {source.shape} to {output.shape}")
+    kinds = types(source, output)
+    is_real = kinds == (F16, F16)
+    expected = _reduced(source, over_pixels)
+    if not (is_real or kinds == (U8, F16)) or output.shape not in expected:
+        raise Unknown(f"products of {source.shape} {kinds[0]} to {output.shape} {kinds[1]}")
     axis = 2 if over_pixels else 1
-    shader.expect({0x40: 2 - axis, 0x44: source.shape[axis]})
-    scale, zero = shader.real(0x48), shader.real(0x4C)
+    count = source.shape[axis]
+    shader.expect({0x40: 2 - axis, 0x44: count - count % _LANES if over_pixels else count})
+    scale, zero = (_F32(1), _F32(0)) if is_real else (shader.real(0x48), shader.real(0x4C))
 
+    @np.errstate(invalid="ignore", over="ignore")
     def function(values: Array) -> Array:
         real = (values.astype(_F32) - zero) * scale
         total = np.ones(output.shape, _F32)

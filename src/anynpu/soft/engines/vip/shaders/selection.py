@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
-from .quantized import F16, I16, I32, U8, check_same, types
+from .quantized import F16, I16, I32, TRUTH, U8, check_same, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
@@ -19,7 +19,7 @@ def copy(shader: Shader) -> ShaderTask:
     check_same(output, source)
     if shader.program == _OF_BYTES and types(source, output) == (U8, U8):
         return ShaderTask((source,), output, lambda values: values)
-    if types(source, output) != (I16, F16):
+    if types(source, output) not in ((I16, F16), (TRUTH, F16)):
         raise Unknown(f"a copy of {source.dtype} to {output.dtype}")
     shader.expect({0x40: 0x8000, 0x44: 0})
 

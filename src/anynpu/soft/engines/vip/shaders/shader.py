@@ -28,6 +28,7 @@ MOST_VALUES = 1 << 28
 _DTYPES: Mapping[int, np.dtype[np.generic]] = {
     0xF0: np.dtype(np.uint8),
     0xC0: np.dtype(np.uint8),
+    0x30: np.dtype(np.int8),
     0x71: np.dtype(np.float16),
     0x41: np.dtype(np.float16),
     0xF1: np.dtype(np.int16),
