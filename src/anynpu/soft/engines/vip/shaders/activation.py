@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ..refusal import Unknown
-from ..rounding import to_halves
-from .quantized import F16, U8, check_same, types
+from ..refusal import Refusal, Unknown
+from ..rounding import cut, to_halves
+from .quantized import F16, F32, U8, check_same, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -19,6 +19,9 @@ _SOFTPLUS = {0x40: 0x3FB8AA3B, 0x44: 0x3F317218}
 
 _SQUARE_ROOT = "eed8909c256a8ddf"
 """The program for float16 values; nothing but the code tells it from other functions."""
+
+_SQUARES, _ROOT_OF_SUMS, _HALF_BITS = "ffdcb590d77f2c1b", "05751cb8f2046d7c", 11
+"""What is in front of sums of squares and behind: roots are cut to float16's significant bits."""
 
 _FLOOR_OF_HALVES = "9a279b587dbc92cd"
 """That of the next whole number below, of float16."""
@@ -56,6 +59,10 @@ def activation(shader: Shader) -> ShaderTask:
     """
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
+    if types(source, output) == (F32, F16) and shader.program == _ROOT_OF_SUMS:
+        return ShaderTask((source,), output, _root_of_sums)
+    if types(source, output) == (F16, F32) and shader.program == _SQUARES:
+        return ShaderTask((source,), output, lambda values: np.square(values.astype(_F32)))
     if types(source, output) == (F16, F16) and shader.program == _SQUARE_ROOT:
         return ShaderTask((source,), output, _square_root)
     if types(source, output) == (U8, F16) and shader.program == _EXPONENTIAL:
@@ -151,6 +158,12 @@ def _exponential(shader: Shader, source: Image, output: Image) -> ShaderTask:
         return result
 
     return ShaderTask((source,), output, function)
+
+
+def _root_of_sums(values: Array) -> Array:
+    if (values < 0).any():
+        raise Refusal("what the root of a negative float32 is isn't known")
+    return to_halves(cut(np.sqrt(values.astype(np.float64)), _HALF_BITS))
 
 
 def _square_root(values: Array) -> Array:

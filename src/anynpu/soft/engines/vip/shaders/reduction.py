@@ -6,7 +6,7 @@ import numpy as np
 
 from ..refusal import Unknown
 from ..rounding import to_halves
-from .quantized import F16, I16, U8, to_bytes, types
+from .quantized import F16, F32, I16, U8, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -24,6 +24,8 @@ _PLACES_OF_PIXELS = "8e567e6e6119de46"
 
 def sum_of_pixels(shader: Shader) -> ShaderTask:
     """The sum of each row's or column's bytes, times a scale, and a constant: a sum or a mean."""
+    if shader.program in _LONG_SUMS:
+        return _long_sum(shader, _LONG_SUMS[shader.program])
     source, output = shader.images(0x00, 0x20)
     kinds = types(source, output)
     planes, rows, pixels = source.shape
@@ -58,6 +60,35 @@ def _sum_of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:
         return to_halves(values.sum(2, keepdims=True, dtype=np.float64).astype(_F32))
 
     return ShaderTask((source,), output, function)
+
+
+_LONG_SUMS = {"4761ae9f51089c01": 1, "88a61dac59ff85a9": 2}
+"""Programs of sums of float16 to float32, and which axis they are over."""
+
+
+_TO_LONG = ((F16, F32), (F32, F32))
+
+
+def _long_sum(shader: Shader, axis: int) -> ShaderTask:
+    """Sums of a column's or row's float16, as float32."""
+    source, output = shader.images(0x00, 0x30)
+    expected = tuple(1 if number == axis else size for number, size in enumerate(source.shape))
+    if types(source, output) not in _TO_LONG or output.shape != expected:
+        raise Unknown(f"sums of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
+    shader.expect({0x20: _ONE, 0x24: source.shape[axis]})
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def function(values: Array) -> Array:
+        total = np.zeros(expected, _F32)
+        for part in np.moveaxis(values.astype(_F32), axis, 0):
+            total = total + part.reshape(expected)
+        return total
+
+    return ShaderTask((source,), output, function)
+
+
+_ONE = 0x3F800000
+"""1.0, as float32."""
 
 
 def extreme(shader: Shader) -> ShaderTask:

@@ -39,6 +39,12 @@ _DTYPES: Mapping[int, np.dtype[np.generic]] = {
 }
 """The types of images by the low byte of their format."""
 
+_OF_FOUR: Mapping[int, np.dtype[np.generic]] = {
+    0x34: np.dtype(np.float32),
+    0x73: np.dtype(np.float16),
+}
+"""Those whose pixels are four values, which are seen as pixels here."""
+
 
 @dataclass(frozen=True, eq=False)
 class Image:
@@ -134,15 +140,17 @@ class Shader:
         patch = self._operand(register)
         row, sizes = self.whole(register + 4), self.whole(register + 8)
         kind = self.whole(register + 12) & 255
-        if kind not in _DTYPES:
+        dtype, lanes = _DTYPES.get(kind), 1
+        if dtype is None:
+            dtype, lanes = _OF_FOUR.get(kind), 4
+        if dtype is None:
             raise Unknown(f"an image of format {kind:#04x} of shader {self.name!r}")
-        dtype = _DTYPES[kind]
         planes = max(self.whole(register + 20), 1)
         slice_bytes = self.whole(register + 16)
         window = Window(
             space_of(patch.source, patch.number),
             patch.base + self.whole(register),
-            (planes, sizes >> 16, sizes & 0xFFFF, dtype.itemsize),
+            (planes, sizes >> 16, (sizes & 0xFFFF) * lanes, dtype.itemsize),
             (slice_bytes, row, dtype.itemsize, 1),
         )
         if 0 in window.shape or math.prod(window.shape) > MOST_VALUES:
