@@ -57,4 +57,6 @@ def _between(table: Table, first: NDArray[np.int64], next: NDArray[np.int64], re
     low, high = table.values[first], table.values[next]
     if table.rounds_parts:
         return nearest(low * (1 - rest), TABLE_BITS) + nearest(high * rest, TABLE_BITS)
+    if table.slopes is None:  # The tensor processor's.
+        return low + nearest(nearest(high - low, TABLE_BITS) * rest, TABLE_BITS)
     return low + (high - low) * rest
