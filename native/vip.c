@@ -361,15 +361,42 @@ INLINE int32_t half_even(double value) {
     return (int32_t)__builtin_rint(value);
 }
 
-/* A number's first 24 bits. Sums of small floats are computed of these: they cut further, and have no more
- * than 20 bits. */
-INLINE float first_bits(double value) {
+/* A small float's last bit says that something was cut from it: a sum has at most 20 significant ones. A
+ * number of which nothing is left is CUT_TO_NOTHING. */
+#define CUT_TO_NOTHING 0x1p-100f
+
+INLINE float with_cut(float value, uint32_t is_cut) {
+    union {
+        float real;
+        uint32_t bits;
+    } u = {value};
+    u.bits |= is_cut;
+    return is_cut & (value == 0) ? CUT_TO_NOTHING : u.real;
+}
+
+/* The small floats of a chip's fused addition. */
+struct adder {
+    int bits;
+    float least;
+    float largest;
+};
+
+static const struct adder short_adder = {10, 0x1p-6f, 0x1p9f - 0x1p-1f},
+                          long_adder = {16, 0x1p-14f, 0x1p17f - 0x1p1f};
+
+/* A number as an adder takes it. */
+INLINE float first_bits(double value, struct adder adder) {
     union {
         double real;
         uint64_t bits;
     } u = {value};
-    u.bits &= ~UINT64_C(0) << 29;
-    return (float)u.real;
+    const uint64_t rest = (UINT64_C(1) << (53 - adder.bits)) - 1;
+    const uint32_t is_cut = (u.bits & rest) != 0;
+    u.bits &= ~rest;
+    const float kept = with_cut((float)u.real, is_cut), nothing = value == 0 ? 0 : CUT_TO_NOTHING,
+                largest = with_cut(copysignf(adder.largest, kept), 1),
+                limited = fabs(value) > adder.largest ? largest : kept;
+    return fabs(value) < adder.least ? nothing : limited;
 }
 
 INLINE float power_of(float value) {
@@ -399,40 +426,24 @@ INLINE float cut(float value, int bits) {
     return truncf(value * inverse_of(unit)) * unit;
 }
 
-struct small_sum {
-    float total;
-    float unit;
-};
-
-INLINE struct small_sum small_sum(float a, float b, int bits, int guard) {
+/* soft/engines/vip/rounding.py says what is known of this. */
+INLINE float small_sum(float a, float b, struct adder adder) {
     const float pa = power_of(a), pb = power_of(b), larger = pa > pb ? pa : pb,
-                smaller = pa > pb ? pb : pa, unit = larger * ldexpf(1, 1 - bits - guard),
-                units = inverse_of(unit), gap = larger * inverse_of(smaller),
-                most = ldexpf(1, guard), used = gap < most ? gap : most;
-    return (struct small_sum){truncf(a * units) * unit + truncf(b * units) * unit,
-                              larger * ldexpf(1, 1 - bits) * inverse_of(used)};
-}
-
-INLINE float nearer(struct small_sum sum, int where) {
-    const float left = fabsf(sum.total) - sum.unit,
-                kept = copysignf(left > 0 ? left : 0, sum.total);
-    return where ? kept : sum.total;
-}
-
-/* soft/engines/vip/rounding.py says what is known of these two. What depends on the second operand's
- * byte alone was computed when the file was loaded: the operand of 10 bits, or its sum with the constant. */
-INLINE float add_of_10_bits(float value, float operand, float constant) {
-    const float kept = fabsf(value) < 0x1p-6f ? 0 : cut(value, 10);
-    const struct small_sum sum = small_sum(kept, constant, 10, 2);
-    const float first = cut(nearer(sum, (kept * constant < 0) & (sum.total < 0)), 10);
-    const struct small_sum result = small_sum(first, operand, 10, 2);
-    return nearer(result, (first * operand < 0) & ((value != 0) | (result.total < 0)));
-}
-
-INLINE float add_of_16_bits(float value, float first, float constant) {
-    const float kept = cut(value, 16);
-    return nearer(small_sum(first, kept, 16, 3),
-                  (first * kept < 0) & ((constant == 0) | (fabsf(first) > fabsf(kept))));
+                smaller = pa > pb ? pb : pa, gap = larger * inverse_of(smaller),
+                guard = gap < 8 ? gap : 8,
+                unit = larger * inverse_of(guard) * ldexpf(1, 1 - adder.bits),
+                units = inverse_of(unit);
+    const float first = truncf(a * units) * unit, second = truncf(b * units) * unit,
+                total = first + second, left = fabsf(total) - unit,
+                nearer = copysignf(left > 0 ? left : 0, total);
+    const int first_is_cut = first != a, second_is_cut = second != b;
+    const int is_borrowed = fabsf(a) < fabsf(b) ? first_is_cut : second_is_cut;
+    /* A product with CUT_TO_NOTHING isn't less. */
+    const float sum = (a * b < -0x1p-50f) & is_borrowed ? nearer : total, size = fabsf(sum);
+    const float limited =
+        size > adder.largest ? copysignf(adder.largest, sum) : cut(sum, adder.bits);
+    const float kept = size < adder.least ? 0 : limited;
+    return with_cut(kept, (uint32_t)(first_is_cut | second_is_cut | (kept != sum)));
 }
 
 /* Sums of channel k as bytes; `low` and `high` are the byte's own limits, too. */
@@ -567,22 +578,26 @@ INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, 
 /* What BLOCK values become with as many of the second operand. */
 INLINE void add_second(const struct convolution *c, const double *values, const float *others,
                        float *results) {
-    const float constant = first_bits(c->constant);
+    const float constant = (float)c->constant;
     if (c->addition == SHORT_SUM)
         for (int64_t i = 0; i < BLOCK; i++)
-            results[i] = add_of_10_bits(first_bits(values[i]), others[i], constant);
+            results[i] =
+                small_sum(small_sum(first_bits(values[i], short_adder), constant, short_adder),
+                          others[i], short_adder);
     else
         for (int64_t i = 0; i < BLOCK; i++)
-            results[i] = add_of_16_bits(first_bits(values[i]), others[i], constant);
+            results[i] =
+                small_sum(small_sum(first_bits(values[i], long_adder), others[i], long_adder),
+                          constant, long_adder);
 }
 
-/* As bytes, halves away from zero: sums of few bits, so that adding a half is exact. */
+/* As bytes, halves to even numbers. */
 INLINE void round_small(const float *values, int32_t zero_point, uint8_t *bytes) {
     const float low = (float)-zero_point, high = (float)(255 - zero_point);
     for (int64_t i = 0; i < BLOCK; i++) {
         const float above = values[i] < low ? low : values[i];
         const float value = above > high ? high : above;
-        bytes[i] = (uint8_t)((int32_t)(value + copysignf(0.5f, value)) + zero_point);
+        bytes[i] = (uint8_t)((int32_t)__builtin_rintf(value) + zero_point);
     }
 }
 

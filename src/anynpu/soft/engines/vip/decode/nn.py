@@ -348,6 +348,8 @@ def _shuffled(
 
 def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, int, int]) -> Second:
     scale = second_scale(command)
+    if command.SECOND_EXPONENT < 64:
+        raise Unknown("an addition whose operand has a scale of 2 or more")
     constant = addend(context, command)
     zero_point = -constant / scale
     if not 0 <= zero_point < 255.5 or abs(zero_point - round(zero_point)) > 0.02 * zero_point:

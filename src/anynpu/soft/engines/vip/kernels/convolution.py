@@ -15,7 +15,7 @@ from .. import structures
 from ..coefficients import pairs_of
 from ..memory import Memory, MemoryMap
 from ..planes import Planes
-from ..rounding import cut, sum_of_16_bits
+from ..rounding import LONG_ADDER, SHORT_ADDER, Reals, small
 from ..structures import KERNELS, MOST_PAIRS, PIXELS, QUAD, Addition
 from ..tasks import Convolution, Sums
 from . import native
@@ -26,6 +26,8 @@ _SMALL_SUM, _SMALL_VALUE = 1 << 28, 1 << 30
 """What lets the kernel round by a sum of doubles (`WHOLE` in native/vip.c)."""
 _MOST_OPERAND = 1 << 60
 """So large a number, and its inverse, have products with others of that kind in float32."""
+_CUT_TO_NOTHING = 2.0**-100
+"""As in native/vip.c."""
 _SHARES = 2
 """Units of work for each thread, at least."""
 _SLACK = 8 << 10
@@ -142,14 +144,20 @@ def _operands(task: Convolution) -> NDArray[np.float32] | None:
         operands = content + task.product.constant
     elif task.addition is None:
         operands = np.zeros(0)
-    elif task.has_short_sums:
-        operands = cut(content * task.addition.scale, 10)
     else:
-        operands = sum_of_16_bits(content * task.addition.scale, task.addition.constant)
+        operands = _terms(task, content * task.addition.scale)
     if (np.abs(operands) >= _MOST_OPERAND).any():
         return None
     held = operands.astype(np.float32)
     return held if (held == operands).all() else None
+
+
+def _terms(task: Convolution, operands: Reals) -> Reals:
+    """Operands as small floats that float32 holds, with what says that something was cut."""
+    kept = small(operands, SHORT_ADDER if task.has_short_sums else LONG_ADDER)
+    bits = kept.values.astype(np.float32).view(np.uint32)
+    floats: Reals = (bits | kept.are_cut).view(np.float32).astype(np.float64)
+    return np.where((kept.values == 0) & kept.are_cut, _CUT_TO_NOTHING, floats)
 
 
 def _adder(task: Convolution) -> int:

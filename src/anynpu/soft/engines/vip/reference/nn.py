@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,12 +9,12 @@ from ..memory import Memory
 from ..planes import Planes
 from ..refusal import Refusal
 from ..rounding import (
+    LONG_ADDER,
+    SHORT_ADDER,
     TABLE_BITS,
     Reals,
-    add_of_10_bits,
-    add_of_16_bits,
     cut,
-    half_away,
+    fused_sum,
     to_halves,
 )
 from ..tasks import (
@@ -133,11 +131,11 @@ def _added(task: Convolution, second: Second, values: Reals, memory: Memory) -> 
     operand = _whole(second.source, memory) * second.scale
     if task.is_wide:
         return values + operand + second.constant
-    add = add_of_10_bits if task.has_short_sums else add_of_16_bits
+    adder = SHORT_ADDER if task.has_short_sums else LONG_ADDER
     if second.is_subtracted:
         # The unit adds the operand to negative values, and turns the sum's sign.
-        return -add(-values, operand, second.constant)
-    return add(values, operand, second.constant)
+        return -fused_sum(-values, operand, second.constant, adder)
+    return fused_sum(values, operand, second.constant, adder)
 
 
 def store(task: Convolution, values: Reals, memory: Memory) -> None:
@@ -148,8 +146,7 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
     if task.is_wide:
         task.target.write(memory, wide_bytes(values))
         return
-    rounded = np.rint if task.addition is None else half_away
-    whole = whole_bytes(values, task.zero_point, rounded)
+    whole = whole_bytes(values, task.zero_point)
     if task.is_signed:
         whole ^= _SIGN_BIT
     if task.shuffles_depth:
@@ -174,13 +171,12 @@ def _(task: HalfValues, memory: Memory) -> None:
         task.target.write(memory, whole_bytes(values, task.zero_point)[..., None])
 
 
-def whole_bytes(
-    values: Reals, zero_point: int, rounded: Callable[[Reals], Reals] = np.rint
-) -> NDArray[np.uint8]:
-    """Values rounded to uint8; raises `Refusal` for what is no number."""
+def whole_bytes(values: Reals, zero_point: int) -> NDArray[np.uint8]:
+    """Values rounded to uint8, halves to even numbers; raises `Refusal` for what is no number."""
     if np.isnan(values).any():
         raise Refusal("which byte stands for a float16 value that is no number isn't known")
-    return np.clip(rounded(values) + zero_point, 0, 255).astype(np.uint8)
+    result: NDArray[np.uint8] = np.clip(np.rint(values) + zero_point, 0, 255).astype(np.uint8)
+    return result
 
 
 def wide_bytes(values: Reals) -> NDArray[np.uint8]:
