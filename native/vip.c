@@ -365,13 +365,27 @@ INLINE int32_t half_even(double value) {
  * number of which nothing is left is CUT_TO_NOTHING. */
 #define CUT_TO_NOTHING 0x1p-100f
 
-INLINE float with_cut(float value, uint32_t is_cut) {
+INLINE uint32_t bits_of(float value) {
     union {
         float real;
         uint32_t bits;
     } u = {value};
-    u.bits |= is_cut;
-    return is_cut & (value == 0) ? CUT_TO_NOTHING : u.real;
+    return u.bits;
+}
+
+/* Not zero where two numbers differ, of which none is the other's opposite. As an integer, since gcc makes no
+ * vectors of a choice between truth values. */
+INLINE uint32_t difference(float a, float b) {
+    return (bits_of(a) ^ bits_of(b)) << 1;
+}
+
+/* `what_is_cut` is zero for nothing. */
+INLINE float with_cut(float value, uint32_t what_is_cut) {
+    union {
+        uint32_t bits;
+        float real;
+    } u = {bits_of(value) | (what_is_cut ? 1 : 0)};
+    return u.bits << 1 == 2 ? CUT_TO_NOTHING : u.real;
 }
 
 /* The small floats of a chip's fused addition. */
@@ -390,13 +404,11 @@ INLINE float first_bits(double value, struct adder adder) {
         double real;
         uint64_t bits;
     } u = {value};
-    const uint64_t rest = (UINT64_C(1) << (53 - adder.bits)) - 1;
-    const uint32_t is_cut = (u.bits & rest) != 0;
-    u.bits &= ~rest;
-    const float kept = with_cut((float)u.real, is_cut), nothing = value == 0 ? 0 : CUT_TO_NOTHING,
-                largest = with_cut(copysignf(adder.largest, kept), 1),
-                limited = fabs(value) > adder.largest ? largest : kept;
-    return fabs(value) < adder.least ? nothing : limited;
+    u.bits &= ~UINT64_C(0) << (53 - adder.bits);
+    const float kept = (float)u.real, size = fabsf(kept);
+    const float limited = size > adder.largest ? copysignf(adder.largest, kept) : kept;
+    const float taken = size < adder.least ? 0 : limited;
+    return with_cut(taken, (double)taken != value);
 }
 
 INLINE float power_of(float value) {
@@ -436,14 +448,14 @@ INLINE float small_sum(float a, float b, struct adder adder) {
     const float first = truncf(a * units) * unit, second = truncf(b * units) * unit,
                 total = first + second, left = fabsf(total) - unit,
                 nearer = copysignf(left > 0 ? left : 0, total);
-    const int first_is_cut = first != a, second_is_cut = second != b;
-    const int is_borrowed = fabsf(a) < fabsf(b) ? first_is_cut : second_is_cut;
+    const uint32_t first_cut = difference(first, a), second_cut = difference(second, b);
+    const uint32_t borrowed = fabsf(a) < fabsf(b) ? first_cut : second_cut;
     /* A product with CUT_TO_NOTHING isn't less. */
-    const float sum = (a * b < -0x1p-50f) & is_borrowed ? nearer : total, size = fabsf(sum);
+    const float sum = (a * b < -0x1p-50f) & (borrowed != 0) ? nearer : total, size = fabsf(sum);
     const float limited =
         size > adder.largest ? copysignf(adder.largest, sum) : cut(sum, adder.bits);
     const float kept = size < adder.least ? 0 : limited;
-    return with_cut(kept, (uint32_t)(first_is_cut | second_is_cut | (kept != sum)));
+    return with_cut(kept, first_cut | second_cut | difference(kept, sum));
 }
 
 /* Sums of channel k as bytes; `low` and `high` are the byte's own limits, too. */
@@ -579,16 +591,22 @@ INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, 
 INLINE void add_second(const struct convolution *c, const double *values, const float *others,
                        float *results) {
     const float constant = (float)c->constant;
-    if (c->addition == SHORT_SUM)
+    float taken[BLOCK];
+    if (c->addition == SHORT_SUM) {
         for (int64_t i = 0; i < BLOCK; i++)
-            results[i] =
-                small_sum(small_sum(first_bits(values[i], short_adder), constant, short_adder),
-                          others[i], short_adder);
-    else
+            taken[i] = first_bits(values[i], short_adder);
         for (int64_t i = 0; i < BLOCK; i++)
-            results[i] =
-                small_sum(small_sum(first_bits(values[i], long_adder), others[i], long_adder),
-                          constant, long_adder);
+            taken[i] = small_sum(taken[i], constant, short_adder);
+        for (int64_t i = 0; i < BLOCK; i++)
+            results[i] = small_sum(taken[i], others[i], short_adder);
+    } else {
+        for (int64_t i = 0; i < BLOCK; i++)
+            taken[i] = first_bits(values[i], long_adder);
+        for (int64_t i = 0; i < BLOCK; i++)
+            taken[i] = small_sum(taken[i], others[i], long_adder);
+        for (int64_t i = 0; i < BLOCK; i++)
+            results[i] = small_sum(taken[i], constant, long_adder);
+    }
 }
 
 /* As bytes, halves to even numbers. */
@@ -597,7 +615,7 @@ INLINE void round_small(const float *values, int32_t zero_point, uint8_t *bytes)
     for (int64_t i = 0; i < BLOCK; i++) {
         const float above = values[i] < low ? low : values[i];
         const float value = above > high ? high : above;
-        bytes[i] = (uint8_t)((int32_t)__builtin_rintf(value) + zero_point);
+        bytes[i] = (uint8_t)((int32_t)(value + 0x1.8p23f - 0x1.8p23f) + zero_point);
     }
 }
 
