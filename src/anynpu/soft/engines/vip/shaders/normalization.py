@@ -23,26 +23,32 @@ def layer_normalization(shader: Shader) -> ShaderTask:
         raise Unknown(f"a layer's normalisation of {shader.whole(0x80)} of {pixels} pixels")
     part, epsilon, factor = shader.real(0x84), shader.real(0x88), shader.real(0x8C)
     zero, own = shader.real(0x210), shader.whole(0x260) & 255
-    # The zero point leaves both sums once for each pixel of whole vectors only: a rest keeps it.
-    rest = pixels % _VECTOR
-    if rest not in (0, _VECTOR // 2):
-        raise Unknown(f"a layer's normalisation of {pixels} pixels, no multiple of 8")
+    # A last vector goes on beyond the row's end, where the shader reads zero points.
+    rest = -pixels % _VECTOR
 
     def function(values: Array, added: Array, scales: Array) -> Array:
-        whole = values.astype(np.int32) - own
+        whole = values.astype(np.int64)
         total = (whole.sum(2, keepdims=True) + rest * own).astype(_F32)
-        squares = ((whole * whole).sum(2, keepdims=True) - rest * own * own).astype(_F32)
+        squares = ((whole * whole).sum(2, keepdims=True) + rest * own * own).astype(_F32)
         mean = total * part
-        variance = squares * part - mean * mean
-        inverse = _F32(1) / np.sqrt(variance + epsilon)
-        normal = (whole.astype(_F32) - mean) * inverse
-        return to_bytes((normal * scales + added) * factor + zero)
+        inverse = _inverse_root(squares * part - mean * mean + epsilon)
+        normal = scales * inverse * (values.astype(_F32) - mean)
+        # Zero points beyond the end can make a variance negative: such a row's bytes are zero.
+        return to_bytes(np.nan_to_num((normal + added) * factor + zero, nan=0))
 
     return ShaderTask((source, bias, scale), output, function)
 
 
 _VECTOR = 16
 """Pixels that the shader of a layer's normalisation reads at once."""
+
+
+def _inverse_root(values: Array) -> Array:
+    """One over the root, rounded once, as float32; NaN of what is negative."""
+    with np.errstate(invalid="ignore"):
+        roots = np.sqrt(values.astype(np.float64))
+    result: Array = (1 / roots).astype(_F32)
+    return result
 
 
 def instance_sums(shader: Shader) -> ShaderTask:
@@ -93,7 +99,7 @@ def instance_means(shader: Shader) -> ShaderTask:
     def function(values: Array, added: Array, scales: Array) -> Array:
         mean = values[..., 0] * part
         variance = values[..., 1] * part - mean * mean
-        inverse = _F32(1) / np.sqrt(variance + epsilon)
+        inverse = _inverse_root(variance + epsilon)
         result = np.zeros(output.shape, _F32)
         result[..., 0] = scales[..., 0] * inverse * relative
         result[..., 1] = (added[..., 0] - scales[..., 0] * inverse * mean) * factor + zero
