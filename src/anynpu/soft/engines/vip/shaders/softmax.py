@@ -55,11 +55,27 @@ def softmax(shader: Shader) -> ShaderTask:
 
     def function(values: Array) -> Array:
         real = values.astype(np.float32)
-        powers = np.exp2((real - real.max(axis, keepdims=True)) * scale)
-        shares = powers / np.add.accumulate(powers, axis).take([-1], axis)
+        exponents = (real - real.max(axis, keepdims=True)) * scale
+        powers = np.exp2(exponents.astype(np.float64)).astype(np.float32)
+        parts = _sums_of_four(powers) if over_pixels else powers
+        total = np.add.accumulate(parts, axis).take([-1], axis)
+        shares = powers * (np.float32(1) / total)
         if kinds[1] == U8:
             return to_bytes(shares * factor + zero)
         halves: Array = to_halves(shares)
         return halves
 
     return ShaderTask((source,), output, function)
+
+
+def _sums_of_four(powers: Array) -> Array:
+    """Sums of four pixels each, rounded once, as float32; there is nothing beyond a row's end."""
+    planes, rows, pixels = powers.shape
+    padded = np.zeros((planes, rows, -(-pixels // _AT_ONCE), _AT_ONCE))
+    padded.reshape(planes, rows, -1)[..., :pixels] = powers
+    result: Array = padded.sum(3).astype(np.float32)
+    return result
+
+
+_AT_ONCE = 4
+"""Pixels whose powers one instruction of a shader adds."""
