@@ -478,6 +478,12 @@ INLINE void finish_narrow(const struct convolution *c, int64_t k, const int32_t 
         bytes[i] = (uint8_t)(half_even(clamped(sums[i] * scale, low, high)) + add);
 }
 
+/* A limit of results. Rounding never changes an order, so limits may be rounded instead of what they limit. */
+INLINE int32_t whole_limit(const struct convolution *c, double limit) {
+    const double zero_point = (double)c->zero_point;
+    return half_even(clamped(limit, -zero_point, 255 - zero_point));
+}
+
 #ifdef X86
 WITH_AVX2 INLINE __m256d rounded_four(const int32_t *sums, __m256d scale, __m256d negative,
                                       int has_negative) {
@@ -496,12 +502,9 @@ WITH_AVX2 INLINE __m256i rounded_eight(const int32_t *sums, __m256d scale, __m25
 
 WITH_AVX2 INLINE void finish_vectors(const struct convolution *c, int64_t k, const int32_t *sums,
                                      int64_t count, uint8_t *bytes, int has_negative) {
-    const double zero_point = (double)c->zero_point;
     const __m256d scale = _mm256_set1_pd(c->scale[k]),
                   negative = has_negative ? _mm256_set1_pd(c->negative[k]) : scale;
-    /* Rounding never changes an order, so limits may be rounded instead of what they limit. */
-    const int32_t low = half_even(clamped(c->low, -zero_point, 255 - zero_point)),
-                  high = half_even(clamped(c->high, -zero_point, 255 - zero_point));
+    const int32_t low = whole_limit(c, c->low), high = whole_limit(c, c->high);
     const __m256i least = _mm256_set1_epi16((int16_t)low), most = _mm256_set1_epi16((int16_t)high),
                   add = _mm256_set1_epi16((int16_t)c->zero_point);
     for (int64_t i = 0; i < count; i += 16) {
@@ -541,11 +544,9 @@ WITH_AVX512_VNNI INLINE __m512i rounded_eight_512(const int32_t *sums, __m512d s
 
 WITH_AVX512_VNNI INLINE void finish_512(const struct convolution *c, int64_t k, const int32_t *sums,
                                         int64_t count, uint8_t *bytes, int has_negative) {
-    const double zero_point = (double)c->zero_point;
     const __m512d scale = _mm512_set1_pd(c->scale[k]),
                   negative = has_negative ? _mm512_set1_pd(c->negative[k]) : scale;
-    const int32_t low = half_even(clamped(c->low, -zero_point, 255 - zero_point)),
-                  high = half_even(clamped(c->high, -zero_point, 255 - zero_point));
+    const int32_t low = whole_limit(c, c->low), high = whole_limit(c, c->high);
     const __m512i least = _mm512_set1_epi32(low), most = _mm512_set1_epi32(high),
                   add = _mm512_set1_epi32((int32_t)c->zero_point),
                   lower =
