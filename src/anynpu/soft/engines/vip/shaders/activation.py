@@ -8,7 +8,7 @@ import numpy as np
 
 from ..refusal import Refusal, Unknown
 from ..rounding import cut, to_halves
-from .quantized import F16, F32, U8, check_same, types
+from .quantized import F16, F32, ONE, U8, check_same, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -30,9 +30,6 @@ _EXPONENTIAL = "3e84838794139bc1"
 """That of bytes to float16."""
 
 _LARGEST_HALF = np.float16(65504)
-
-_UNIT = 0x3F800000
-"""1.0: what a result is multiplied by that isn't quantised; 0 is added."""
 
 
 def _roots(values: Array) -> Array:
@@ -68,7 +65,7 @@ def activation(shader: Shader) -> ShaderTask:
     if types(source, output) == (U8, F16) and shader.program == _EXPONENTIAL:
         return _exponential(shader, source, output)
     if types(source, output) == (U8, F16) and shader.program in _OF_BYTES:
-        shader.expect({0xC8: _UNIT, 0xCC: 0})
+        shader.expect({0xC8: ONE, 0xCC: 0})
         return _of_bytes(shader, source, output, (0xC0, 0xC4), _OF_BYTES[shader.program])
     if types(source, output) != (U8, F16):
         raise Unknown(f"an activation of {source.dtype} to {output.dtype}")
@@ -90,7 +87,7 @@ def rounding(shader: Shader) -> ShaderTask:
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
     if types(source, output) == (F16, F16) and shader.program == _FLOOR_OF_HALVES:
-        shader.expect({0xC0: _UNIT, 0xC4: 0, 0xC8: _UNIT, 0xCC: 0})
+        shader.expect({0xC0: ONE, 0xC4: 0, 0xC8: ONE, 0xCC: 0})
         return ShaderTask((source,), output, lambda values: _whole(np.floor, values))
     if types(source, output) != (U8, F16) or shader.program not in _OF_BYTES:
         raise Unknown(f"whole numbers of {source.dtype} as {output.dtype} in this form")
@@ -108,7 +105,7 @@ def nearest_whole(shader: Shader) -> ShaderTask:
     source, output = shader.images(0x00, 0x20)
     if types(source, output) == (F16, F16):
         check_same(output, source)
-        shader.expect({0x48: 0, 0x4C: _UNIT, 0xD0: 0, 0xD4: _UNIT, 0xD8: 0})
+        shader.expect({0x48: 0, 0x4C: ONE, 0xD0: 0, 0xD4: ONE, 0xD8: 0})
         return ShaderTask((source,), output, lambda values: _whole(np.rint, values))
     return _named(shader, np.rint)
 
@@ -123,7 +120,7 @@ def _named(shader: Shader, function: Callable[[Array], Array]) -> ShaderTask:
     check_same(output, source)
     if types(source, output) != (U8, F16):
         raise Unknown(f"a function of {source.dtype} as {output.dtype}")
-    shader.expect({0xD4: _UNIT, 0xD8: 0})
+    shader.expect({0xD4: ONE, 0xD8: 0})
     return _of_bytes(shader, source, output, (0x4C, 0xD0), function)
 
 

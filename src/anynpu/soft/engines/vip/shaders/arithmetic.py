@@ -8,7 +8,7 @@ import numpy as np
 
 from ..refusal import Unknown
 from ..rounding import to_halves
-from .quantized import F16, U8, check_broadcast, check_same, to_bytes, types
+from .quantized import F16, ONE, U8, check_broadcast, check_same, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -65,15 +65,12 @@ _SUMS_OF_HALVES, _SUMS_OF_PLANES_OF_HALVES = "713adc8e96266b02", "44c3400e98f8a1
 _SIGNS: Mapping[int, np.float32] = {0x55555555: _F32(1), 0x99999999: _F32(-1)}
 """What a pair of float16 is summed by: the second one as it is, or its negative."""
 
-_UNIT = 0x3F800000
-"""1.0: the scale of operands that aren't quantised."""
-
 
 def _sum_of_halves(shader: Shader, operands: tuple[Image, Image], output: Image) -> ShaderTask:
     if shader.program == _SUMS_OF_HALVES and shader.whole(0x60) in _SIGNS:
         sign = _SIGNS[shader.whole(0x60)]
     elif shader.program == _SUMS_OF_PLANES_OF_HALVES:
-        shader.expect({0x60: 0, 0x64: _UNIT, 0x68: 0, 0x6C: _UNIT})
+        shader.expect({0x60: 0, 0x64: ONE, 0x68: 0, 0x6C: ONE})
         sign = _F32(1)
     else:
         raise Unknown("a sum of float16 in this form")
@@ -108,7 +105,7 @@ def tensor_mul(shader: Shader) -> ShaderTask:
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
     if kinds == (F16, F16, F16) and shader.program in _PRODUCTS_OF_HALVES:
-        shader.expect({0x80: 0, 0x84: 0, 0xE0: _UNIT, 0xE4: 0})
+        shader.expect({0x80: 0, 0x84: 0, 0xE0: ONE, 0xE4: 0})
         return _of_halves((a, b), output, np.multiply)
     if kinds != (U8, U8, U8):
         raise Unknown(f"a product of {kinds[0]} and {kinds[1]} to {kinds[2]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
-from .quantized import F16, F32, U8, to_bytes, types
+from .quantized import F16, F32, ONE, U8, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
@@ -29,9 +29,6 @@ _LANES, _VECTORS_BEHIND = 16, 3
 
 _WHOLE_PLANES, _WINDOWS = "bbf0005029104f32", "925c6edcace8bc51"
 """The programs of maxima of whole planes, and of windows that aren't square."""
-
-_ONE = 0x3F800000
-"""As float32."""
 
 _FLOOR = np.iinfo(np.int16).min
 
@@ -85,7 +82,7 @@ def _maximum_of_planes(shader: Shader) -> ShaderTask:
     planes, rows, pixels = source.shape
     if types(source, output) != (U8, U8) or output.shape != (planes, 1, 1):
         raise Unknown(f"maxima of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
-    shader.expect({0x40: 0, 0x44: 0, 0x48: 1, 0x4C: 1, 0x50: _ONE, 0x54: 0, 0xC0: pixels})
+    shader.expect({0x40: 0, 0x44: 0, 0x48: 1, 0x4C: 1, 0x50: ONE, 0x54: 0, 0xC0: pixels})
     shader.expect({0xC4: rows})
     return ShaderTask((source,), output, lambda values: values.max((1, 2), keepdims=True))
 

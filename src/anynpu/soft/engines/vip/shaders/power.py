@@ -8,7 +8,7 @@ import numpy as np
 
 from ..refusal import Unknown
 from ..rounding import to_halves
-from .quantized import F16, U8, check_broadcast, types
+from .quantized import F16, ONE, U8, check_broadcast, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
@@ -17,7 +17,6 @@ _PROGRAMS: Mapping[tuple[np.dtype[np.generic], ...], str] = {
     (F16, U8, F16): "6ccbda73d81c3aa9",
     (U8, F16, F16): "4608a9373a23a43f",
 }
-_UNIT = 0x3F800000
 
 
 def tensor_pow(shader: Shader) -> ShaderTask:
@@ -31,7 +30,7 @@ def tensor_pow(shader: Shader) -> ShaderTask:
     kinds = types(a, b, output)
     if not shader.program or _PROGRAMS.get(kinds) != shader.program:
         raise Unknown(f"powers of {kinds[0]} by {kinds[1]} to {kinds[2]} in this form")
-    shader.expect({0xF0: _UNIT, 0xF4: 0})
+    shader.expect({0xF0: ONE, 0xF4: 0})
     scale_a, constant_a = shader.real(0xE0), shader.real(0xE4)
     scale_b, constant_b = shader.real(0xE8), shader.real(0xEC)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..refusal import Unknown
 from ..rounding import to_halves
-from .quantized import F16, F32, I16, U8, to_bytes, types
+from .quantized import F16, F32, I16, ONE, U8, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -75,7 +75,7 @@ def _long_sum(shader: Shader, axis: int) -> ShaderTask:
     expected = tuple(1 if number == axis else size for number, size in enumerate(source.shape))
     if types(source, output) not in _TO_LONG or output.shape != expected:
         raise Unknown(f"sums of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
-    shader.expect({0x20: _ONE, 0x24: source.shape[axis]})
+    shader.expect({0x20: ONE, 0x24: source.shape[axis]})
 
     @np.errstate(invalid="ignore", over="ignore")
     def function(values: Array) -> Array:
@@ -85,10 +85,6 @@ def _long_sum(shader: Shader, axis: int) -> ShaderTask:
         return total
 
     return ShaderTask((source,), output, function)
-
-
-_ONE = 0x3F800000
-"""1.0, as float32."""
 
 
 def extreme(shader: Shader) -> ShaderTask:
