@@ -26,6 +26,7 @@ from ..rknpu.layout import written
 from ..rknpu.memory import INTERNAL
 from ..rknpu.tasks import ConvolutionTask, Task
 from .buffers import TensorBuffer, element_dtype
+from .mistakes.sentence import mistake
 
 _RECURRENT = frozenset({"GRU", "LSTM", "exGRU", "exLSTM"})
 _STAGED_INPUT, _STAGED_OUTPUT = "_exSecondary1", "_exSecondary2"
@@ -140,23 +141,24 @@ def mistakes(
         if node.op_type not in _RECURRENT:
             continue
         if _takes_sequence_for_state(graph, node, atom):
-            yield (
-                f"node {node.name!r} begins with values of its input in place of its initial state:"
-                " so the toolkit has compiled it, and a board computes the same. Versions 2.3.2 and"
-                " 2.5.0 do so where an initial state is given and the input's rows are no multiple "
-                f"of {atom} bytes: {_REMEDY}"
+            yield mistake(
+                node.name,
+                "begins with values of its input in place of its initial state",
+                "Versions 2.3.2 and 2.5.0 do so where an initial state is given and the input's "
+                f"rows are no multiple of {atom} bytes: {_REMEDY}",
             )
         if _shifts_biases(graph, node, atom):
-            yield (
-                f"node {node.name!r} adds biases of other units from its second gate on: so the "
-                "toolkit has compiled it, and a board computes the same. Versions 2.3.2 and 2.5.0 "
-                f"do so where a GRU's hidden size is no multiple of {_BIASES_TOGETHER}: pad it with"
-                " units whose weights are zero"
+            yield mistake(
+                node.name,
+                "adds biases of other units from its second gate on",
+                "Versions 2.3.2 and 2.5.0 do so where a GRU's hidden size is no multiple of "
+                f"{_BIASES_TOGETHER}: pad it with units whose weights are zero",
             )
         if _leaves_out_samples(graph, node, tasks.get(node.index, ())):
-            yield (
-                f"node {node.name!r} has several samples, of which its tasks compute one: so the "
-                "toolkit has compiled it, and a board computes the same. Compile it for one sample"
+            yield mistake(
+                node.name,
+                "has several samples, of which its tasks compute one",
+                "Compile it for one sample",
             )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...rknpu.tasks import ElementwiseTask, Features, Operation, Task
+from .sentence import mistake
 from .subject import Subject
 
 
@@ -17,10 +18,10 @@ def mistakes(subject: Subject) -> Iterator[str]:
     for node, own in subject.of_type("Greater"):
         first = next(iter(subject.inputs(node)), None)
         if first is not None and first.section and any(_compares_with_number(t) for t in own):
-            yield (
-                f"node {node.name!r} asks whether its second operand is greater than the first, a "
-                "number: so the toolkit has compiled it, and a board computes the same. Version "
-                "2.5.0 does so for RK3576 and RV1126B: put Less, with the number behind"
+            yield mistake(
+                node.name,
+                "asks whether its second operand is greater than the first, a number",
+                "Version 2.5.0 does so for RK3576 and RV1126B: put Less, with the number behind",
             )
 
 

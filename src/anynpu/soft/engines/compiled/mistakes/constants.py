@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from ....formats.rknn.model import ElementType, Node, Tensor
 from ...rknpu.tasks import Task
+from .sentence import mistake
 from .subject import Subject, operand_of
 
 _WHERE = "Where"
@@ -21,18 +22,18 @@ def mistakes(subject: Subject) -> Iterator[str]:
     """What is wrong with constants, as sentences."""
     for node, own in subject.of_type("Max", "Min", _WHERE):
         if any(_has_other_elements(subject, node, task) for task in own):
-            yield (
-                f"node {node.name!r} reads its constant as another type than it has: so the "
-                "toolkit has compiled it, and a board computes the same. Versions 2.5.0 and before "
-                "do so where an int8 network has a number for each channel: give it the constant "
-                "in the shape of its other operand, or in float16"
+            yield mistake(
+                node.name,
+                "reads its constant as another type than it has",
+                "Versions 2.5.0 and before do so where an int8 network has a number for each "
+                "channel: give it the constant in the shape of its other operand, or in float16",
             )
         elif node.op_type == _WHERE and _is_unquantised(subject, node):
-            yield (
-                f"node {node.name!r} writes its constant as it is, without the quantisation of its "
-                "output: so the toolkit has compiled it, and a board computes the same. Version "
-                "2.5.0 does so where an int8 network has a single number: give it the constant in "
-                "the shape of its other operand, or in float16"
+            yield mistake(
+                node.name,
+                "writes its constant as it is, without the quantisation of its output",
+                "Version 2.5.0 does so where an int8 network has a single number: give it the "
+                "constant in the shape of its other operand, or in float16",
             )
 
 

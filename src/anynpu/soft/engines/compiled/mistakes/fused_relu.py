@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...rknpu.tasks import ElementwiseTask, Task
+from .sentence import mistake
 from .subject import Subject
 
 _FUSED = "MulRelu"
@@ -18,10 +19,10 @@ def mistakes(subject: Subject) -> Iterator[str]:
     """The nodes, as sentences."""
     for node, own in subject.of_type(_FUSED):
         if any(_limits_first(task) for task in own):
-            yield (
-                f"node {node.name!r} has its ReLU before a negative factor: so the toolkit has "
-                "compiled it, and a board computes the same, zeros. Fold the factor into what "
-                "comes before it, or take Relu(x) - x for Relu(-x)"
+            yield mistake(
+                node.name,
+                "has its ReLU before a negative factor, and gives zeros",
+                "Fold the factor into what comes before it, or take Relu(x) - x for Relu(-x)",
             )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from .....tensor import Quantization
 from ....formats.rknn.model import ElementType, Node, Tensor
 from ...rknpu.tasks import ConvolutionTask, ElementwiseTask, Stage, Task
+from .sentence import mistake
 from .subject import Subject
 
 _CLIP, _FUSED, _THRESHOLDED = "Clip", "ConvClip", "ThresholdedRelu"
@@ -32,18 +33,19 @@ def mistakes(subject: Subject) -> Iterator[str]:
             yield _of_clip(node)
     for node, own in subject.of_type(_THRESHOLDED):
         if any(stage.upper is not None for task in own for stage in _stages(task)):
-            yield (
-                f"node {node.name!r} cuts what is greater than its threshold, and keeps what lies "
-                "between 0 and it: so the toolkit has compiled it, and a board computes the same. "
-                "Take x * (x > threshold), or Relu"
+            yield mistake(
+                node.name,
+                "cuts what is greater than its threshold, and keeps what lies between 0 and it",
+                "Take x * (x > threshold), or Relu",
             )
 
 
 def _of_clip(node: Node) -> str:
-    return (
-        f"node {node.name!r} has other limits than its Clip: so the toolkit has compiled it, and a "
-        "board computes the same. Version 2.5.0 does so for RV1103 and RV1106 where the lower "
-        "limit isn't 0: add a constant before it and take it off after it, so that it is 0"
+    return mistake(
+        node.name,
+        "has other limits than its Clip",
+        "Version 2.5.0 does so for RV1103 and RV1106 where the lower limit isn't 0: add a "
+        "constant before it and take it off after it, so that it is 0",
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from .....tensor import Quantization
 from ....formats.rknn.model import ElementType
 from ...rknpu.tasks import CopyTask, ElementwiseTask, Task
+from .sentence import mistake
 from .subject import Subject
 
 _ALIKE = 0.01
@@ -25,11 +26,11 @@ def mistakes(subject: Subject) -> Iterator[str]:
             continue
         after = output.quantization
         if before and after and not _are_alike(before, after) and _keeps_scale(own):
-            yield (
-                f"node {node.name!r} leaves its values in the quantisation of its input, not in "
-                "that of its output: so the toolkit has compiled it, and a board computes the same."
-                " Version 2.5.0 does so for RK3576 and RV1126B where the two differ: give it an "
-                "input without negative values, such as a Relu's, or float16"
+            yield mistake(
+                node.name,
+                "leaves its values in the quantisation of its input, not in that of its output",
+                "Version 2.5.0 does so for RK3576 and RV1126B where the two differ: give it an "
+                "input without negative values, such as a Relu's, or float16",
             )
 
 

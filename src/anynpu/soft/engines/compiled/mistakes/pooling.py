@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .sentence import mistake
 from .subject import Subject
 
 _REPEATED = re.compile(r"Expand:(.+)_mp_tile(#\d+)?$")
@@ -22,9 +23,10 @@ def mistakes(subject: Subject) -> Iterator[str]:
     for node in subject.nodes:
         match = _REPEATED.match(node.name) if node.op_type == "Expand" else None
         if match and match[1] in replaced:
-            yield (
-                f"node 'MaxPool:{match[1]}' has a kernel that is larger than its picture, and gives"
-                " the greatest value of all of it everywhere: so the toolkit has compiled it, and a"
-                " board computes the same. It is right only where the kernel reaches over the whole"
-                " picture from every place; else take smaller kernels, one after another"
+            yield mistake(
+                f"MaxPool:{match[1]}",
+                "has a kernel that is larger than its picture, and gives the greatest value of "
+                "all of it everywhere",
+                "It is right only where the kernel reaches over the whole picture from every "
+                "place; else take smaller kernels, one after another",
             )

@@ -17,6 +17,7 @@ from ...rknpu.tasks import (
     PoolingTask,
     Task,
 )
+from .sentence import mistake
 from .subject import Subject, operand_of
 
 _LOST = 1 << 13
@@ -38,10 +39,11 @@ def mistakes(subject: Subject) -> Iterator[str]:
         in_parts = node.op_type not in _REARRANGED
         tasks = subject.tasks.get(node.index, ())
         if any(_is_wrong(task, pictures, in_parts) for task in tasks):
-            yield (
-                f"node {node.name!r} takes its rows to lie otherwise than they do: so the toolkit "
-                "has compiled it, and a board computes the same. Version 2.5.0 does so where a "
-                "picture has several rows of more than 8,176 pixels: give it shorter ones"
+            yield mistake(
+                node.name,
+                "takes its rows to lie otherwise than they do",
+                "Version 2.5.0 does so where a picture has several rows of more than 8,176 "
+                "pixels: give it shorter ones",
             )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ...rknpu.layout import written
 from ...rknpu.tasks import ConvolutionTask, ElementwiseTask, Features, Operation, PackedWriter, Task
+from .sentence import mistake
 from .subject import Subject
 
 _SOFTMAX = "exSoftmax13"
@@ -21,16 +22,17 @@ def mistakes(subject: Subject) -> Iterator[str]:
     """What is wrong with softmax nodes, as sentences."""
     for node, own in subject.of_type(_SOFTMAX):
         if _adds_to_others(own):
-            yield (
-                f"node {node.name!r} adds parts of rows to the sum of the first row: so the toolkit"
-                " has compiled it, and a board computes the same. Give it one row, or 2,048 columns"
-                " or fewer"
+            yield mistake(
+                node.name,
+                "adds parts of rows to the sum of the first row",
+                "Give it one row, or 2,048 columns or fewer",
             )
         if _divides_by_no_sum(own):
-            yield (
-                f"node {node.name!r} divides by what isn't a sum: so the toolkit has compiled it, "
-                "and a board computes the same. Versions 2.3.2 and 2.5.0 do so for two to seven "
-                "rows: give it one row, or eight or more"
+            yield mistake(
+                node.name,
+                "divides by what isn't a sum",
+                "Versions 2.3.2 and 2.5.0 do so for two to seven rows: give it one row, or eight "
+                "or more",
             )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ....formats.rknn.model import ElementType, Node, Tensor
 from ...rknpu.elements import Address, Element
 from ...rknpu.tasks import ElementwiseTask, Task
+from .sentence import mistake
 from .subject import Subject
 
 _LEAST, _GREATEST = -128, 127
@@ -31,19 +32,19 @@ def mistakes(subject: Subject) -> Iterator[str]:
             if task is None:
                 continue
             if tensor.section and _is_whole(subject.numbers(tensor), task):
-                yield (
-                    f"node {node.name!r} begins with whole numbers in place of its constant initial"
-                    " cell state: so the toolkit has compiled it, and a board computes the same. "
+                yield mistake(
+                    node.name,
+                    "begins with whole numbers in place of its constant initial cell state",
                     "Version 2.5.0 does so in int8, with the hidden state too: make the states "
-                    "inputs, or leave out states of zeros"
+                    "inputs, or leave out states of zeros",
                 )
             elif not tensor.section and _reach(task) > _LARGEST:
                 scale = tensor.quantization.scale if tensor.quantization else 0.0
-                yield (
-                    f"node {node.name!r} cuts an initial cell state to {_kept(task) * scale:.3g} "
-                    "and less, the range of its later ones in the calibration: so the toolkit has "
-                    "compiled it, and a board computes the same. Calibrate with data in which both "
-                    "are alike"
+                yield mistake(
+                    node.name,
+                    f"cuts an initial cell state to {_kept(task) * scale:.3g} and less, the range "
+                    "of its later ones in the calibration",
+                    "Calibrate with data in which both are alike",
                 )
 
 
