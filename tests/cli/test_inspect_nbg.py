@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from anynpu.cli import main
+from anynpu.native import forms
 from anynpu.soft.build import BuildOptions, build_file
+from anynpu.soft.engines.vip.commands.nn import NnCommand
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.nbg import writer
 
 from .. import models
 from ..shared import NBG_SAMPLES
+from ..soft.engines.vip.test_hostile import changed
 
 _COMPILED = Path(__file__).parents[1] / "data" / "compiled" / "nbg"
 
@@ -111,6 +114,37 @@ def test_a_compiled_file_s_graph(tmp_path: Path) -> None:
     drawn = picture.read_text()
     assert "ReluPoolingAddLayer" in drawn  # long names lose their beginning
     assert "12x7x5" in drawn
+
+
+def test_which_kernels_run_operations(capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(_COMPILED / "residual.t527.nb")
+    assert main(["inspect", model, "--json", "--layers"]) == 0
+    assert "kernel" not in json.loads(capsys.readouterr().out)["operations"][0]
+    assert main(["inspect", model, "--json", "--kernels"]) == 0
+    described = json.loads(capsys.readouterr().out)
+    runs = {"convolution"} if forms.running() else {"reference"}
+    found = {each["kernel"] for each in described["operations"] if each["unit"] == "NN"}
+    assert (described["kernel_form"], found) == (forms.running(), runs)
+    assert main(["inspect", model, "--kernels"]) == 0
+    assert str(runs.pop()) in capsys.readouterr().out
+
+
+def test_a_refused_operation_has_no_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "inside.t527.nb"
+    model.write_bytes(changed(NnCommand.OFFSET_X, 1))
+    assert main(["inspect", str(model), "--json", "--kernels"]) == 0
+    operations = json.loads(capsys.readouterr().out)["operations"]
+    assert any(each["refused"] for each in operations)
+    assert all((each["kernel"] is None) == (each["refused"] is not None) for each in operations)
+
+
+def test_kernels_of_an_onnx_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "soft.nb"
+    build_file(models.convolution(), model, BuildOptions(soc="t527"))
+    assert main(["inspect", str(model), "--kernels"]) == 2
+    assert "ONNX Runtime computes this model" in capsys.readouterr().err
 
 
 def test_a_soft_file_s_work_and_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

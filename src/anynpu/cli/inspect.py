@@ -6,9 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ..errors import OptionError
 from ..file_kinds import check_model
 from . import extras
 from .help import HelpFormatter
+from .output import NO_KERNELS_OF_ONNX
 
 _EPILOG = """\
 examples:
@@ -38,7 +40,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--kernels",
         action="store_true",
-        help="with --layers: which C kernels run a layer's tasks here, and in which form",
+        help="list every layer, with the C kernels that run a compiled file's tasks here, and in "
+        "which form",
     )
     parser.add_argument(
         "--macs",
@@ -59,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
     check_model(options.model)
     data = Path(options.model).read_bytes()
     extras.require(*_needs(options, data))
+    if options.kernels and _is_onnx(data):
+        raise OptionError(NO_KERNELS_OF_ONNX)
     _describe(options, data)
     if options.graph:
         from .graph import draw_graph
@@ -100,7 +105,7 @@ def _describe(options: argparse.Namespace, data: bytes) -> None:
     from ..soft.formats.nbg import is_nbg
 
     shown = {
-        "layers": options.layers,
+        "layers": options.layers or options.kernels,
         "macs": options.macs,
         "as_json": options.json,
         "as_markdown": options.markdown,
@@ -108,7 +113,7 @@ def _describe(options: argparse.Namespace, data: bytes) -> None:
     if is_nbg(data):
         from .inspect_nbg import inspect_nbg
 
-        inspect_nbg(options.model, data, **shown)
+        inspect_nbg(options.model, data, kernels=options.kernels, **shown)
     elif rknn.is_compiled(data) or _is_encrypted(data):
         from .inspect_rknn import inspect_rknn
 

@@ -7,24 +7,40 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .output import Report
+from ..errors import OptionError
+from .output import NO_KERNELS, NO_KERNELS_OF_ONNX, Report
 
 if TYPE_CHECKING:
     from ..soft.formats.nbg import Nbg
 
 
 def inspect_nbg(
-    path: str, data: bytes, *, layers: bool, macs: bool, as_json: bool, as_markdown: bool
+    path: str,
+    data: bytes,
+    *,
+    layers: bool,
+    kernels: bool,
+    macs: bool,
+    as_json: bool,
+    as_markdown: bool,
 ) -> None:
-    """Print a file's description, as tables or as JSON; raises `ModelError` for a damaged one."""
+    """Print a file's description, as tables or as JSON; raises `ModelError` for a damaged one.
+
+    `kernels` adds which kernels run a compiled file's operations here, `macs` what each costs.
+    """
+    from ..native import forms
     from ..soft.formats.nbg import read
     from ..soft.formats.nbg.description import describe
 
     model = read(data)
+    if kernels and model.onnx is not None:
+        raise OptionError(NO_KERNELS_OF_ONNX)
     described = describe(model, layers=layers)
     if model.onnx is None:
         if layers or macs:
-            described["operations"] = _executed(model)
+            described["operations"] = _executed(model, with_kernels=layers and kernels)
+        if layers and kernels:
+            described["kernel_form"] = forms.running()
     elif macs:
         described["work"] = _work_of_soft(model.onnx)
     if as_json:
@@ -42,12 +58,12 @@ def inspect_nbg(
         _show_work(report, described)
 
 
-def _executed(model: Nbg) -> list[dict[str, Any]]:
+def _executed(model: Nbg, *, with_kernels: bool) -> list[dict[str, Any]]:
     from ..soft.engines.vip.description import describe_operations
     from ..soft.engines.vip.refusal import Refusal
 
     try:
-        return describe_operations(model)
+        return describe_operations(model, with_kernels=with_kernels)
     except Refusal:
         # Of a chip whose commands nobody knows the layers are all there is to show.
         return []
@@ -74,6 +90,8 @@ def _rows(path: str, described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "layers", f"{described['layer_count']} in {described['operation_count']} operations"
     if "onnx" in described:
         yield "ONNX file", f"{described['onnx']['size']} bytes"
+    if "kernel_form" in described:
+        yield "C kernels", described["kernel_form"] or NO_KERNELS
 
 
 def _show_tensors(report: Report, title: str, tensors: Sequence[Mapping[str, Any]]) -> None:
@@ -107,6 +125,7 @@ def _show_layers(report: Report, layers: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _show_operations(report: Report, operations: Sequence[Mapping[str, Any]]) -> None:
+    says_kernels = any("kernel" in operation for operation in operations)
     rows = []
     for operation in operations:
         sides = [", ".join(map(_array, operation[side])) for side in ("inputs", "outputs")]
@@ -114,9 +133,9 @@ def _show_operations(report: Report, operations: Sequence[Mapping[str, Any]]) ->
             sides = [f"refused: {operation['refused']}", ""]
         products = [operation[number] or "" for number in ("macs", "coefficient_bytes")]
         row = [operation["number"], operation["unit"], operation["layer"], *sides, *products]
-        rows.append(row)
-    headings = ("", "unit", "layer", "reads", "writes", "MACs", "coefficients")
-    report.table("Operations", headings, rows, "r----rr")
+        rows.append(row + [operation.get("kernel") or ""] * says_kernels)
+    headings = ["", "unit", "layer", "reads", "writes", "MACs", "coefficients"]
+    report.table("Operations", headings + ["kernel"] * says_kernels, rows, "r----rr")
 
 
 def _array(array: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .output import Report
+from .output import NO_KERNELS, Report
 from .work import show_work, work_of
 
 
@@ -100,7 +100,7 @@ def _rows(path: str, size: int, described: Mapping[str, Any]) -> Iterable[tuple[
     if described["custom_string"]:
         yield "custom string", described["custom_string"]
     if "kernel_form" in described:
-        yield "C kernels", described["kernel_form"] or "none: NumPy computes"
+        yield "C kernels", described["kernel_form"] or NO_KERNELS
 
 
 def _show_tensors(report: Report, title: str, tensors: Sequence[Mapping[str, Any]]) -> None:

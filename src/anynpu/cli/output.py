@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNBROKEN = 100_000
+NO_KERNELS_OF_ONNX = "--kernels: ONNX Runtime computes this model, without our kernels"
+NO_KERNELS = "none: NumPy computes"
 Rows = Iterable[Sequence[object]]
 
 

@@ -7,20 +7,29 @@ from typing import Any
 
 from ...formats.nbg import Nbg
 from ...formats.nbg.model import Source
+from .kernels.compile import kernels_of
 from .memory import Scattered, Window
 from .operation import OperationContext
 from .prepare import examined
 from .refusal import Refusal
 
 
-def describe_operations(model: Nbg) -> list[dict[str, Any]]:
+def describe_operations(model: Nbg, *, with_kernels: bool = False) -> list[dict[str, Any]]:
     """Each operation in the order of execution, for JSON.
 
     Its unit, its layer's name (which is a shader's, too), the arrays of bytes that it reads and
-    writes, its products, the bytes of its coefficients, and why it is refused, or None. Raises
-    `Refusal` for a file whose commands aren't known at all.
+    writes, its products, the bytes of its coefficients, and why it is refused, or None;
+    `with_kernels` adds the kernel that runs it here. Raises `Refusal` for a file whose commands
+    aren't known at all.
     """
-    return [_described(context, found) for context, found in examined(model)]
+    operations = list(examined(model))
+    described = [_described(context, found) for context, found in operations]
+    if with_kernels and operations:
+        known = [found for _, found in operations if not isinstance(found, Refusal)]
+        kernels = iter(kernels_of(operations[0][0].layout, known))
+        for each in described:
+            each["kernel"] = next(kernels) if each["refused"] is None else None
+    return described
 
 
 def _described(context: OperationContext, found: Any) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from .plan import Plan
 
 Call = Callable[[], None]
 _ALIGNMENT = 64
+REFERENCE = "reference"
+"""What runs a task without a plan."""
 
 
 def plans_of(layout: MemoryMap, tasks: Sequence[Task]) -> tuple[Plan | None, ...]:
@@ -31,6 +33,12 @@ def plans_of(layout: MemoryMap, tasks: Sequence[Task]) -> tuple[Plan | None, ...
     count = thread_count()
     known: dict[object, Weights | None] = {}
     return tuple(_plan(layout, task, count, known) for task in tasks)
+
+
+def kernels_of(layout: MemoryMap, tasks: Sequence[Task]) -> list[str]:
+    """The kernel that runs each task here, or "reference"."""
+    plans = plans_of(layout, tasks)
+    return [REFERENCE if plan is None else plan.kernel for plan in plans]
 
 
 def _plan(

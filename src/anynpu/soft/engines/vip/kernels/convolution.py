@@ -64,6 +64,8 @@ class Shape:
 class ConvolutionPlan(Plan):
     """A convolution as one call."""
 
+    kernel = "convolution"
+
     def __init__(
         self,
         task: Convolution,

@@ -27,6 +27,7 @@ _UNIT = 4096
 class MovePlan(Plan):
     """Bytes from places to places as one call."""
 
+    kernel = "copies"
     scratch = 0
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,10 @@ from ..tasks import Task
 class Plan(ABC):
     """A task as one call of a kernel; immutable, shared by contexts.
 
-    `scratch` is what a thread needs of its own, in bytes.
+    `kernel` is what people call the kernel; `scratch` is what a thread needs of its own, in bytes.
     """
 
+    kernel: ClassVar[str]
     scratch: int
 
     @abstractmethod
