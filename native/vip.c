@@ -2,8 +2,8 @@
  *
  * Plain C11, with other forms of the hottest loops for AVX2 and, in vip_dots.h, for products of bytes.
  * Sums are int32 and scaled in double: the caller has proved that no sum leaves int32, so that products
- * with the 24 bits of a scale are exact and results are those of the reference, bit for bit. Rounding
- * is half away from zero.
+ * with the 24 bits of a scale are exact and results are those of the reference, bit for bit. Vectors scale
+ * in float where that gives the same (`fits_float`). Halves go to even numbers.
  *
  * Every kernel has the form that steps.c calls: arguments, a part of the units of work, and a space of
  * the thread's own. Memory is only touched where a row of pixels is, which the caller has found to lie
@@ -98,6 +98,28 @@ INLINE void copy_part(const uint8_t *from, int64_t step, uint8_t *to, int64_t co
             to[x] = from[x * step];
 }
 
+#ifdef X86
+/* `count` quads of four rows; up to 15 bytes more of each are read, and 15 quads more written. */
+WITH_AVX2 static void interleave(const uint8_t *const rows[QUAD], uint8_t flip, int64_t count,
+                                 int32_t *to) {
+    const __m128i f = _mm_set1_epi8((char)flip);
+    for (int64_t x = 0; x < count; x += 16) {
+        __m128i row[QUAD];
+        for (int i = 0; i < QUAD; i++)
+            row[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(rows[i] + x)), f);
+        const __m128i low = _mm_unpacklo_epi8(row[0], row[1]),
+                      high = _mm_unpackhi_epi8(row[0], row[1]),
+                      next_low = _mm_unpacklo_epi8(row[2], row[3]),
+                      next_high = _mm_unpackhi_epi8(row[2], row[3]);
+        __m128i *const at = (__m128i *)(to + x);
+        _mm_storeu_si128(at, _mm_unpacklo_epi16(low, next_low));
+        _mm_storeu_si128(at + 1, _mm_unpackhi_epi16(low, next_low));
+        _mm_storeu_si128(at + 2, _mm_unpacklo_epi16(high, next_high));
+        _mm_storeu_si128(at + 3, _mm_unpackhi_epi16(high, next_high));
+    }
+}
+#endif
+
 INLINE uint8_t border_of(const struct convolution *c) {
     return (uint8_t)((c->border + BIAS) ^ c->flip);
 }
@@ -134,15 +156,6 @@ INLINE void take_row(const struct convolution *c, int64_t channel, int64_t y, ui
     }
     take_borders(c, to, count);
     take_pixels(c, channel_of(&c->source, channel), y, to, count);
-}
-
-/* The same as numbers of 16 bits. */
-INLINE void widen(const struct convolution *c, int64_t channel, int64_t y, uint8_t *line,
-                  int16_t *to, int64_t count) {
-    const uint8_t flip = (uint8_t)c->flip ^ BIAS;
-    take_row(c, channel, y, line, count);
-    for (int64_t x = 0; x < count; x++)
-        to[x] = (int8_t)(line[x] ^ flip);
 }
 
 INLINE int32_t pair(uint8_t a, uint8_t b, uint8_t flip) {
@@ -187,10 +200,9 @@ WITH_AVX2 static void pair_wide(const uint8_t *line, const uint8_t *second, uint
 
 /* Rows from `y` on as pairs of channels: [pair][row][phase of the stride][pixel]. */
 INLINE void pack(const struct convolution *c, int64_t y, int64_t rows, int32_t *packed,
-                 uint8_t *lines, int is_wide) {
+                 uint8_t *lines, uint8_t *second, int is_wide) {
     const int64_t s = c->stride, width = c->packed_width, count = width * s;
     const uint8_t flip = (uint8_t)c->flip ^ BIAS;
-    uint8_t *second = lines + count + LINE_END;
     for (int64_t channel = 0; channel < c->channels; channel += 2) {
         int32_t *to = packed + channel / 2 * c->packed_rows * count;
         for (int64_t r = 0; r < rows; r++, to += count) {
@@ -218,13 +230,6 @@ INLINE void spread(const uint8_t *bytes, const int16_t *zero_points, int64_t tap
     for (int64_t t = 0; t < taps; t++)
         for (int k = 0; k < 2 * KERNELS; k++)
             to[t * 2 * KERNELS + k] = (int16_t)(bytes[t * 2 * KERNELS + k] - zero[k]);
-}
-
-/* The same of a depthwise kernel's `count` bytes. */
-INLINE void spread_one(const uint8_t *bytes, int16_t zero_point, int64_t count, int32_t *pairs) {
-    int16_t *to = (int16_t *)pairs;
-    for (int64_t i = 0; i < count; i++)
-        to[i] = (int16_t)(bytes[i] - zero_point);
 }
 
 /* -------------------------------------------------------------------------------------- sums */
@@ -297,65 +302,12 @@ WITH_AVX2 static void sum_wide(const struct convolution *c, const int32_t *packe
 }
 #endif
 
-/* One row of a depthwise kernel's sums from widened rows, which lie `pitch` apart. */
-INLINE void depthwise_narrow(const struct convolution *c, const int16_t *rows, int64_t pitch,
-                             const int32_t *weights, int32_t bias, int32_t *sums, int64_t count) {
-    const int64_t pairs = (c->kernel_width + 1) / 2, s = c->stride;
-    for (int64_t x = 0; x < count; x++)
-        sums[x] = bias;
-    for (int64_t ky = 0; ky < c->kernel_height; ky++)
-        for (int64_t j = 0; j < pairs; j++) {
-            const uint32_t w = (uint32_t)weights[ky * pairs + j];
-            const int32_t low = (int16_t)w, high = (int16_t)(w >> 16);
-            const int16_t *from = rows + ky * pitch + 2 * j;
-            for (int64_t x = 0; x < count; x++)
-                sums[x] += from[x * s] * low + from[x * s + 1] * high;
-        }
-}
-
-#ifdef X86
-/* Pairs that lie side by side belong to every second pixel; a row that begins one further on to the
- * others. */
-WITH_AVX2 static void depthwise_wide(const struct convolution *c, const int16_t *rows,
-                                     int64_t pitch, const int32_t *weights, int32_t bias,
-                                     int32_t *sums, int64_t count) {
-    const int64_t pairs = (c->kernel_width + 1) / 2, s = c->stride;
-    for (int64_t x = 0; x < count; x += 2 * PIXELS / s) {
-        __m256i even = _mm256_set1_epi32(bias), odd = even;
-        for (int64_t ky = 0; ky < c->kernel_height; ky++) {
-            const int16_t *from = rows + ky * pitch + x * s;
-            for (int64_t j = 0; j < pairs; j++, from += 2) {
-                const __m256i w = _mm256_set1_epi32(weights[ky * pairs + j]);
-                const __m256i a = _mm256_loadu_si256((const __m256i *)from);
-                even = _mm256_add_epi32(even, _mm256_madd_epi16(a, w));
-                if (s == 1) {
-                    const __m256i b = _mm256_loadu_si256((const __m256i *)(from + 1));
-                    odd = _mm256_add_epi32(odd, _mm256_madd_epi16(b, w));
-                }
-            }
-        }
-        if (s == 1) {
-            const __m256i low = _mm256_unpacklo_epi32(even, odd),
-                          high = _mm256_unpackhi_epi32(even, odd);
-            _mm256_storeu_si256((__m256i *)(sums + x), _mm256_permute2x128_si256(low, high, 0x20));
-            _mm256_storeu_si256((__m256i *)(sums + x + 8),
-                                _mm256_permute2x128_si256(low, high, 0x31));
-        } else {
-            _mm256_storeu_si256((__m256i *)(sums + x), even);
-        }
-    }
-}
-#endif
-
 /* ----------------------------------------------------------------------- from sums to bytes */
 
 INLINE double clamped(double value, double low, double high) {
     value = value < low ? low : value;
     return value > high ? high : value;
 }
-
-/* 1.5 * 2^52: a sum with it has whole numbers in its lower 32 bits, rounded, halves to even. */
-#define WHOLE 0x1.8p52
 
 INLINE int32_t half_even(double value) {
     return (int32_t)__builtin_rint(value);
@@ -373,6 +325,14 @@ INLINE uint32_t bits_of(float value) {
     return u.bits;
 }
 
+INLINE float float_of(uint32_t bits) {
+    union {
+        uint32_t bits;
+        float real;
+    } u = {bits};
+    return u.real;
+}
+
 /* Not zero where two numbers differ, of which none is the other's opposite. As an integer, since gcc makes no
  * vectors of a choice between truth values. */
 INLINE uint32_t difference(float a, float b) {
@@ -381,22 +341,29 @@ INLINE uint32_t difference(float a, float b) {
 
 /* `what_is_cut` is zero for nothing. */
 INLINE float with_cut(float value, uint32_t what_is_cut) {
-    union {
-        uint32_t bits;
-        float real;
-    } u = {bits_of(value) | (what_is_cut ? 1 : 0)};
-    return u.bits << 1 == 2 ? CUT_TO_NOTHING : u.real;
+    const uint32_t bits = bits_of(value) | (what_is_cut ? 1 : 0);
+    return bits << 1 == 2 ? CUT_TO_NOTHING : float_of(bits);
 }
 
 /* The small floats of a chip's fused addition. */
 struct adder {
-    int bits;
+    uint32_t bits;
     float least;
     float largest;
 };
 
 static const struct adder short_adder = {10, 0x1p-6f, 0x1p9f - 0x1p-1f},
                           long_adder = {16, 0x1p-14f, 0x1p17f - 0x1p1f};
+
+enum { EXPONENT = 23, EXPONENTS = 0xFF << EXPONENT, ONE = 127 };
+
+/* As many significant bits as an adder has, toward zero, and within its limits. */
+INLINE float limited(float value, struct adder adder) {
+    const float kept = float_of(bits_of(value) & ~UINT32_C(0) << (EXPONENT + 1 - adder.bits));
+    const float below = kept > adder.largest ? adder.largest : kept;
+    const float within = below < -adder.largest ? -adder.largest : below;
+    return fabsf(within) < adder.least ? 0 : within;
+}
 
 /* A number as an adder takes it. */
 INLINE float first_bits(double value, struct adder adder) {
@@ -405,56 +372,43 @@ INLINE float first_bits(double value, struct adder adder) {
         uint64_t bits;
     } u = {value};
     u.bits &= ~UINT64_C(0) << (53 - adder.bits);
-    const float kept = (float)u.real, size = fabsf(kept);
-    const float limited = size > adder.largest ? copysignf(adder.largest, kept) : kept;
-    const float taken = size < adder.least ? 0 : limited;
+    const float taken = limited((float)u.real, adder);
     return with_cut(taken, (double)taken != value);
 }
 
-INLINE float power_of(float value) {
-    union {
-        float real;
-        uint32_t bits;
-    } u = {fabsf(value)};
-    const float smallest = 0x1p-60f;
-    u.real = u.real < smallest ? smallest : u.real;
-    u.bits &= UINT32_C(0xFF) << 23;
-    return u.real;
+/* The same of a product, toward zero: what its rounding added or took is known. */
+INLINE float product_bits(float sum, float scale, struct adder adder) {
+    const float product = sum * scale, rest = __builtin_fmaf(sum, scale, -product);
+    const uint32_t is_longer = bits_of(product) ^ bits_of(rest), is_cut = bits_of(rest) << 1;
+    const float lower = float_of(bits_of(product) - (is_cut ? is_longer >> 31 : 0));
+    const float taken = limited(lower, adder);
+    return with_cut(taken, is_cut | difference(taken, lower));
 }
 
-/* One by a power of two, which is exact: products are quicker than quotients. */
-INLINE float inverse_of(float power) {
-    union {
-        float real;
-        uint32_t bits;
-    } u = {power};
-    u.bits = (UINT32_C(254) << 23) - u.bits;
-    return u.real;
-}
-
-/* This many significant bits, toward zero. */
-INLINE float cut(float value, int bits) {
-    const float unit = power_of(value) * ldexpf(1, 1 - bits);
-    return truncf(value * inverse_of(unit)) * unit;
+/* The exponent of a number, or a very small one. */
+INLINE int32_t exponent_of(float value) {
+    const int32_t exponent = (int32_t)(bits_of(value) & EXPONENTS), smallest = (ONE - 60)
+                                                                               << EXPONENT;
+    return exponent > smallest ? exponent : smallest;
 }
 
 /* soft/engines/vip/rounding.py says what is known of this. */
 INLINE float small_sum(float a, float b, struct adder adder) {
-    const float pa = power_of(a), pb = power_of(b), larger = pa > pb ? pa : pb,
-                smaller = pa > pb ? pb : pa, gap = larger * inverse_of(smaller),
-                guard = gap < 8 ? gap : 8,
-                unit = larger * inverse_of(guard) * ldexpf(1, 1 - adder.bits),
-                units = inverse_of(unit);
-    const float first = truncf(a * units) * unit, second = truncf(b * units) * unit,
-                total = first + second, left = fabsf(total) - unit,
-                nearer = copysignf(left > 0 ? left : 0, total);
-    const uint32_t first_cut = difference(first, a), second_cut = difference(second, b);
-    const uint32_t borrowed = fabsf(a) < fabsf(b) ? first_cut : second_cut;
+    const int32_t ea = exponent_of(a), eb = exponent_of(b), larger = ea > eb ? ea : eb,
+                  smaller = ea > eb ? eb : ea, gap = larger - smaller,
+                  guard = gap < 3 << EXPONENT ? gap : 3 << EXPONENT;
+    const uint32_t of_units =
+        (2 * ONE + adder.bits - 1) * (UINT32_C(1) << EXPONENT) - (uint32_t)(larger - guard);
+    const float units = float_of(of_units),
+                unit = float_of((UINT32_C(2) * ONE << EXPONENT) - of_units), all_a = a * units,
+                all_b = b * units, first = truncf(all_a), second = truncf(all_b),
+                total = first + second;
+    const uint32_t first_cut = difference(first, all_a), second_cut = difference(second, all_b),
+                   borrowed = fabsf(a) < fabsf(b) ? first_cut : second_cut;
+    const float less = fabsf(total) - 1, nearer = copysignf(less > 0 ? less : 0, total);
     /* A product with CUT_TO_NOTHING isn't less. */
-    const float sum = (a * b < -0x1p-50f) & (borrowed != 0) ? nearer : total, size = fabsf(sum);
-    const float limited =
-        size > adder.largest ? copysignf(adder.largest, sum) : cut(sum, adder.bits);
-    const float kept = size < adder.least ? 0 : limited;
+    const float sum = unit * ((a * b < -0x1p-50f) & (borrowed != 0) ? nearer : total),
+                kept = limited(sum, adder);
     return with_cut(kept, first_cut | second_cut | difference(kept, sum));
 }
 
@@ -484,103 +438,172 @@ INLINE int32_t whole_limit(const struct convolution *c, double limit) {
     return half_even(clamped(limit, -zero_point, 255 - zero_point));
 }
 
+/* 1.5 * 2^23: a sum with it has a whole number in its lower bits, rounded once, halves to even. Larger
+ * numbers than have room there are larger as integers, too, once sums below zero are zero. */
+#define WHOLE 0x1.8p23f
+#define WHOLE_BITS 0x4B400000
+
+/* The limits of results as bytes. */
+struct limits {
+    int16_t zero_point;
+    uint8_t least, most;
+};
+
+INLINE struct limits limits_of(const struct convolution *c) {
+    const int32_t zero_point = (int32_t)c->zero_point;
+    return (struct limits){(int16_t)zero_point, (uint8_t)(whole_limit(c, c->low) + zero_point),
+                           (uint8_t)(whole_limit(c, c->high) + zero_point)};
+}
+
 #ifdef X86
-WITH_AVX2 INLINE __m256d rounded_four(const int32_t *sums, __m256d scale, __m256d negative,
-                                      int has_negative) {
-    const __m256d sum = _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i *)sums));
-    return _mm256_fmadd_pd(sum, has_negative ? _mm256_blendv_pd(scale, negative, sum) : scale,
-                           _mm256_set1_pd(WHOLE));
+/* Scales of 16 sums that lie side by side, and what negative ones are multiplied by. */
+struct scales_avx2 {
+    __m256 positive[2], negative[2];
+};
+
+WITH_AVX2 INLINE __m256 eight_floats(const double *values) {
+    return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_loadu_pd(values + 4)),
+                           _mm256_cvtpd_ps(_mm256_loadu_pd(values)));
 }
 
-WITH_AVX2 INLINE __m256i rounded_eight(const int32_t *sums, __m256d scale, __m256d negative,
-                                       int has_negative) {
-    const __m256d a = rounded_four(sums, scale, negative, has_negative);
-    const __m256d b = rounded_four(sums + 4, scale, negative, has_negative);
-    return _mm256_castps_si256(
-        _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), _MM_SHUFFLE(2, 0, 2, 0)));
+/* Those of one channel. */
+WITH_AVX2 INLINE struct scales_avx2 same_scales_avx2(const struct convolution *c, int64_t k) {
+    const __m256 scale = _mm256_set1_ps((float)c->scale[k]),
+                 negative = c->negative ? _mm256_set1_ps((float)c->negative[k]) : scale;
+    return (struct scales_avx2){{scale, scale}, {negative, negative}};
 }
 
-WITH_AVX2 INLINE void finish_vectors(const struct convolution *c, int64_t k, const int32_t *sums,
-                                     int64_t count, uint8_t *bytes, int has_negative) {
-    const __m256d scale = _mm256_set1_pd(c->scale[k]),
-                  negative = has_negative ? _mm256_set1_pd(c->negative[k]) : scale;
-    const int32_t low = whole_limit(c, c->low), high = whole_limit(c, c->high);
-    const __m256i least = _mm256_set1_epi16((int16_t)low), most = _mm256_set1_epi16((int16_t)high),
-                  add = _mm256_set1_epi16((int16_t)c->zero_point);
-    for (int64_t i = 0; i < count; i += 16) {
-        const __m256i first = rounded_eight(sums + i, scale, negative, has_negative),
-                      second = rounded_eight(sums + i + 8, scale, negative, has_negative);
-        const __m256i both = _mm256_packs_epi32(first, second);
-        const __m256i limited = _mm256_min_epi16(_mm256_max_epi16(both, least), most);
-        const __m256i moved = _mm256_add_epi16(limited, add);
-        const __m256i packed = _mm256_packus_epi16(moved, moved);
-        /* Two values in turn from both halves. */
-        _mm_storeu_si128((__m128i *)(bytes + i),
-                         _mm_unpacklo_epi16(_mm256_castsi256_si128(packed),
-                                            _mm256_extracti128_si256(packed, 1)));
+/* Those of LANES channels. */
+WITH_AVX2 INLINE struct scales_avx2 own_scales_avx2(const struct convolution *c, int64_t k) {
+    const double *negative = c->negative ? c->negative : c->scale;
+    return (struct scales_avx2){{eight_floats(c->scale + k), eight_floats(c->scale + k + 8)},
+                                {eight_floats(negative + k), eight_floats(negative + k + 8)}};
+}
+
+WITH_AVX2 INLINE __m256i rounded_eight(const int32_t *sums, const struct scales_avx2 *scales,
+                                       int half, int has_negative) {
+    const __m256 sum = _mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)sums));
+    const __m256 scale = has_negative
+                             ? _mm256_blendv_ps(scales->positive[half], scales->negative[half], sum)
+                             : scales->positive[half];
+    const __m256 rounded = _mm256_fmadd_ps(sum, scale, _mm256_set1_ps(WHOLE));
+    return _mm256_sub_epi32(_mm256_max_epi32(_mm256_castps_si256(rounded), _mm256_setzero_si256()),
+                            _mm256_set1_epi32(WHOLE_BITS));
+}
+
+/* Up to 31 sums more are read, and as many bytes written. */
+WITH_AVX2 INLINE void finish_vectors(const struct convolution *c, const struct scales_avx2 *scales,
+                                     const int32_t *sums, int64_t count, uint8_t *bytes,
+                                     int has_negative) {
+    const struct limits limits = limits_of(c);
+    const __m256i least = _mm256_set1_epi8((char)limits.least),
+                  most = _mm256_set1_epi8((char)limits.most),
+                  add = _mm256_set1_epi16(limits.zero_point),
+                  order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    for (int64_t i = 0; i < count; i += 32) {
+        __m256i v[4];
+        for (int j = 0; j < 4; j++)
+            v[j] = rounded_eight(sums + i + 8 * j, scales, j % 2, has_negative);
+        const __m256i first = _mm256_adds_epi16(_mm256_packs_epi32(v[0], v[1]), add),
+                      second = _mm256_adds_epi16(_mm256_packs_epi32(v[2], v[3]), add);
+        const __m256i all = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(first, second), order);
+        _mm256_storeu_si256((__m256i *)(bytes + i),
+                            _mm256_min_epu8(_mm256_max_epu8(all, least), most));
     }
 }
 
-/* The same; up to 15 sums more are read, and as many bytes written. */
-WITH_AVX2 static void finish_wide(const struct convolution *c, int64_t k, const int32_t *sums,
-                                  int64_t count, uint8_t *bytes) {
+WITH_AVX2 static void finish_wide(const struct convolution *c, const struct scales_avx2 *scales,
+                                  const int32_t *sums, int64_t count, uint8_t *bytes) {
     if (c->negative)
-        finish_vectors(c, k, sums, count, bytes, 1);
+        finish_vectors(c, scales, sums, count, bytes, 1);
     else
-        finish_vectors(c, k, sums, count, bytes, 0);
+        finish_vectors(c, scales, sums, count, bytes, 0);
 }
 #endif
 
 #ifdef BYTE_DOTS
-WITH_AVX512_VNNI INLINE __m512i rounded_eight_512(const int32_t *sums, __m512d scale,
-                                                  __m512d negative, int has_negative) {
-    const __m512d sum = _mm512_cvtepi32_pd(_mm256_loadu_si256((const __m256i *)sums));
-    const __m512d factor =
-        has_negative
-            ? _mm512_mask_blend_pd(_mm512_movepi64_mask(_mm512_castpd_si512(sum)), scale, negative)
-            : scale;
-    return _mm512_castpd_si512(_mm512_fmadd_pd(sum, factor, _mm512_set1_pd(WHOLE)));
+struct scales_avx512 {
+    __m512 positive, negative;
+};
+
+WITH_AVX512_VNNI INLINE __m512 sixteen_floats(const double *values) {
+    float floats[LANES];
+    for (int i = 0; i < LANES; i++)
+        floats[i] = (float)values[i];
+    return _mm512_loadu_ps(floats);
 }
 
-WITH_AVX512_VNNI INLINE void finish_512(const struct convolution *c, int64_t k, const int32_t *sums,
+WITH_AVX512_VNNI INLINE __m512i rounded_sixteen(const int32_t *sums,
+                                                const struct scales_avx512 *scales,
+                                                int has_negative) {
+    const __m512 sum = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums));
+    const __m512 scale = has_negative
+                             ? _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(sum)),
+                                                    scales->positive, scales->negative)
+                             : scales->positive;
+    const __m512 rounded = _mm512_fmadd_ps(sum, scale, _mm512_set1_ps(WHOLE));
+    return _mm512_sub_epi32(_mm512_max_epi32(_mm512_castps_si512(rounded), _mm512_set1_epi32(0)),
+                            _mm512_set1_epi32(WHOLE_BITS));
+}
+
+/* Up to 63 sums more are read, and as many bytes written. */
+WITH_AVX512_VNNI INLINE void finish_512(const struct convolution *c,
+                                        const struct scales_avx512 *scales, const int32_t *sums,
                                         int64_t count, uint8_t *bytes, int has_negative) {
-    const __m512d scale = _mm512_set1_pd(c->scale[k]),
-                  negative = has_negative ? _mm512_set1_pd(c->negative[k]) : scale;
-    const int32_t low = whole_limit(c, c->low), high = whole_limit(c, c->high);
-    const __m512i least = _mm512_set1_epi32(low), most = _mm512_set1_epi32(high),
-                  add = _mm512_set1_epi32((int32_t)c->zero_point),
-                  lower =
-                      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    for (int64_t i = 0; i < count; i += 16) {
-        const __m512i first = rounded_eight_512(sums + i, scale, negative, has_negative),
-                      second = rounded_eight_512(sums + i + 8, scale, negative, has_negative),
-                      all = _mm512_permutex2var_epi32(first, lower, second),
-                      limited = _mm512_min_epi32(_mm512_max_epi32(all, least), most);
-        _mm_storeu_si128((__m128i *)(bytes + i),
-                         _mm512_cvtepi32_epi8(_mm512_add_epi32(limited, add)));
+    const struct limits limits = limits_of(c);
+    const __m512i least = _mm512_set1_epi8((char)limits.least),
+                  most = _mm512_set1_epi8((char)limits.most),
+                  add = _mm512_set1_epi16(limits.zero_point),
+                  order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    for (int64_t i = 0; i < count; i += 64) {
+        __m512i v[4];
+        for (int j = 0; j < 4; j++)
+            v[j] = rounded_sixteen(sums + i + 16 * j, scales, has_negative);
+        const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), add),
+                      second = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), add);
+        const __m512i all = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(first, second));
+        _mm512_storeu_si512(bytes + i, _mm512_min_epu8(_mm512_max_epu8(all, least), most));
     }
 }
 
 WITH_AVX512_VNNI static void finish_widest(const struct convolution *c, int64_t k,
-                                           const int32_t *sums, int64_t count, uint8_t *bytes) {
+                                           const int32_t *sums, int64_t count, uint8_t *bytes,
+                                           int has_own) {
+    struct scales_avx512 scales;
+    if (has_own) {
+        scales.positive = sixteen_floats(c->scale + k);
+        scales.negative = c->negative ? sixteen_floats(c->negative + k) : scales.positive;
+    } else {
+        scales.positive = _mm512_set1_ps((float)c->scale[k]);
+        scales.negative = c->negative ? _mm512_set1_ps((float)c->negative[k]) : scales.positive;
+    }
     if (c->negative)
-        finish_512(c, k, sums, count, bytes, 1);
+        finish_512(c, &scales, sums, count, bytes, 1);
     else
-        finish_512(c, k, sums, count, bytes, 0);
+        finish_512(c, &scales, sums, count, bytes, 0);
+}
+#endif
+
+#ifdef X86
+/* Sums of channel k, or with `has_own` of LANES channels from k on in turn, as bytes. */
+WITH_AVX2 static void finish_fast(const struct convolution *c, int64_t k, const int32_t *sums,
+                                  int64_t count, uint8_t *bytes, int has_own) {
+#ifdef BYTE_DOTS
+    if (running_form == AVX512_VNNI) {
+        finish_widest(c, k, sums, count, bytes, has_own);
+        return;
+    }
+#endif
+    const struct scales_avx2 scales = has_own ? own_scales_avx2(c, k) : same_scales_avx2(c, k);
+    finish_wide(c, &scales, sums, count, bytes);
 }
 #endif
 
 INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, int64_t count,
                    uint8_t *bytes, int is_wide) {
-#ifdef BYTE_DOTS
-    if (is_wide && c->has_small_sums && running_form == AVX512_VNNI) {
-        finish_widest(c, k, sums, count, bytes);
-        return;
-    }
-#endif
 #ifdef X86
-    if (is_wide && c->has_small_sums) {
-        finish_wide(c, k, sums, count, bytes);
+    if (is_wide && c->fits_float) {
+        finish_fast(c, k, sums, count, bytes, 0);
         return;
     }
 #endif
@@ -588,25 +611,20 @@ INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, 
     finish_narrow(c, k, sums, count, bytes);
 }
 
-/* What BLOCK values become with as many of the second operand. */
-INLINE void add_second(const struct convolution *c, const double *values, const float *others,
-                       float *results) {
+/* What BLOCK numbers that an adder has taken become with as many of the second operand. */
+INLINE void add_second(const struct convolution *c, float *taken, const float *others,
+                       struct adder adder) {
     const float constant = (float)c->constant;
-    float taken[BLOCK];
     if (c->addition == SHORT_SUM) {
         for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = first_bits(values[i], short_adder);
+            taken[i] = small_sum(taken[i], constant, adder);
         for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = small_sum(taken[i], constant, short_adder);
-        for (int64_t i = 0; i < BLOCK; i++)
-            results[i] = small_sum(taken[i], others[i], short_adder);
+            taken[i] = small_sum(taken[i], others[i], adder);
     } else {
         for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = first_bits(values[i], long_adder);
+            taken[i] = small_sum(taken[i], others[i], adder);
         for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = small_sum(taken[i], others[i], long_adder);
-        for (int64_t i = 0; i < BLOCK; i++)
-            results[i] = small_sum(taken[i], constant, long_adder);
+            taken[i] = small_sum(taken[i], constant, adder);
     }
 }
 
@@ -620,40 +638,66 @@ INLINE void round_small(const float *values, int32_t zero_point, uint8_t *bytes)
     }
 }
 
-/* Up to BLOCK - 1 sums and bytes more are read, and as many bytes written. */
-INLINE void finish_second_inline(const struct convolution *c, double scale, const int32_t *sums,
-                                 int64_t count, const uint8_t *second, uint8_t *bytes) {
+/* Products with the second operand as bytes. */
+INLINE void multiply_second(const struct convolution *c, double scale, const int32_t *sums,
+                            const float *others, uint8_t *bytes) {
     const double zero_point = (double)c->zero_point, low = c->low, high = c->high;
     const int32_t add = (int32_t)c->zero_point;
-    double values[BLOCK];
-    float others[BLOCK], results[BLOCK];
-    for (int64_t first = 0; first < count; first += BLOCK) {
+    for (int64_t i = 0; i < BLOCK; i++) {
+        const double value = clamped(sums[i] * scale, low, high) * others[i];
+        bytes[i] = (uint8_t)(half_even(clamped(value, -zero_point, 255 - zero_point)) + add);
+    }
+}
+
+/* BLOCK sums as an adder takes them. */
+INLINE void take_sums(const struct convolution *c, double scale, const int32_t *sums, float *taken,
+                      struct adder adder, const int has_fma) {
+    const double low = c->low, high = c->high;
+    if (has_fma && c->fits_float && low == -HUGE_VAL && high == HUGE_VAL)
         for (int64_t i = 0; i < BLOCK; i++)
-            values[i] = clamped(sums[first + i] * scale, low, high);
+            taken[i] = product_bits((float)sums[i], (float)scale, adder);
+    else
+        for (int64_t i = 0; i < BLOCK; i++)
+            taken[i] = first_bits(clamped(sums[i] * scale, low, high), adder);
+}
+
+/* Up to BLOCK - 1 sums and bytes more are read, and as many bytes written. */
+INLINE void finish_second_inline(const struct convolution *c, double scale, const int32_t *sums,
+                                 int64_t count, const uint8_t *second, uint8_t *bytes,
+                                 const int has_fma) {
+    float others[BLOCK], taken[BLOCK];
+    for (int64_t first = 0; first < count; first += BLOCK) {
         for (int64_t i = 0; i < BLOCK; i++)
             others[i] = c->operands[second[first + i]];
         if (c->addition == PRODUCT) {
-            for (int64_t i = 0; i < BLOCK; i++)
-                bytes[first + i] = (uint8_t)(half_even(clamped(values[i] * others[i], -zero_point,
-                                                               255 - zero_point)) +
-                                             add);
+            multiply_second(c, scale, sums + first, others, bytes + first);
             continue;
         }
-        add_second(c, values, others, results);
-        round_small(results, add, bytes + first);
+        if (c->addition == SHORT_SUM) {
+            take_sums(c, scale, sums + first, taken, short_adder, has_fma);
+            add_second(c, taken, others, short_adder);
+        } else {
+            take_sums(c, scale, sums + first, taken, long_adder, has_fma);
+            add_second(c, taken, others, long_adder);
+        }
+        round_small(taken, (int32_t)c->zero_point, bytes + first);
     }
 }
+
 #ifdef BYTE_DOTS
 WITH_AVX512_VNNI static void finish_second_avx512(const struct convolution *c, double scale,
                                                   const int32_t *sums, int64_t count,
                                                   const uint8_t *second, uint8_t *bytes) {
-    finish_second_inline(c, scale, sums, count, second, bytes);
+    finish_second_inline(c, scale, sums, count, second, bytes, 1);
 }
 #endif
-IN_EACH_FORM(finish_second,
-             (const struct convolution *c, double scale, const int32_t *sums, int64_t count,
-              const uint8_t *second, uint8_t *bytes),
-             (c, scale, sums, count, second, bytes))
+#ifdef X86
+WITH_AVX2 static void finish_second_avx2(const struct convolution *c, double scale,
+                                         const int32_t *sums, int64_t count, const uint8_t *second,
+                                         uint8_t *bytes) {
+    finish_second_inline(c, scale, sums, count, second, bytes, 1);
+}
+#endif
 
 static void finish_with_second(const struct convolution *c, int64_t k, const int32_t *sums,
                                int64_t count, const uint8_t *second, uint8_t *bytes) {
@@ -663,7 +707,13 @@ static void finish_with_second(const struct convolution *c, int64_t k, const int
         return;
     }
 #endif
-    finish_second(c, c->scale[k], sums, count, second, bytes);
+#ifdef X86
+    if (has_avx2(running_form)) {
+        finish_second_avx2(c, c->scale[k], sums, count, second, bytes);
+        return;
+    }
+#endif
+    finish_second_inline(c, c->scale[k], sums, count, second, bytes, 0);
 }
 
 INLINE void store_part(uint8_t *to, int64_t step, uint8_t flip, const uint8_t *bytes,
@@ -689,6 +739,74 @@ INLINE void store(const struct convolution *c, int64_t k, int64_t y, const uint8
     const struct row to = row_of(&c->target, k, y, c->final_width);
     store_part(to.first, c->target.group, flip, bytes, to.count);
     store_part(to.rest, c->target.group, flip, bytes + to.count, c->final_width - to.count);
+}
+
+/* Whether `count` channels from `channel` on lie side by side in `width` pixels of a row, which isn't cut. */
+INLINE int are_beside(const struct planes *p, int64_t channel, int64_t count, int64_t y,
+                      int64_t width) {
+    if (channel % p->group + count > p->group)
+        return 0;
+    if (!p->size)
+        return 1;
+    const struct row first = row_of(p, channel, y, width),
+                     last = row_of(p, channel + count - 1, y, width);
+    return first.count == width && last.count == width && last.first == first.first + count - 1;
+}
+
+/* Whether rows of a channel lie side by side, so that they are one. */
+INLINE int is_one_row(const struct planes *p, int64_t rows, int64_t width) {
+    return p->group == 1 && p->row == width && (!p->size || rows * width <= p->size);
+}
+
+/* Rows of a channel that lies alone; `step` bytes apart before. */
+INLINE void store_alone(const struct convolution *c, int64_t k, int64_t y, int64_t y_end,
+                        const uint8_t *bytes, int64_t step) {
+    const int64_t address = channel_of(&c->target, k), width = c->final_width, rows = y_end - y;
+    const uint8_t flip = (uint8_t)c->output_flip;
+    const int is_one = step == width && is_one_row(&c->target, rows, width);
+    const int64_t count = is_one ? rows * width : width;
+    for (int64_t r = 0; r < (is_one ? 1 : rows); r++, bytes += step) {
+        const struct row to = row_at(&c->target, address, y + r, count);
+        store_part(to.first, 1, flip, bytes, to.count);
+        store_part(to.rest, 1, flip, bytes + to.count, count - to.count);
+    }
+}
+
+#ifdef X86
+/* Four rows of bytes as quads to where they belong. */
+WITH_AVX2 static void store_quads(const struct convolution *c, int64_t k, int64_t y,
+                                  const uint8_t *results, int64_t size, int32_t *quads) {
+    const uint8_t *const rows[] = {results, results + size, results + 2 * size, results + 3 * size};
+    uint8_t *to = row_of(&c->target, k, y, c->final_width).first;
+    interleave(rows, (uint8_t)c->output_flip, c->final_width, quads);
+    for (int64_t x = 0; x < c->final_width; x++)
+        memcpy(to + x * c->target.group, quads + x, sizeof *quads);
+}
+#endif
+
+/* Rows of results of `count` kernels, `size` bytes apart, to where they belong. `quads` is for a row of
+ * them. */
+INLINE void store_rows(const struct convolution *c, int64_t k, int64_t count, int64_t y,
+                       int64_t y_end, const uint8_t *results, int64_t size, int64_t step,
+                       int32_t *quads, int is_wide) {
+    if (!c->shuffles_depth && c->target.group == 1) {
+        for (int64_t i = 0; i < count; i++)
+            store_alone(c, k + i, y, y_end, results + i * size, step);
+        return;
+    }
+    for (; y < y_end; y++, results += step) {
+#ifdef X86
+        if (is_wide && !c->shuffles_depth && count == QUAD &&
+            are_beside(&c->target, k, QUAD, y, c->final_width)) {
+            store_quads(c, k, y, results, size, quads);
+            continue;
+        }
+#endif
+        for (int64_t i = 0; i < count; i++)
+            store(c, k + i, y, results + i * size);
+    }
+    (void)quads;
+    (void)is_wide;
 }
 
 /* The largest byte of each window of a row of windows; `line` is a row of the image, with what lies
@@ -724,41 +842,35 @@ INLINE int64_t result_pitch(const struct convolution *c, int64_t pitch) {
     return c->pool_size ? c->final_width : pitch;
 }
 
-/* One kernel's sums of `count` rows from `first` on, `pitch` apart, as the rows y .. y_end of the result
- * in `results`; `space` is for what is before a maximum, or the second operand. */
-INLINE void finish_rows(const struct convolution *c, int64_t k, const int32_t *sums, int64_t pitch,
-                        int64_t first, int64_t count, int64_t y, int64_t y_end, uint8_t *results,
-                        uint8_t *space, int is_wide) {
-    if (c->addition) {
-        const int64_t address = channel_of(&c->second, k), width = c->final_width;
-        for (int64_t r = 0; r < y_end - y; r++) {
-            const struct row second = row_at(&c->second, address, y + r, width);
-            uint8_t *const to = space + r * pitch;
-            copy_part(second.first, c->second.group, to, second.count);
-            copy_part(second.rest, c->second.group, to + second.count, width - second.count);
-        }
-        finish_with_second(c, k, sums, count * pitch, space, results);
-        return;
-    }
-    if (!c->pool_size) {
-        finish(c, k, sums, count * pitch, results, is_wide);
-        return;
-    }
+/* One kernel's sums of `count` rows from `first` on, `pitch` apart, as the rows y .. y_end of their
+ * maximum; `space` is for what is before it. */
+INLINE void finish_pooled(const struct convolution *c, int64_t k, const int32_t *sums,
+                          int64_t pitch, int64_t first, int64_t count, int64_t y, int64_t y_end,
+                          uint8_t *results, uint8_t *space, int is_wide) {
+    uint8_t *line = space + up_to(count * pitch, 16) + LINE_END;
     finish(c, k, sums, count * pitch, space, is_wide);
-    uint8_t *line = space + up_to(count * pitch, 16);
     for (; y < y_end; y++, results += c->final_width)
         maximum(c, space, pitch, first, count, y, line, results);
 }
 
-/* One kernel's sums to where its results belong. */
-INLINE void write_rows(const struct convolution *c, int64_t k, const int32_t *sums, int64_t pitch,
-                       int64_t first, int64_t count, int64_t y, int64_t y_end, uint8_t *bytes,
-                       int is_wide) {
-    const int64_t step = result_pitch(c, pitch);
-    finish_rows(c, k, sums, pitch, first, count, y, y_end, bytes,
-                bytes + (y_end - y) * step + LINE_END, is_wide);
-    for (; y < y_end; y++, bytes += step)
-        store(c, k, y, bytes);
+/* A kernel's rows of the second operand, `pitch` apart. */
+INLINE void take_second(const struct convolution *c, int64_t k, int64_t y, int64_t y_end,
+                        int64_t pitch, uint8_t *to) {
+    const int64_t address = channel_of(&c->second, k), width = c->final_width;
+    for (; y < y_end; y++, to += pitch) {
+        const struct row second = row_at(&c->second, address, y, width);
+        copy_part(second.first, c->second.group, to, second.count);
+        copy_part(second.rest, c->second.group, to + second.count, width - second.count);
+    }
+}
+
+/* Some of a kernel's sums, with as many of the second operand if there is one. */
+INLINE void finish_part(const struct convolution *c, int64_t k, const int32_t *sums, int64_t count,
+                        const uint8_t *second, uint8_t *bytes, int is_wide) {
+    if (c->addition)
+        finish_with_second(c, k, sums, count, second, bytes);
+    else
+        finish(c, k, sums, count, bytes, is_wide);
 }
 
 /* ------------------------------------------------------------------------------- the kernels */
@@ -775,116 +887,8 @@ INLINE void rows_needed(const struct convolution *c, int64_t y, int64_t y_end, i
     *count = end - *first;
 }
 
-INLINE void dense(const struct convolution *c, int64_t first_unit, int64_t end_unit, void *scratch,
-                  int is_wide) {
-    const int64_t s = c->stride, vectors = (c->out_width + PIXELS - 1) / PIXELS;
-    const int64_t pitch = vectors * PIXELS, line = c->packed_width * s;
-    const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
-    int32_t *packed = scratch;
-    int32_t *weights = packed + up_to((c->channels + 1) / 2 * c->packed_rows * line + PIXELS, 16);
-    int32_t *sums = weights + c->tap_count * KERNELS;
-    int64_t *places = (int64_t *)(sums + up_to(KERNELS * most_rows * pitch + 16, 16));
-    uint8_t *lines = (uint8_t *)(places + most_rows * vectors);
-    uint8_t *bytes = lines + 2 * (line + LINE_END);
-    const int64_t groups = (c->out_channels + KERNELS - 1) / KERNELS;
-    const int64_t parts = (groups + c->kernel_blocks - 1) / c->kernel_blocks;
-    int64_t packed_block = -1, y = 0, y_end = 0, row = 0, count = 0;
-    for (int64_t unit = first_unit; unit < end_unit; unit++) {
-        const int64_t block = unit / parts, part = unit % parts;
-        if (block != packed_block) {
-            packed_block = block;
-            y = block * c->rows;
-            y_end = least(y + c->rows, c->final_height);
-            rows_needed(c, y, y_end, &row, &count);
-            pack(c, row * s - c->top, (count - 1) * s + c->kernel_height, packed, lines, is_wide);
-            for (int64_t r = 0; r < count; r++)
-                for (int64_t v = 0; v < vectors; v++)
-                    places[r * vectors + v] = r * s * line + v * PIXELS;
-        }
-        const int64_t last = least((part + 1) * c->kernel_blocks, groups);
-        for (int64_t group = part * c->kernel_blocks; group < last; group++) {
-            const int32_t *bias = c->bias + group * KERNELS;
-            spread(c->weights + group * c->tap_count * 2 * KERNELS,
-                   c->weight_zero_points + group * KERNELS, c->tap_count, weights);
-            const int64_t stride = most_rows * pitch;
-#ifdef X86
-            if (is_wide)
-                sum_wide(c, packed, weights, bias, places, count * vectors, sums, stride);
-            else
-#endif
-                sum_narrow(c, packed, weights, bias, places, count * vectors, sums, stride);
-            for (int64_t k = 0; k < KERNELS && group * KERNELS + k < c->out_channels; k++)
-                write_rows(c, group * KERNELS + k, sums + k * stride, pitch, row, count, y, y_end,
-                           bytes, is_wide);
-        }
-    }
-}
-
-INLINE void depthwise(const struct convolution *c, int64_t first_unit, int64_t end_unit,
-                      void *scratch, int is_wide) {
-    const int64_t s = c->stride, pitch = up_to(c->out_width, 2 * PIXELS), line = c->packed_width;
-    const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
-    const int64_t pairs = (c->kernel_width + 1) / 2 * c->kernel_height;
-    int32_t weights[MOST_PAIRS];
-    int16_t *rows = scratch;
-    int32_t *sums = (int32_t *)(rows + up_to(c->packed_rows * line, 32));
-    uint8_t *lines = (uint8_t *)(sums + most_rows * pitch + 16);
-    uint8_t *bytes = lines + line + LINE_END;
-    const int64_t parts = (c->out_channels + c->kernel_blocks - 1) / c->kernel_blocks;
-    for (int64_t unit = first_unit; unit < end_unit; unit++) {
-        const int64_t block = unit / parts, part = unit % parts;
-        const int64_t y = block * c->rows, y_end = least(y + c->rows, c->final_height);
-        int64_t row, count;
-        rows_needed(c, y, y_end, &row, &count);
-        const int64_t last = least((part + 1) * c->kernel_blocks, c->out_channels);
-        for (int64_t k = part * c->kernel_blocks; k < last; k++) {
-            for (int64_t r = 0; r < (count - 1) * s + c->kernel_height; r++)
-                widen(c, k, row * s - c->top + r, lines, rows + r * line, line);
-            spread_one(c->weights + k * pairs * 2, c->weight_zero_points[k], 2 * pairs, weights);
-            for (int64_t r = 0; r < count; r++) {
-                const int16_t *from = rows + r * s * line;
-#ifdef X86
-                if (is_wide)
-                    depthwise_wide(c, from, line, weights, c->bias[k], sums + r * pitch,
-                                   c->out_width);
-                else
-#endif
-                    depthwise_narrow(c, from, line, weights, c->bias[k], sums + r * pitch,
-                                     c->out_width);
-            }
-            write_rows(c, k, sums, pitch, row, count, y, y_end, bytes, is_wide);
-        }
-    }
-}
-
-#ifdef BYTE_DOTS
-/* ------------------------------------------------------------------- the kernels, four bytes at a time */
-
-/* Whether four channels from `channel` on lie side by side in `width` pixels of a row, which isn't cut. */
-INLINE int are_beside(const struct planes *p, int64_t channel, int64_t channels, int64_t y,
-                      int64_t width) {
-    if (channel % p->group + QUAD > p->group || channel + QUAD > channels)
-        return 0;
-    if (!p->size)
-        return 1;
-    const struct row first = row_of(p, channel, y, width),
-                     last = row_of(p, channel + QUAD - 1, y, width);
-    return first.count == width && last.count == width && last.first == first.first + QUAD - 1;
-}
-
-/* A row's quads where channels lie side by side. */
-INLINE void take_quads(const struct convolution *c, int64_t channel, int64_t y, int32_t *to,
-                       int64_t count) {
-    const int64_t step = c->source.group, there = inside(c, count);
-    const uint8_t *from = row_of(&c->source, channel, y, there).first;
-    const int32_t border = (int32_t)(0x01010101u * border_of(c));
-    for (int64_t x = 0; x < c->left; x++)
-        to[x] = border;
-    for (int64_t x = 0; x < there; x++)
-        memcpy(to + c->left + x, from + x * step, sizeof *to);
-    for (int64_t x = c->left + there; x < count; x++)
-        to[x] = border;
-}
+/* Vectors of pixels whose sums are made into bytes before the next ones are begun. */
+enum { CHUNK = 24 };
 
 /* A thread's space for rows of four channels. */
 struct four_rows {
@@ -900,9 +904,24 @@ INLINE uint8_t *divide_rows(struct four_rows *four, uint8_t *space, int64_t coun
     return space;
 }
 
+#ifdef BYTE_DOTS
+/* A row's quads where channels lie side by side. */
+INLINE void take_quads(const struct convolution *c, int64_t channel, int64_t y, int32_t *to,
+                       int64_t count) {
+    const int64_t step = c->source.group, there = inside(c, count);
+    const uint8_t *from = row_of(&c->source, channel, y, there).first;
+    const int32_t border = (int32_t)(0x01010101u * border_of(c));
+    for (int64_t x = 0; x < c->left; x++)
+        to[x] = border;
+    for (int64_t x = 0; x < there; x++)
+        memcpy(to + c->left + x, from + x * step, sizeof *to);
+    for (int64_t x = c->left + there; x < count; x++)
+        to[x] = border;
+}
+
 INLINE int has_quads(const struct convolution *c, int64_t channel, int64_t y, int64_t count) {
-    return y >= 0 && y < c->height &&
-           are_beside(&c->source, channel, c->channels, y, inside(c, count));
+    return y >= 0 && y < c->height && channel + QUAD <= c->channels &&
+           are_beside(&c->source, channel, QUAD, y, inside(c, count));
 }
 
 /* Rows from `y` on in quads of channels: [quad][row][phase of the stride][pixel]. */
@@ -936,184 +955,181 @@ WITH_AVX2 static void pack_quads(const struct convolution *c, int64_t y, int64_t
         }
     }
 }
+#endif
 
-/* Rows of results of `count` kernels, `size` bytes apart, to where they belong. */
-WITH_AVX2 INLINE void store_rows(const struct convolution *c, int64_t k, int64_t count, int64_t y,
-                                 int64_t y_end, const uint8_t *results, int64_t size, int64_t step,
-                                 int32_t *quads) {
-    const int64_t group = c->target.group, width = c->final_width;
-    const uint8_t flip = (uint8_t)c->output_flip;
-    if (!c->shuffles_depth && group == 1) {
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t r = 0; r < y_end - y; r++) {
-                const uint8_t *bytes = results + i * size + r * step;
-                const struct row to =
-                    row_at(&c->target, channel_of(&c->target, k + i), y + r, width);
-                store_part(to.first, 1, flip, bytes, to.count);
-                store_part(to.rest, 1, flip, bytes + to.count, width - to.count);
-            }
+/* A thread's space for a dense convolution, and what is in it. */
+struct tiles {
+    int64_t line;    /* of packed pixels */
+    int64_t vectors; /* of pixels in a row of sums */
+    int64_t pitch;   /* of a row of sums */
+    int64_t step;    /* of a row of results */
+    int64_t size;    /* of a kernel's results */
+    int64_t stride;  /* of a kernel's sums */
+    int64_t together;
+    int64_t y, y_end, row, count; /* rows of results, and of sums from `row` on */
+    int32_t *packed, *weights, *sums;
+    int64_t *places;
+    struct four_rows four;
+    uint8_t *results, *space;
+#ifdef BYTE_DOTS
+    struct quads quads;
+    int32_t *windows; /* NULL where no kernel needs sums under them */
+#endif
+};
+
+INLINE int counts_from_others(const struct convolution *c) {
+    for (int64_t k = 0; k < c->out_channels; k++)
+        if (c->weight_zero_points[k] != BIAS)
+            return 1;
+    return 0;
+}
+
+INLINE struct tiles tiles_of(const struct convolution *c, void *scratch, const int is_dots) {
+    const int64_t s = c->stride, most_rows = (c->packed_rows - c->kernel_height) / s + 1;
+    const int64_t part = is_dots ? QUAD : 2, parts = (c->channels + part - 1) / part;
+    struct tiles t = {.line = c->packed_width * s, .packed = scratch};
+    t.vectors = (c->out_width + PIXELS - 1) / PIXELS;
+    t.pitch = t.vectors * PIXELS;
+    t.step = result_pitch(c, t.pitch);
+    t.size = most(most_rows, c->rows) * t.step + LINE_END;
+    t.stride = most_rows * t.pitch;
+    if (!c->pool_size)
+        t.stride = least(t.stride, CHUNK * PIXELS);
+    t.stride += 2 * PIXELS;
+    t.together = 1;
+    t.weights = t.packed + up_to(parts * c->packed_rows * t.line + 2 * PIXELS, 16);
+    t.sums = t.weights + parts * c->kernel_height * c->kernel_width * MANY;
+    int32_t *const windows = t.sums + MANY * t.stride + LINE_END;
+    t.places = (int64_t *)(windows + most_rows * t.pitch + 2 * PIXELS);
+    t.results = divide_rows(&t.four, (uint8_t *)(t.places + most_rows * t.vectors + 1),
+                            most(t.line, c->final_width));
+    t.space = t.results + MANY * t.size;
+#ifdef BYTE_DOTS
+    if (is_dots) {
+        t.together = running_form == AVX512_VNNI ? 2 : 1;
+        t.windows = counts_from_others(c) ? windows : NULL;
+        t.quads = (struct quads){.packed = t.packed,
+                                 .taps = c->taps,
+                                 .tap_count = parts * c->kernel_height * c->kernel_width,
+                                 .weights = t.weights,
+                                 .stride = t.stride};
+    }
+#endif
+    return t;
+}
+
+/* The image under a block of rows of results. */
+INLINE void pack_block(const struct convolution *c, struct tiles *t, int64_t block,
+                       const int is_wide, const int is_dots) {
+    const int64_t s = c->stride;
+    t->y = block * c->rows;
+    t->y_end = least(t->y + c->rows, c->final_height);
+    rows_needed(c, t->y, t->y_end, &t->row, &t->count);
+    const int64_t top = t->row * s - c->top, rows = (t->count - 1) * s + c->kernel_height,
+                  all = t->count * t->vectors;
+    for (int64_t r = 0; r < t->count; r++)
+        for (int64_t v = 0; v < t->vectors; v++)
+            t->places[r * t->vectors + v] = r * s * t->line + v * PIXELS;
+    t->places[all] = 0;
+#ifdef BYTE_DOTS
+    if (is_dots) {
+        pack_quads(c, top, rows, t->packed, &t->four);
+        if (t->windows)
+            sum_windows(&t->quads, t->places, all, t->windows);
         return;
     }
-    for (; y < y_end; y++, results += step) {
-        if (!c->shuffles_depth && count == QUAD &&
-            are_beside(&c->target, k, c->out_channels, y, width)) {
-            const uint8_t *const rows[] = {results, results + size, results + 2 * size,
-                                           results + 3 * size};
-            uint8_t *to = row_of(&c->target, k, y, width).first;
-            interleave(rows, flip, width, quads);
-            for (int64_t x = 0; x < width; x++)
-                memcpy(to + x * group, quads + x, sizeof *quads);
-            continue;
-        }
-        for (int64_t i = 0; i < count; i++)
-            store(c, k + i, y, results + i * size);
+#endif
+    (void)is_dots;
+    pack(c, top, rows, t->packed, t->four.lines[0], t->four.lines[1], is_wide);
+}
+
+/* Sums of kernels, whose weights are there, for `count` vectors from `first` on. */
+INLINE void sum_tiles(const struct convolution *c, struct tiles *t, int64_t group, int64_t blocks,
+                      int64_t first, int64_t count, const int is_wide, const int is_dots) {
+    const int64_t *places = t->places + first;
+#ifdef BYTE_DOTS
+    if (is_dots) {
+        t->quads.windows = t->windows ? t->windows + first * PIXELS : NULL;
+        sum_quads(&t->quads, places, count, t->sums, blocks);
+        return;
+    }
+#endif
+    const int32_t *bias = c->bias + group * KERNELS;
+#ifdef X86
+    if (is_wide) {
+        sum_wide(c, t->packed, t->weights, bias, places, count, t->sums, t->stride);
+        return;
+    }
+#endif
+    (void)blocks;
+    (void)is_wide;
+    (void)is_dots;
+    sum_narrow(c, t->packed, t->weights, bias, places, count, t->sums, t->stride);
+}
+
+/* The results of `kernels` kernels from `k` on, in the order of their sums. */
+INLINE void finish_tiles(const struct convolution *c, struct tiles *t, int64_t k, int64_t kernels,
+                         int64_t blocks, const int is_wide, const int is_dots) {
+    const int64_t all = t->count * t->vectors;
+    if (c->pool_size) {
+        sum_tiles(c, t, k / KERNELS, blocks, 0, all, is_wide, is_dots);
+        for (int64_t i = 0; i < kernels; i++)
+            finish_pooled(c, k + i, t->sums + i * t->stride, t->pitch, t->row, t->count, t->y,
+                          t->y_end, t->results + i * t->size, t->space, is_wide);
+        return;
+    }
+    if (c->addition)
+        for (int64_t i = 0; i < kernels; i++)
+            take_second(c, k + i, t->y, t->y_end, t->pitch, t->space + i * t->size);
+    for (int64_t first = 0; first < all; first += CHUNK) {
+        const int64_t count = least(CHUNK, all - first), at = first * PIXELS;
+        sum_tiles(c, t, k / KERNELS, blocks, first, count, is_wide, is_dots);
+        for (int64_t i = 0; i < kernels; i++)
+            finish_part(c, k + i, t->sums + i * t->stride, count * PIXELS,
+                        t->space + i * t->size + at, t->results + i * t->size + at, is_wide);
     }
 }
 
-WITH_AVX2 INLINE void dense_dots(const struct convolution *c, int64_t first_unit, int64_t end_unit,
-                                 void *scratch) {
-    const int64_t s = c->stride, vectors = (c->out_width + PIXELS - 1) / PIXELS;
-    const int64_t pitch = vectors * PIXELS, line = c->packed_width * s;
-    const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
-    const int64_t quads = (c->channels + QUAD - 1) / QUAD;
-    const int64_t step = result_pitch(c, pitch), size = most(most_rows, c->rows) * step + LINE_END;
-    const int64_t together = running_form == AVX512_VNNI ? 2 : 1;
-    int32_t *packed = scratch;
-    struct quads q = {.packed = packed,
-                      .taps = c->taps,
-                      .tap_count = quads * c->kernel_height * c->kernel_width,
-                      .stride = most_rows * pitch + 2 * PIXELS};
-    q.weights = packed + up_to(quads * c->packed_rows * line + 2 * PIXELS, 16);
-    int32_t *sums = q.weights + q.tap_count * MANY;
-    int32_t *windows = sums + MANY * q.stride;
-    int64_t *places = (int64_t *)(windows + q.stride);
-    struct four_rows four;
-    uint8_t *results = divide_rows(&four, (uint8_t *)(places + most_rows * vectors + 1),
-                                   most(line, c->final_width));
-    uint8_t *space = results + QUAD * size;
+INLINE void dense(const struct convolution *c, int64_t first_unit, int64_t end_unit, void *scratch,
+                  const int is_wide, const int is_dots) {
     const int64_t groups = (c->out_channels + KERNELS - 1) / KERNELS;
     const int64_t parts = (groups + c->kernel_blocks - 1) / c->kernel_blocks;
-    int64_t packed_block = -1, y = 0, y_end = 0, row = 0, count = 0;
-    int has_offsets = 0;
-    for (int64_t k = 0; k < c->out_channels; k++)
-        has_offsets |= c->weight_zero_points[k] != BIAS;
+    struct tiles t = tiles_of(c, scratch, is_dots);
+    int64_t packed_block = -1;
     for (int64_t unit = first_unit; unit < end_unit; unit++) {
         const int64_t block = unit / parts, part = unit % parts;
-        if (block != packed_block) {
-            packed_block = block;
-            y = block * c->rows;
-            y_end = least(y + c->rows, c->final_height);
-            rows_needed(c, y, y_end, &row, &count);
-            pack_quads(c, row * s - c->top, (count - 1) * s + c->kernel_height, packed, &four);
-            for (int64_t r = 0; r < count; r++)
-                for (int64_t v = 0; v < vectors; v++)
-                    places[r * vectors + v] = r * s * line + v * PIXELS;
-            places[count * vectors] = 0;
-            if (has_offsets)
-                sum_windows(&q, places, count * vectors, windows);
-            q.windows = has_offsets ? windows : NULL;
-        }
+        if (block != packed_block)
+            pack_block(c, &t, block, is_wide, is_dots);
+        packed_block = block;
         const int64_t last = least((part + 1) * c->kernel_blocks, groups);
         for (int64_t group = part * c->kernel_blocks, blocks; group < last; group += blocks) {
-            blocks = least(together, last - group);
-            spread_quads(c, group, blocks, &q);
-            sum_quads(&q, places, count * vectors, sums, blocks);
-            for (int64_t b = 0; b < blocks; b++) {
-                const int64_t k = (group + b) * KERNELS,
-                              kernels = least(KERNELS, c->out_channels - k);
-                for (int64_t i = 0; i < kernels; i++)
-                    finish_rows(c, k + i, sums + (b * KERNELS + i) * q.stride, pitch, row, count, y,
-                                y_end, results + i * size, space, 1);
-                store_rows(c, k, kernels, y, y_end, results, size, step, four.quads);
-            }
+            blocks = least(t.together, last - group);
+            const int64_t k = group * KERNELS,
+                          kernels = least(blocks * KERNELS, c->out_channels - k);
+#ifdef BYTE_DOTS
+            if (is_dots)
+                spread_quads(c, group, blocks, &t.quads);
+            else
+#endif
+                spread(c->weights + k * c->tap_count * 2, c->weight_zero_points + k, c->tap_count,
+                       t.weights);
+            finish_tiles(c, &t, k, kernels, blocks, is_wide, is_dots);
+            for (int64_t i = 0; i < kernels; i += KERNELS)
+                store_rows(c, k + i, least(KERNELS, kernels - i), t.y, t.y_end,
+                           t.results + i * t.size, t.size, t.step, t.four.quads, is_wide);
         }
     }
 }
 
-/* Rows of `kernels` channels from `y` on, each pixel with the three that follow it. */
-WITH_AVX2 INLINE void expand_rows(const struct convolution *c, int64_t k, int64_t kernels,
-                                  int64_t y, int64_t count, int32_t *rows, int64_t pitch,
-                                  int64_t channel_size, struct four_rows *four) {
-    const int64_t s = c->stride, line = s * (pitch - 1) + QUAD;
-    const uint8_t flip = (uint8_t)c->flip;
-    const int32_t border = (int32_t)(0x01010101u * (border_of(c) ^ flip));
-    const int is_grouped = kernels == QUAD && c->source.group >= QUAD;
-    int64_t addresses[QUAD];
-    for (int64_t i = 0; i < kernels; i++) {
-        addresses[i] = channel_of(&c->source, k + i);
-        take_borders(c, four->lines[i], line);
-    }
-    for (int64_t r = 0; r < count; r++, rows += pitch) {
-        if (y + r < 0 || y + r >= c->height) {
-            for (int64_t i = 0; i < kernels; i++)
-                for (int64_t x = 0; x < pitch; x++)
-                    rows[i * channel_size + x] = border;
-            continue;
-        }
-        if (is_grouped && has_quads(c, k, y + r, line)) {
-            take_quads(c, k, y + r, four->quads, line);
-            separate(four->quads, line, four->lines);
-        } else {
-            for (int64_t i = 0; i < kernels; i++)
-                take_pixels(c, addresses[i], y + r, four->lines[i], line);
-        }
-        for (int64_t i = 0; i < kernels; i++)
-            expand(four->lines[i], flip, s, pitch, rows + i * channel_size);
-    }
-}
+#include "vip_depthwise.h"
 
-WITH_AVX2 INLINE void depthwise_dots(const struct convolution *c, int64_t first_unit,
-                                     int64_t end_unit, void *scratch) {
-    const int64_t s = c->stride, quads = (c->kernel_width + QUAD - 1) / QUAD;
-    const int64_t pitch = c->out_width + (quads - 1) * QUAD / s, line = s * (pitch - 1) + QUAD;
-    const int64_t most_rows = (c->packed_rows - c->kernel_height) / s + 1;
-    const int64_t channel_size = c->packed_rows * pitch + LINE_END;
-    const int64_t step = result_pitch(c, pitch), size = most(most_rows, c->rows) * step + LINE_END;
-    int32_t *rows = scratch;
-    int32_t *sums = rows + up_to(QUAD * channel_size, 16);
-    struct four_rows four;
-    uint8_t *results =
-        divide_rows(&four, (uint8_t *)(sums + up_to(most_rows * pitch, 16) + LINE_END),
-                    most(line, c->final_width));
-    uint8_t *space = results + QUAD * size;
-    const int64_t parts = (c->out_channels + c->kernel_blocks - 1) / c->kernel_blocks;
-    for (int64_t unit = first_unit; unit < end_unit; unit++) {
-        const int64_t block = unit / parts, part = unit % parts;
-        const int64_t y = block * c->rows, y_end = least(y + c->rows, c->final_height);
-        int64_t row, count;
-        rows_needed(c, y, y_end, &row, &count);
-        const int64_t last = least((part + 1) * c->kernel_blocks, c->out_channels);
-        for (int64_t k = part * c->kernel_blocks, kernels; k < last; k += kernels) {
-            kernels = least(QUAD, last - k);
-            expand_rows(c, k, kernels, row * s - c->top, (count - 1) * s + c->kernel_height, rows,
-                        pitch, channel_size, &four);
-            for (int64_t i = 0; i < kernels; i++) {
-                int8_t weights[PARTS][QUAD * MOST_PAIRS];
-                int32_t bias;
-                const int parts = spread_row_quads(c, k + i, &bias, weights);
-                const int32_t *from = rows + i * channel_size;
-                if (s == 1)
-                    /* Rows lie as their sums do: one long row. */
-                    sum_rows(c, from, pitch, bias, weights, parts, sums,
-                             (count - 1) * pitch + c->out_width);
-                else
-                    for (int64_t r = 0; r < count; r++)
-                        sum_rows(c, from + r * s * pitch, pitch, bias, weights, parts,
-                                 sums + r * pitch, c->out_width);
-                finish_rows(c, k + i, sums, pitch, row, count, y, y_end, results + i * size, space,
-                            1);
-            }
-            store_rows(c, k, kernels, y, y_end, results, size, step, four.quads);
-        }
-    }
-}
-
+#ifdef BYTE_DOTS
 WITH_AVX2 static void convolve_dots(const struct convolution *c, int64_t first, int64_t end,
                                     void *scratch) {
     if (c->is_depthwise)
-        depthwise_dots(c, first, end, scratch);
+        depthwise(c, first, end, scratch, 1);
     else
-        dense_dots(c, first, end, scratch);
+        dense(c, first, end, scratch, 1, 1);
 }
 #endif
 
@@ -1122,7 +1138,7 @@ static void convolve_narrow(const struct convolution *c, int64_t first, int64_t 
     if (c->is_depthwise)
         depthwise(c, first, end, scratch, 0);
     else
-        dense(c, first, end, scratch, 0);
+        dense(c, first, end, scratch, 0, 0);
 }
 
 #ifdef X86
@@ -1131,7 +1147,7 @@ WITH_AVX2 static void convolve_wide(const struct convolution *c, int64_t first, 
     if (c->is_depthwise)
         depthwise(c, first, end, scratch, 1);
     else
-        dense(c, first, end, scratch, 1);
+        dense(c, first, end, scratch, 1, 0);
 }
 #endif
 

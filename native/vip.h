@@ -11,7 +11,7 @@ enum {
     KERNELS = 4,
     PIXELS = 8,
     QUAD = 4,
-    MOST_PAIRS = 128,
+    LANES = 16,
     NOWHERE = -2147483648,
 };
 
@@ -48,12 +48,13 @@ _Static_assert(sizeof(struct planes) == 56, "planes");
 
 /* Sums of products, and what makes bytes of them.
  * border is less 128; flip is what bytes are changed by first. The final image is the result's;
- * out is before a maximum of pool_size, 0 for none. weights are pairs of bytes: of channels, or
- * of a row's places in a depthwise kernel, and count from the kernel's weight_zero_points; taps
- * say where each pair of a dense kernel is in the packed image. negative is NULL where negative
- * sums are scaled as others. has_small_sums says that no sum reaches 2^28, nor a scaled one 2^30.
- * operands are what each byte of the second operand adds or multiplies. A unit of work is rows of
- * the final image for kernel_blocks blocks of KERNELS kernels. */
+ * out is before a maximum of pool_size, 0 for none. weights of a dense kernel are pairs of
+ * channels' bytes, which count from the kernel's weight_zero_points; those of a depthwise one are
+ * as native/vip_depthwise.h says. taps say where each pair of a dense kernel is in the packed
+ * image. negative is NULL where negative sums are scaled as others. fits_float says that sums
+ * scaled in float32 give the same bytes. operands are what each byte of the second operand adds
+ * or multiplies. There are a bias and scales for whole LANES of channels. A unit of work is rows
+ * of the final image for kernel_blocks blocks of KERNELS kernels, or as many depthwise ones. */
 struct convolution {
     struct planes source;
     struct planes target;
@@ -87,7 +88,7 @@ struct convolution {
     const double *negative;
     double low;
     double high;
-    int64_t has_small_sums;
+    int64_t fits_float;
     int64_t addition;
     const float *operands;
     double constant;
@@ -134,7 +135,7 @@ _Static_assert(offsetof(struct convolution, scale) == 368, "convolution.scale");
 _Static_assert(offsetof(struct convolution, negative) == 376, "convolution.negative");
 _Static_assert(offsetof(struct convolution, low) == 384, "convolution.low");
 _Static_assert(offsetof(struct convolution, high) == 392, "convolution.high");
-_Static_assert(offsetof(struct convolution, has_small_sums) == 400, "convolution.has_small_sums");
+_Static_assert(offsetof(struct convolution, fits_float) == 400, "convolution.fits_float");
 _Static_assert(offsetof(struct convolution, addition) == 408, "convolution.addition");
 _Static_assert(offsetof(struct convolution, operands) == 416, "convolution.operands");
 _Static_assert(offsetof(struct convolution, constant) == 424, "convolution.constant");

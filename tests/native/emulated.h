@@ -34,6 +34,23 @@ INLINE __m128i emulated_cvtepi32_epi8(simde__m512i v) {
         rounded.m256d[1] = _mm256_round_pd(rounded.m256d[1], how);                                 \
         simde__m512d_from_private(rounded);                                                        \
     })
+INLINE simde__m512 emulated_cvtepi32_ps(simde__m512i v) {
+    const simde__m512i_private numbers = simde__m512i_to_private(v);
+    simde__m512_private wide;
+    for (int i = 0; i < 2; i++)
+        wide.m256[i] = _mm256_cvtepi32_ps(numbers.m256i[i]);
+    return simde__m512_from_private(wide);
+}
+
+INLINE simde__m512 emulated_fmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c) {
+    const simde__m512_private factor = simde__m512_to_private(a), other = simde__m512_to_private(b),
+                              added = simde__m512_to_private(c);
+    simde__m512_private wide;
+    for (int i = 0; i < 2; i++)
+        wide.m256[i] = _mm256_fmadd_ps(factor.m256[i], other.m256[i], added.m256[i]);
+    return simde__m512_from_private(wide);
+}
+
 #define _mm512_cvtepi32_pd emulated_cvtepi32_pd
 #define _mm512_cvtpd_epi32 emulated_cvtpd_epi32
 #define __m512i simde__m512i
@@ -81,3 +98,18 @@ INLINE __m128i emulated_cvtepi32_epi8(simde__m512i v) {
 #define _mm512_setzero_si512 simde_mm512_setzero_si512
 #undef _mm512_setr_epi32
 #define _mm512_setr_epi32 simde_mm512_setr_epi32
+#define __m512 simde__m512
+#define _mm512_cvtepi32_ps emulated_cvtepi32_ps
+#define _mm512_fmadd_ps emulated_fmadd_ps
+#define _mm512_mask_blend_ps simde_mm512_mask_blend_ps
+#define _mm512_movepi32_mask simde_mm512_movepi32_mask
+#define _mm512_packs_epi32 simde_mm512_packs_epi32
+#define _mm512_packus_epi16 simde_mm512_packus_epi16
+#define _mm512_adds_epi16 simde_mm512_adds_epi16
+#define _mm512_permutexvar_epi32 simde_mm512_permutexvar_epi32
+#define _mm512_max_epu8 simde_mm512_max_epu8
+#define _mm512_min_epu8 simde_mm512_min_epu8
+#define _mm512_castps_si512 simde_mm512_castps_si512
+#define _mm512_set1_ps simde_mm512_set1_ps
+#define _mm512_set1_epi16 simde_mm512_set1_epi16
+#define _mm512_loadu_ps simde_mm512_loadu_ps

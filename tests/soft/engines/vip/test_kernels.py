@@ -26,8 +26,8 @@ from anynpu.soft.formats.nbg.model import Executable, Nbg, Source
 from .... import native as native_tests
 from ....native.test_forms_agree import SIMDE
 
-SIZE = 64 << 10
-PLACES = {"source": 0, "second": 20 << 10, "target": 40 << 10}
+SIZE = 192 << 10
+PLACES = {"source": 0, "second": 64 << 10, "target": 128 << 10}
 
 
 def layout() -> MemoryMap:
@@ -40,8 +40,8 @@ def layout() -> MemoryMap:
 @st.composite
 def planes(draw: st.DrawFn, place: str, channels: int, height: int, width: int) -> Planes:
     """Somewhere in a part of the pool, with gaps, groups of channels and sometimes a circle."""
-    group = draw(st.sampled_from([1, 1, 2, 4]))
-    row = width + draw(st.integers(0, 3))
+    group = draw(st.sampled_from([1, 1, 1, 2, 4, 9, 16]))
+    row = width + draw(st.sampled_from([0, 0, 1, 3]))
     plane = row * group * height + draw(st.integers(0, 5))
     size = -(-channels // group) * plane
     base = PLACES[place]
@@ -55,7 +55,7 @@ def planes(draw: st.DrawFn, place: str, channels: int, height: int, width: int) 
 
 @st.composite
 def convolutions(draw: st.DrawFn) -> Convolution:
-    channels = draw(st.integers(1, 9))
+    channels = draw(st.one_of(st.integers(1, 9), st.sampled_from([16, 19, 33])))
     is_depthwise = draw(st.booleans())
     depth = channels if is_depthwise else draw(st.integers(1, 7))
     kernel = (draw(st.integers(1, 5)), draw(st.integers(1, 9)))
@@ -85,11 +85,13 @@ def convolutions(draw: st.DrawFn) -> Convolution:
     bytes_of_weights = random.choice(np.array([0, 255, seed // 4]), form)
     if draw(st.booleans()):
         bytes_of_weights = random.integers(0, 256, form)
+    # Beyond 2^24 float32 doesn't hold every sum.
+    largest_bias = draw(st.sampled_from([9999, 9999, 40_000_000]))
     kernels = Kernels.of_bytes(
         (bytes_of_weights - zero_points[:, None, None, None]).astype(np.int16),
         zero_points,
         is_depthwise,
-        random.integers(-9999, 9999, channels).astype(np.int32),
+        random.integers(-largest_bias, largest_bias, channels).astype(np.int32),
         random.uniform(1e-4, 1e-2, channels).astype(np.float32) if scales else None,
         random.uniform(1e-5, 1e-2, channels).astype(np.float32) if scales else None,
         0,
@@ -133,7 +135,7 @@ def convolutions(draw: st.DrawFn) -> Convolution:
         is_half=False,
         table=None,
         # A command's scale has 24 bits: a product with a sum is exact.
-        scale=float(np.float32(draw(st.sampled_from([0.001, 0.0123, 0.25])))),
+        scale=float(np.float32(draw(st.sampled_from([0.001, 0.0123, 0.25, 17.5])))),
         negative_scale=float(np.float32(0.0004)) if way == "leaky" else None,
         low=low,
         high=high,

@@ -22,8 +22,8 @@ PIXELS = 8
 QUAD = 4
 """Bytes that are multiplied and added together, where a processor can."""
 
-MOST_PAIRS = 128
-"""Pairs of weights that a depthwise kernel has at most."""
+LANES = 16
+"""Channels that are computed together where each has a kernel of its own."""
 
 NOWHERE = -(1 << 31)
 """A value's place in a block that stands for none."""
@@ -32,7 +32,7 @@ CONSTANTS = {
     "KERNELS": KERNELS,
     "PIXELS": PIXELS,
     "QUAD": QUAD,
-    "MOST_PAIRS": MOST_PAIRS,
+    "LANES": LANES,
     "NOWHERE": NOWHERE,
 }
 
@@ -68,13 +68,14 @@ class Convolution(Structure):
     """Sums of products, and what makes bytes of them.
 
     `border` is less 128; `flip` is what bytes are changed by first. The `final` image is the
-    result's; `out` is before a maximum of `pool_size`, 0 for none. `weights` are pairs of bytes: of
-    channels, or of a row's places in a depthwise kernel, and count from the kernel's
-    `weight_zero_points`; `taps` say where each pair of a dense kernel is in the packed image.
-    `negative` is NULL where negative sums are scaled as others. `has_small_sums` says that no sum
-    reaches 2^28, nor a scaled one 2^30. `operands` are what each byte of the second operand adds or
-    multiplies. A unit of work is `rows` of the final image for `kernel_blocks` blocks of `KERNELS`
-    kernels.
+    result's; `out` is before a maximum of `pool_size`, 0 for none. `weights` of a dense kernel are
+    pairs of channels' bytes, which count from the kernel's `weight_zero_points`; those of a
+    depthwise one are as native/vip_depthwise.h says. `taps` say where each pair of a dense kernel
+    is in the packed image. `negative` is NULL where negative sums are scaled as others.
+    `fits_float` says that sums scaled in float32 give the same bytes. `operands` are what each byte
+    of the second operand adds or multiplies. There are a bias and scales for whole `LANES` of
+    channels. A unit of work is `rows` of the final image for `kernel_blocks` blocks of `KERNELS`
+    kernels, or as many depthwise ones.
     """
 
     _fields_ = [
@@ -110,7 +111,7 @@ class Convolution(Structure):
         ("negative", _POINTER),
         ("low", _REAL),
         ("high", _REAL),
-        ("has_small_sums", _INTEGER),
+        ("fits_float", _INTEGER),
         ("addition", _INTEGER),
         ("operands", _POINTER),
         ("constant", _REAL),

@@ -16,14 +16,16 @@ from ..coefficients import pairs_of
 from ..memory import Memory, MemoryMap
 from ..planes import Planes
 from ..rounding import LONG_ADDER, SHORT_ADDER, Reals, small
-from ..structures import KERNELS, MOST_PAIRS, PIXELS, QUAD, Addition
+from ..structures import KERNELS, LANES, PIXELS, QUAD, Addition
 from ..tasks import Convolution, Sums
 from . import native
 from .plan import Plan, fits_circle, is_apart, units_of
 
 _MOST_SUM = 1 << 31
-_SMALL_SUM, _SMALL_VALUE = 1 << 28, 1 << 30
-"""What lets the kernel round by a sum of doubles (`WHOLE` in native/vip.c)."""
+_MOST_FLOAT = 1 << 24
+"""Whole numbers that float32 holds, all of them."""
+_BEYOND = 512
+"""Larger than any byte: results from there on are the largest one, whatever they are."""
 _MOST_OPERAND = 1 << 60
 """So large a number, and its inverse, have products with others of that kind in float32."""
 _CUT_TO_NOTHING = 2.0**-100
@@ -32,6 +34,8 @@ _SHARES = 2
 """Units of work for each thread, at least."""
 _SLACK = 8 << 10
 """Bytes for the ends of rows, which vectors go beyond."""
+_LINE_END = 64
+"""As in native/vip.c."""
 _CACHE = 192 << 10
 """Bytes of packed rows that a thread works on at a time."""
 
@@ -40,12 +44,12 @@ _CACHE = 192 << 10
 class Weights:
     """Kernels as the C kernel multiplies them; the tiles of a layer share them."""
 
-    pairs: NDArray[np.uint8]
+    stored: NDArray[np.uint8] | NDArray[np.int16]
     zero_points: NDArray[np.int16]
     bias: NDArray[np.int32]
     scale: NDArray[np.float64]
     negative: NDArray[np.float64] | None
-    has_small_sums: bool
+    fits_float: bool
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class ConvolutionPlan(Plan):
             final_height=_final(task)[0],
             final_width=_final(task)[1],
             is_depthwise=sums.is_depthwise,
-            weights=address_of(weights.pairs),
+            weights=address_of(weights.stored),
             weight_zero_points=address_of(weights.zero_points),
             taps=address_of(self._taps),
             tap_count=self._taps.size,
@@ -112,7 +116,7 @@ class ConvolutionPlan(Plan):
             negative=None if weights.negative is None else address_of(weights.negative),
             low=max(task.low, 0.0) if task.has_relu else task.low,
             high=max(task.high, 0.0) if task.has_relu else task.high,
-            has_small_sums=weights.has_small_sums,
+            fits_float=weights.fits_float,
             zero_point=task.zero_point,
             output_flip=128 if task.is_signed else 0,
             shuffles_depth=task.shuffles_depth,
@@ -197,6 +201,7 @@ def plan_convolution(
     sums = task.sums
     key = (
         id(sums.kernels), sums.bias, task.scale, task.negative_scale, sums.channels,
+        task.addition is not None,
     )  # fmt: skip
     if key not in known:
         known[key] = _weights(task)
@@ -256,17 +261,20 @@ def _weights(task: Convolution) -> Weights | None:
     channels = sums.channels
     if kernels is None:
         zero_points = np.zeros(channels, np.int16)
-        pairs = pairs_of(np.ones((channels, 1, 1, 1), np.uint8), zero_points, sums.is_depthwise)
+        ones = np.ones((channels, 1, 1, 1), np.int16)
+        stored = (
+            _lanes(ones)
+            if sums.is_depthwise
+            else pairs_of(ones.astype(np.uint8), zero_points, False)
+        )
         bias = np.full(channels, sums.bias, np.int32)
         largest = np.full(channels, 128, np.int64)
     else:
-        stored, zero_points = kernels.stored, kernels.zero_points
-        assert stored.dtype == np.uint8, "tasks with int16 weights have no plan"
-        pairs = stored.view(np.uint8)
+        zero_points = kernels.zero_points
+        assert kernels.stored.dtype == np.uint8, "tasks with int16 weights have no plan"
+        stored = _lanes(kernels.weights) if sums.is_depthwise else kernels.stored.view(np.uint8)
         bias = kernels.bias.astype(np.int32, copy=False)
-        largest = kernels.largest_sums(_SMALL_SUM // 2)
-    if sums.is_depthwise and sums.kernel_height * math.ceil(sums.kernel_width / 2) > MOST_PAIRS:
-        return None
+        largest = kernels.largest_sums(_MOST_SUM // 2)
     largest = largest + np.abs(bias.astype(np.int64))
     if (largest >= _MOST_SUM).any():
         return None
@@ -280,17 +288,40 @@ def _weights(task: Convolution) -> Weights | None:
             negative = kernels.negative_scales.astype(np.float64)
     if not (scale > 0).all() or (negative is not None and not (negative >= 0).all()):
         return None
-    factor = scale if negative is None else np.maximum(scale, negative)
-    has_small_sums = (largest < _SMALL_SUM).all() and (largest * factor < _SMALL_VALUE).all()
-    padding = (0, -channels % KERNELS)
+    padding = (0, -channels % LANES)
     return Weights(
-        pairs,
+        stored,
         np.pad(zero_points, padding),
         np.pad(bias, padding),
         np.pad(scale, padding),
         None if negative is None else np.pad(negative, padding),
-        bool(has_small_sums),
+        all(
+            _fits_float(largest, factor, task.addition is not None)
+            for factor in (scale, negative)
+            if factor is not None
+        ),
     )
+
+
+def _lanes(weights: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Depthwise kernels (channels, 1, rows, pixels) as native/vip_depthwise.h has them."""
+    channels, _, height, width = weights.shape
+    blocks = math.ceil(channels / LANES)
+    padded = np.zeros((blocks * LANES, height, width + width % 2), np.int16)
+    padded[:channels, :, :width] = weights[:, 0]
+    pairs = padded.reshape(blocks, LANES, height, -1, 2).transpose(0, 2, 3, 1, 4)
+    return np.ascontiguousarray(pairs)
+
+
+def _fits_float(largest: NDArray[np.int64], scale: NDArray[np.float64], has_addition: bool) -> bool:
+    """Whether float32 holds sums and scales.
+
+    Sums that are beyond any byte when scaled needn't be held, where nothing is added to them.
+    """
+    is_held = largest < _MOST_FLOAT
+    if not has_addition:
+        is_held |= (scale * _MOST_FLOAT >= _BEYOND) | (scale == 0)
+    return bool((is_held & (scale.astype(np.float32) == scale)).all())
 
 
 def _taps(sums: Sums, stride: int, shape: Shape) -> NDArray[np.int32]:
@@ -312,10 +343,11 @@ def _shape(task: Convolution, threads: int) -> Shape:
     final_height, final_width = _final(task)
     taps = sums.kernel_height * sums.kernel_width
     if sums.is_depthwise:
-        quads = math.ceil(sums.kernel_width / QUAD)
-        pitch = _up(width, 2 * PIXELS) + QUAD * (quads - 1)
-        line = _up(width, 2 * PIXELS) * stride + _up(sums.kernel_width, QUAD) + 2 * PIXELS
-        per_row, groups = 4 * QUAD * pitch, sums.channels
+        line = width + (math.ceil(sums.kernel_width / 2) - 1) * 2 // stride
+        pixels = stride * (line - 1) + 2
+        pitch = _up(width, PIXELS)
+        # Pairs, the image that they are made of, lanes side by side and before that.
+        per_row, groups = LANES * (4 * line + 2 * pixels), math.ceil(sums.channels / LANES)
         weight_bytes = 0
     else:
         pairs = math.ceil(sums.source.channels / 2)
@@ -339,7 +371,7 @@ def _shape(task: Convolution, threads: int) -> Shape:
         if row_blocks >= _SHARES * threads
         else min(groups, math.ceil(shares * threads / row_blocks))
     )
-    kernel_blocks = _up(math.ceil(groups / parts), QUAD if sums.is_depthwise else 2)
+    kernel_blocks = _up(math.ceil(groups / parts), 1 if sums.is_depthwise else 2)
     sum_rows = rows
     if task.pooling is not None:
         sum_rows = min((rows - 1) * task.pooling.stride + task.pooling.size, height)
@@ -347,13 +379,17 @@ def _shape(task: Convolution, threads: int) -> Shape:
     scratch = packed_rows * per_row + _SLACK
     if not sums.is_depthwise:
         scratch += 4 * 2 * KERNELS * taps * (pairs + 1)
-    # Sums of two blocks of kernels and under windows, and a place for each vector.
-    scratch += (2 * KERNELS + 2) * 4 * (sum_rows * pitch + 2 * PIXELS)
-    # A row as bytes and quads; results of QUAD kernels, and what is before a maximum.
-    scratch += 2 * 4 * QUAD * (max(line * stride, final_width) + 2 * PIXELS)
-    scratch += (QUAD + 2) * max(rows, sum_rows) * _up(max(pitch, final_width), 2 * PIXELS)
+    # What is computed together: sums of kernels and under windows, with a place for each vector,
+    # results, and what is before a maximum or beside an addition.
+    together = LANES if sums.is_depthwise else 2 * KERNELS
+    vectors = sum_rows * pitch + 2 * PIXELS
+    result = max(rows, sum_rows) * _up(max(pitch, final_width), 2 * PIXELS) + _LINE_END
+    scratch += 4 * (together + 2) * vectors + (2 * together + 2) * result + together * _LINE_END
+    # A row as bytes and quads.
+    scratch += 2 * 4 * QUAD * (max(line * stride, final_width) + 2 * PIXELS + _LINE_END)
+    unit = kernel_blocks * (LANES if sums.is_depthwise else 1)
     return Shape(
-        rows, row_blocks, kernel_blocks, math.ceil(groups / kernel_blocks), packed_rows, line,
+        rows, row_blocks, unit, math.ceil(groups / kernel_blocks), packed_rows, line,
         scratch,
     )  # fmt: skip
 
