@@ -174,9 +174,9 @@ def test_slices_of_rows_and_columns_move_atoms(
     dtype: Any,
     channels: int,
 ) -> None:
-    real = np.random.default_rng(5).integers(-90, 90, (2, channels, 7, 6)).astype(np.float32)
+    whole = np.random.default_rng(5).integers(-90, 90, (2, channels, 7, 6))
     fields = {} if dtype is np.float16 else {"scale": (0.5,), "zero_point": (7,)}
-    real = real if dtype is np.float16 else real / 2
+    real = whole.astype(np.float32) * np.float32(1 if dtype is np.float16 else 0.5)
     x = blocked("x", real.shape, c2, dtype, **fields)
     y = blocked("y", real[taken].shape, c2, dtype, offset=OUT, **fields)
     numbers = {
