@@ -155,14 +155,17 @@ struct quad_dpu {
     struct quad_stage bs, bn;
     struct quad_table table;
     __m512 factor, addend, lowest, highest;
-    __m256i padding;
-    __mmask16 channels; /* those that aren't padding */
-    int surfaces;
 };
 
-WITH_AVX512_VNNI static void prepare(const struct dpu *d, const struct writer *w, int64_t g,
-                                     struct quad_dpu *to) {
-    const int64_t channels = least(w->channels - g * GROUP, GROUP);
+/* The same with those that follow, and with where results go. */
+struct quad_task {
+    struct quad_dpu dpu, after;
+    __m256i padding;
+    __mmask16 channels; /* those that aren't padding */
+    int surfaces, has_after, is_float;
+};
+
+WITH_AVX512_VNNI static void prepare_stages(const struct dpu *d, int64_t g, struct quad_dpu *to) {
     to->dpu = d;
     if (d->has_bs)
         prepare_stage(&d->bs, g, &to->bs);
@@ -174,9 +177,31 @@ WITH_AVX512_VNNI static void prepare(const struct dpu *d, const struct writer *w
     to->addend = _mm512_set1_ps((float)d->addend);
     to->lowest = _mm512_set1_ps((float)d->lowest);
     to->highest = _mm512_set1_ps((float)d->highest);
+}
+
+WITH_AVX512_VNNI static void prepare(const struct dpu *d, const struct writer *w, int64_t g,
+                                     struct quad_task *to) {
+    const int64_t channels = least(w->channels - g * GROUP, GROUP);
+    prepare_stages(d, g, &to->dpu);
+    if (d->after)
+        prepare_stages(d->after, g, &to->after);
+    to->has_after = d->after != NULL;
+    to->is_float = (d->after ? d->after : d)->element == FLOAT32;
     to->padding = _mm256_set1_epi16((short)w->padding);
     to->channels = (__mmask16)((1u << channels) - 1);
     to->surfaces = (int)((channels + w->lanes - 1) / w->lanes);
+}
+
+WITH_AVX512_VNNI INLINE void run_quad_output(const struct quad_dpu *q, __m512 *v) {
+    const struct dpu *d = q->dpu;
+    if (d->factor != 1)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_mul_ps(v[i], q->factor);
+    if (d->addend)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_add_ps(v[i], q->addend);
+    /* What is no number is one and the same; of a float16 as well. */
+    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7FC00000));
+    UNROLLED for (int i = 0; i < QUAD; i++) v[i] =
+        _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v[i], v[i], _CMP_UNORD_Q), v[i], nan);
 }
 
 WITH_AVX512_VNNI INLINE void run_quad_stages(const struct quad_dpu *q, const float *e, __m512 *v) {
@@ -192,18 +217,20 @@ WITH_AVX512_VNNI INLINE void run_quad_stages(const struct quad_dpu *q, const flo
             operated(d->operation, v[i], _mm512_loadu_ps(e + i * GROUP));
     if (d->has_limits)
         UNROLLED for (int i = 0; i < QUAD; i++) v[i] = limited_quad(v[i], q->lowest, q->highest);
-    if (d->factor != 1)
-        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_mul_ps(v[i], q->factor);
-    if (d->addend)
-        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_add_ps(v[i], q->addend);
-    /* What is no number is one and the same; of a float16 as well. */
-    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7FC00000));
-    UNROLLED for (int i = 0; i < QUAD; i++) v[i] =
-        _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v[i], v[i], _CMP_UNORD_Q), v[i], nan);
+    run_quad_output(q, v);
+}
+
+/* Those of a task that has no third one. */
+WITH_AVX512_VNNI INLINE void run_last_stages(const struct quad_dpu *q, __m512 *v) {
+    if (q->dpu->has_bs)
+        run_quad_stage(&q->bs, v);
+    if (q->dpu->has_bn)
+        run_quad_stage(&q->bn, v);
+    run_quad_output(q, v);
 }
 
 /* Four pixels' float16, of surfaces of eight channels. */
-WITH_AVX512_VNNI INLINE void store_quad_halves(const struct quad_dpu *q, const __m512 *v,
+WITH_AVX512_VNNI INLINE void store_quad_halves(const struct quad_task *q, const __m512 *v,
                                                uint8_t *const *to) {
     __m512i pixels[2];
     for (int i = 0; i < 2; i++) {
@@ -220,7 +247,7 @@ WITH_AVX512_VNNI INLINE void store_quad_halves(const struct quad_dpu *q, const _
 }
 
 /* Four pixels' float32, of surfaces of four channels. */
-WITH_AVX512_VNNI INLINE void store_quad_floats(const struct quad_dpu *q, const __m512 *v,
+WITH_AVX512_VNNI INLINE void store_quad_floats(const struct quad_task *q, const __m512 *v,
                                                uint8_t *const *to) {
     __m512 pairs[4];
     for (int i = 0; i < 2; i++) {
@@ -237,9 +264,8 @@ WITH_AVX512_VNNI INLINE void store_quad_floats(const struct quad_dpu *q, const _
 }
 
 /* `count` neighbours in a row, with their second operands. */
-WITH_AVX512_VNNI INLINE void finish_row(const struct quad_dpu *q, const float *v, const float *e,
+WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *v, const float *e,
                                         int64_t count, uint8_t *const *surfaces, int64_t pixel) {
-    const int is_float = q->dpu->element == FLOAT32;
     for (int64_t i = 0; i < count; i += QUAD) {
         const int64_t n = least(count - i, QUAD);
         const int is_whole = n == QUAD && pixel == ATOM;
@@ -249,8 +275,10 @@ WITH_AVX512_VNNI INLINE void finish_row(const struct quad_dpu *q, const float *v
             to[s] = is_whole ? surfaces[s] + i * ATOM : own[s];
         for (int j = 0; j < QUAD; j++)
             x[j] = _mm512_loadu_ps(v + (i + least(j, n - 1)) * GROUP);
-        run_quad_stages(q, e + i * GROUP, x);
-        if (is_float)
+        run_quad_stages(&q->dpu, e + i * GROUP, x);
+        if (q->has_after)
+            run_last_stages(&q->after, x);
+        if (q->is_float)
             store_quad_floats(q, x, to);
         else
             store_quad_halves(q, x, to);
@@ -262,14 +290,16 @@ WITH_AVX512_VNNI INLINE void finish_row(const struct quad_dpu *q, const float *v
 
 /* Whether a task's stages and atoms are of this kind. */
 static int has_short_finish(const struct dpu *d, const struct writer *w) {
-    const int is_known =
-        (d->element == FLOAT16 && w->lanes == 8) || (d->element == FLOAT32 && w->lanes == 4);
-    return is_known && !(d->has_table && !d->table.pairs);
+    if (d->has_table && !d->table.pairs)
+        return 0;
+    if (d->after)
+        return has_short_finish(d->after, w);
+    return (d->element == FLOAT16 && w->lanes == 8) || (d->element == FLOAT32 && w->lanes == 4);
 }
 
 WITH_AVX512_VNNI static void finish_short(const struct dpu *d, const struct writer *w, int64_t g,
                                           int64_t first, int64_t count, const float *v) {
-    struct quad_dpu q;
+    struct quad_task q;
     ALIGNED float e[(BLOCK + QUAD) * GROUP];
     const int is_one = w->line == w->width * w->pixel; /* row */
     int64_t y = first / w->width, x = first % w->width;

@@ -276,7 +276,8 @@ _Static_assert(sizeof(struct short_way) == 56, "short_way");
  * lowest and highest follow the operation. The output is multiplied by factor and gets addend
  * where either side is a float; integers to integers have scale, with the shift, and offset. Ties
  * go away from zero for an output or operand that is away, else to even. average: of int8 sums,
- * times this, / 2^32. */
+ * times this, / 2^32. after has stages of another task, without a third one, that the general
+ * kernels run on what float32 the others give; or it is NULL. */
 struct dpu {
     struct stage bs;
     struct stage bn;
@@ -303,6 +304,7 @@ struct dpu {
     int64_t has_operand;
     int64_t has_limits;
     int64_t element;
+    const struct dpu *after;
     struct short_way short_way;
 };
 #if UINTPTR_MAX == UINT64_MAX
@@ -331,8 +333,9 @@ _Static_assert(offsetof(struct dpu, operation) == 632, "dpu.operation");
 _Static_assert(offsetof(struct dpu, has_operand) == 640, "dpu.has_operand");
 _Static_assert(offsetof(struct dpu, has_limits) == 648, "dpu.has_limits");
 _Static_assert(offsetof(struct dpu, element) == 656, "dpu.element");
-_Static_assert(offsetof(struct dpu, short_way) == 664, "dpu.short_way");
-_Static_assert(sizeof(struct dpu) == 720, "dpu");
+_Static_assert(offsetof(struct dpu, after) == 664, "dpu.after");
+_Static_assert(offsetof(struct dpu, short_way) == 672, "dpu.short_way");
+_Static_assert(sizeof(struct dpu) == 728, "dpu");
 #endif
 
 /* Where atoms go: group surfaces lie surface apart, groups of them group_stride.
@@ -390,21 +393,21 @@ struct int8_dense {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct int8_dense, dpu) == 0, "int8_dense.dpu");
-_Static_assert(offsetof(struct int8_dense, writer) == 720, "int8_dense.writer");
-_Static_assert(offsetof(struct int8_dense, features) == 800, "int8_dense.features");
-_Static_assert(offsetof(struct int8_dense, window) == 912, "int8_dense.window");
-_Static_assert(offsetof(struct int8_dense, weights) == 1016, "int8_dense.weights");
-_Static_assert(offsetof(struct int8_dense, offsets) == 1024, "int8_dense.offsets");
-_Static_assert(offsetof(struct int8_dense, rows) == 1032, "int8_dense.rows");
-_Static_assert(offsetof(struct int8_dense, channels) == 1040, "int8_dense.channels");
-_Static_assert(offsetof(struct int8_dense, is_packed) == 1048, "int8_dense.is_packed");
-_Static_assert(offsetof(struct int8_dense, depth) == 1056, "int8_dense.depth");
-_Static_assert(offsetof(struct int8_dense, stride) == 1064, "int8_dense.stride");
-_Static_assert(offsetof(struct int8_dense, tile) == 1072, "int8_dense.tile");
-_Static_assert(offsetof(struct int8_dense, pixels) == 1080, "int8_dense.pixels");
-_Static_assert(offsetof(struct int8_dense, truncate) == 1088, "int8_dense.truncate");
-_Static_assert(offsetof(struct int8_dense, truncate_up) == 1096, "int8_dense.truncate_up");
-_Static_assert(sizeof(struct int8_dense) == 1104, "int8_dense");
+_Static_assert(offsetof(struct int8_dense, writer) == 728, "int8_dense.writer");
+_Static_assert(offsetof(struct int8_dense, features) == 808, "int8_dense.features");
+_Static_assert(offsetof(struct int8_dense, window) == 920, "int8_dense.window");
+_Static_assert(offsetof(struct int8_dense, weights) == 1024, "int8_dense.weights");
+_Static_assert(offsetof(struct int8_dense, offsets) == 1032, "int8_dense.offsets");
+_Static_assert(offsetof(struct int8_dense, rows) == 1040, "int8_dense.rows");
+_Static_assert(offsetof(struct int8_dense, channels) == 1048, "int8_dense.channels");
+_Static_assert(offsetof(struct int8_dense, is_packed) == 1056, "int8_dense.is_packed");
+_Static_assert(offsetof(struct int8_dense, depth) == 1064, "int8_dense.depth");
+_Static_assert(offsetof(struct int8_dense, stride) == 1072, "int8_dense.stride");
+_Static_assert(offsetof(struct int8_dense, tile) == 1080, "int8_dense.tile");
+_Static_assert(offsetof(struct int8_dense, pixels) == 1088, "int8_dense.pixels");
+_Static_assert(offsetof(struct int8_dense, truncate) == 1096, "int8_dense.truncate");
+_Static_assert(offsetof(struct int8_dense, truncate_up) == 1104, "int8_dense.truncate_up");
+_Static_assert(sizeof(struct int8_dense) == 1112, "int8_dense");
 #endif
 
 /* An int8 convolution channel by channel; weights are (surfaces, height, pairs, lanes, 2).
@@ -429,19 +432,19 @@ struct int8_depthwise {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct int8_depthwise, dpu) == 0, "int8_depthwise.dpu");
-_Static_assert(offsetof(struct int8_depthwise, writer) == 720, "int8_depthwise.writer");
-_Static_assert(offsetof(struct int8_depthwise, features) == 800, "int8_depthwise.features");
-_Static_assert(offsetof(struct int8_depthwise, window) == 912, "int8_depthwise.window");
-_Static_assert(offsetof(struct int8_depthwise, weights) == 1016, "int8_depthwise.weights");
-_Static_assert(offsetof(struct int8_depthwise, pairs) == 1024, "int8_depthwise.pairs");
-_Static_assert(offsetof(struct int8_depthwise, columns) == 1032, "int8_depthwise.columns");
-_Static_assert(offsetof(struct int8_depthwise, apart) == 1040, "int8_depthwise.apart");
-_Static_assert(offsetof(struct int8_depthwise, pair) == 1048, "int8_depthwise.pair");
-_Static_assert(offsetof(struct int8_depthwise, reach) == 1056, "int8_depthwise.reach");
-_Static_assert(offsetof(struct int8_depthwise, band) == 1064, "int8_depthwise.band");
-_Static_assert(offsetof(struct int8_depthwise, truncate) == 1072, "int8_depthwise.truncate");
-_Static_assert(offsetof(struct int8_depthwise, truncate_up) == 1080, "int8_depthwise.truncate_up");
-_Static_assert(sizeof(struct int8_depthwise) == 1088, "int8_depthwise");
+_Static_assert(offsetof(struct int8_depthwise, writer) == 728, "int8_depthwise.writer");
+_Static_assert(offsetof(struct int8_depthwise, features) == 808, "int8_depthwise.features");
+_Static_assert(offsetof(struct int8_depthwise, window) == 920, "int8_depthwise.window");
+_Static_assert(offsetof(struct int8_depthwise, weights) == 1024, "int8_depthwise.weights");
+_Static_assert(offsetof(struct int8_depthwise, pairs) == 1032, "int8_depthwise.pairs");
+_Static_assert(offsetof(struct int8_depthwise, columns) == 1040, "int8_depthwise.columns");
+_Static_assert(offsetof(struct int8_depthwise, apart) == 1048, "int8_depthwise.apart");
+_Static_assert(offsetof(struct int8_depthwise, pair) == 1056, "int8_depthwise.pair");
+_Static_assert(offsetof(struct int8_depthwise, reach) == 1064, "int8_depthwise.reach");
+_Static_assert(offsetof(struct int8_depthwise, band) == 1072, "int8_depthwise.band");
+_Static_assert(offsetof(struct int8_depthwise, truncate) == 1080, "int8_depthwise.truncate");
+_Static_assert(offsetof(struct int8_depthwise, truncate_up) == 1088, "int8_depthwise.truncate_up");
+_Static_assert(sizeof(struct int8_depthwise) == 1096, "int8_depthwise");
 #endif
 
 /* int8 features through a function of one value: values of -128 to 127. */
@@ -513,17 +516,17 @@ struct dense {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct dense, dpu) == 0, "dense.dpu");
-_Static_assert(offsetof(struct dense, writer) == 720, "dense.writer");
-_Static_assert(offsetof(struct dense, features) == 800, "dense.features");
-_Static_assert(offsetof(struct dense, window) == 912, "dense.window");
-_Static_assert(offsetof(struct dense, weights) == 1016, "dense.weights");
-_Static_assert(offsetof(struct dense, rows) == 1080, "dense.rows");
-_Static_assert(offsetof(struct dense, tile) == 1088, "dense.tile");
-_Static_assert(offsetof(struct dense, depth) == 1096, "dense.depth");
-_Static_assert(offsetof(struct dense, fused) == 1104, "dense.fused");
-_Static_assert(offsetof(struct dense, truncate) == 1112, "dense.truncate");
-_Static_assert(offsetof(struct dense, truncate_up) == 1120, "dense.truncate_up");
-_Static_assert(sizeof(struct dense) == 1128, "dense");
+_Static_assert(offsetof(struct dense, writer) == 728, "dense.writer");
+_Static_assert(offsetof(struct dense, features) == 808, "dense.features");
+_Static_assert(offsetof(struct dense, window) == 920, "dense.window");
+_Static_assert(offsetof(struct dense, weights) == 1024, "dense.weights");
+_Static_assert(offsetof(struct dense, rows) == 1088, "dense.rows");
+_Static_assert(offsetof(struct dense, tile) == 1096, "dense.tile");
+_Static_assert(offsetof(struct dense, depth) == 1104, "dense.depth");
+_Static_assert(offsetof(struct dense, fused) == 1112, "dense.fused");
+_Static_assert(offsetof(struct dense, truncate) == 1120, "dense.truncate");
+_Static_assert(offsetof(struct dense, truncate_up) == 1128, "dense.truncate_up");
+_Static_assert(sizeof(struct dense) == 1136, "dense");
 #endif
 
 /* Depthwise products, or without weights a pooling by its method.
@@ -543,16 +546,16 @@ struct depthwise {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct depthwise, dpu) == 0, "depthwise.dpu");
-_Static_assert(offsetof(struct depthwise, writer) == 720, "depthwise.writer");
-_Static_assert(offsetof(struct depthwise, features) == 800, "depthwise.features");
-_Static_assert(offsetof(struct depthwise, window) == 912, "depthwise.window");
-_Static_assert(offsetof(struct depthwise, weights) == 1016, "depthwise.weights");
-_Static_assert(offsetof(struct depthwise, method) == 1080, "depthwise.method");
-_Static_assert(offsetof(struct depthwise, fused) == 1088, "depthwise.fused");
-_Static_assert(offsetof(struct depthwise, by_rows) == 1096, "depthwise.by_rows");
-_Static_assert(offsetof(struct depthwise, truncate) == 1104, "depthwise.truncate");
-_Static_assert(offsetof(struct depthwise, truncate_up) == 1112, "depthwise.truncate_up");
-_Static_assert(sizeof(struct depthwise) == 1120, "depthwise");
+_Static_assert(offsetof(struct depthwise, writer) == 728, "depthwise.writer");
+_Static_assert(offsetof(struct depthwise, features) == 808, "depthwise.features");
+_Static_assert(offsetof(struct depthwise, window) == 920, "depthwise.window");
+_Static_assert(offsetof(struct depthwise, weights) == 1024, "depthwise.weights");
+_Static_assert(offsetof(struct depthwise, method) == 1088, "depthwise.method");
+_Static_assert(offsetof(struct depthwise, fused) == 1096, "depthwise.fused");
+_Static_assert(offsetof(struct depthwise, by_rows) == 1104, "depthwise.by_rows");
+_Static_assert(offsetof(struct depthwise, truncate) == 1112, "depthwise.truncate");
+_Static_assert(offsetof(struct depthwise, truncate_up) == 1120, "depthwise.truncate_up");
+_Static_assert(sizeof(struct depthwise) == 1128, "depthwise");
 #endif
 
 /* Features through the stages.
@@ -565,10 +568,10 @@ struct process {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct process, dpu) == 0, "process.dpu");
-_Static_assert(offsetof(struct process, writer) == 720, "process.writer");
-_Static_assert(offsetof(struct process, features) == 800, "process.features");
-_Static_assert(offsetof(struct process, by_groups) == 912, "process.by_groups");
-_Static_assert(sizeof(struct process) == 920, "process");
+_Static_assert(offsetof(struct process, writer) == 728, "process.writer");
+_Static_assert(offsetof(struct process, features) == 808, "process.features");
+_Static_assert(offsetof(struct process, by_groups) == 920, "process.by_groups");
+_Static_assert(sizeof(struct process) == 928, "process");
 #endif
 
 /* The greatest, or with the sign -1 the least channel of each pixel, as float16 side by side.
@@ -583,12 +586,12 @@ struct reduction {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct reduction, dpu) == 0, "reduction.dpu");
-_Static_assert(offsetof(struct reduction, features) == 720, "reduction.features");
-_Static_assert(offsetof(struct reduction, sign) == 832, "reduction.sign");
-_Static_assert(offsetof(struct reduction, target) == 840, "reduction.target");
-_Static_assert(offsetof(struct reduction, pixels) == 848, "reduction.pixels");
-_Static_assert(offsetof(struct reduction, filled) == 856, "reduction.filled");
-_Static_assert(sizeof(struct reduction) == 864, "reduction");
+_Static_assert(offsetof(struct reduction, features) == 728, "reduction.features");
+_Static_assert(offsetof(struct reduction, sign) == 840, "reduction.sign");
+_Static_assert(offsetof(struct reduction, target) == 848, "reduction.target");
+_Static_assert(offsetof(struct reduction, pixels) == 856, "reduction.pixels");
+_Static_assert(offsetof(struct reduction, filled) == 864, "reduction.filled");
+_Static_assert(sizeof(struct reduction) == 872, "reduction");
 #endif
 
 /* A way through memory: the last axis is the fastest; strides may be negative. */

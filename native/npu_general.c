@@ -592,6 +592,15 @@ static void store_means(int64_t factor, const float *v, int64_t count, int8_t *q
     }
 }
 
+/* What float32 is stored as, of `count` values. */
+static void convert_floats(const struct dpu *d, float *v, int64_t count) {
+    if (d->factor != 1)
+        scale((float)d->factor, v, count);
+    if (d->addend)
+        move((float)d->addend, v, count);
+    keep_one_nan(v, count);
+}
+
 /* Results of one group, (count, GROUP), into memory. */
 static void store_results(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
                           int64_t count, float *v) {
@@ -602,9 +611,9 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         uint16_t halves[BLOCK * GROUP];
         int32_t words[BLOCK * GROUP];
     } q;
-    if (d->factor != 1)
+    if (d->factor != 1 && d->element != FLOAT32)
         scale((float)d->factor, v, all);
-    if (d->addend && (d->element == FLOAT16 || d->element == BFLOAT16 || d->element == FLOAT32))
+    if (d->addend && (d->element == FLOAT16 || d->element == BFLOAT16))
         move((float)d->addend, v, all);
     switch (d->element) {
     case INT8:
@@ -626,7 +635,7 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
         for (int64_t i = 0; i < all; i++)
             q.words[i] = (int32_t)clipped(to_whole(d, v[i]), INT32_MIN, INT32_MAX);
         break;
-    default: keep_one_nan(v, all);
+    default: convert_floats(d, v, all);
     }
     uint8_t *results = d->element == FLOAT32 ? (uint8_t *)v : (uint8_t *)&q;
     store(w, g, first, count, results, size_of(d->element));
@@ -642,10 +651,14 @@ static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64
         return;
     }
 #endif
-    for (int64_t done = 0; done < count; done += BLOCK) {
-        const int64_t n = least(count - done, BLOCK);
-        run_stages(d, g, first + done, n, v + done * GROUP);
-        store_results(d, w, g, first + done, n, v + done * GROUP);
+    for (int64_t n; count > 0; first += n, count -= n, v += n * GROUP) {
+        n = least(count, BLOCK);
+        run_stages(d, g, first, n, v);
+        if (d->after) {
+            convert_floats(d, v, n * GROUP);
+            run_stages(d->after, g, first, n, v);
+        }
+        store_results(d->after ? d->after : d, w, g, first, n, v);
     }
 }
 

@@ -12,6 +12,7 @@ import pytest
 import anynpu
 from anynpu.soft.engines.compiled.buffers import TensorBuffer
 from anynpu.soft.engines.compiled.cpu_nodes import CpuNode, Move, prepare_cpu_node
+from anynpu.soft.engines.compiled.slices import Slice
 from anynpu.soft.formats.rknn.model import Node, Tensor, TensorKind
 
 from .parts import blocked, cpu_node, model_of, plain
@@ -151,6 +152,67 @@ def test_reshape_moves_bytes_where_they_mean_the_same(same: bool) -> None:
     found = compute(node, [x, y, shape], REAL, s=np.array([1, 144]))
     held = np.clip(REAL, -133 * 0.02, 122 * 0.02)
     np.testing.assert_allclose(found, held.reshape(1, 144), atol=0.51 * (0.02 + scale))
+
+
+TAKEN = [
+    # starts, ends, axes, steps, and what NumPy takes
+    ([0, 1], [99, 99], [2, 3], [2, 2], np.s_[:, :, ::2, 1::2]),
+    ([1], [-1], [-2], [1], np.s_[:, :, 1:-1]),
+    ([-3], [5], [3], [1], np.s_[:, :, :, -3:5]),
+]
+
+
+@pytest.mark.parametrize(("starts", "ends", "axes", "steps", "taken"), TAKEN)
+@pytest.mark.parametrize(("c2", "dtype", "channels"), [(8, np.float16, 3), (16, np.int8, 20)])
+def test_slices_of_rows_and_columns_move_atoms(
+    starts: list[int],
+    ends: list[int],
+    axes: list[int],
+    steps: list[int],
+    taken: Any,
+    c2: int,
+    dtype: Any,
+    channels: int,
+) -> None:
+    whole = np.random.default_rng(5).integers(-90, 90, (2, channels, 7, 6))
+    fields = {} if dtype is np.float16 else {"scale": (0.5,), "zero_point": (7,)}
+    real = whole.astype(np.float32) * np.float32(1 if dtype is np.float16 else 0.5)
+    x = blocked("x", real.shape, c2, dtype, **fields)
+    y = blocked("y", real[taken].shape, c2, dtype, offset=OUT, **fields)
+    numbers = {
+        name: np.array(values)
+        for name, values in zip("seap", (starts, ends, axes, steps), strict=True)
+    }
+    node = cpu_node("Slice", (0, 2, 3, 4, 5), (1,))
+    tensors = [x, y, *(constant(name, data) for name, data in numbers.items())]
+    model = model_of(tensors, node, numbers)
+    graph = model.graphs[0]
+    prepared = prepare_cpu_node(model, graph, node)
+    assert isinstance(prepared, Slice)
+    memory = np.full(1 << 16, 0x55, np.uint8)
+    put(memory, graph.tensors[0], real)
+    by_real_values = memory.copy()
+    prepared.bind(memory)()
+    np.testing.assert_array_equal(real_of(memory, graph.tensors[1]), real[taken])
+    # Lanes without a channel, and pixels that fill up a surface, are what any CPU node leaves.
+    put(by_real_values, graph.tensors[1], real[taken])
+    np.testing.assert_array_equal(memory, by_real_values)
+
+
+@pytest.mark.parametrize(
+    ("axes", "steps"), [([1, 3], [1, 2]), ([2, 3], [1, -1])], ids=["channels", "backwards"]
+)
+def test_other_slices_are_computed_on_real_values(axes: list[int], steps: list[int]) -> None:
+    taken = np.s_[:, 0:4, :, 0:6:2] if axes[0] == 1 else np.s_[:, :, 0:6, 6:0:-1]
+    first, last = (6, 0) if steps[1] < 0 else (0, 6)
+    numbers = {"s": np.array([0, first]), "e": np.array([6, last])}
+    numbers |= {"a": np.array(axes), "p": np.array(steps)}
+    x = blocked("x", SHAPE, 8, np.float16)
+    y = blocked("y", REAL[taken].shape, 8, np.float16, offset=OUT)
+    node = cpu_node("Slice", (0, 2, 3, 4, 5), (1,))
+    tensors = [x, y, *(constant(name, data) for name, data in numbers.items())]
+    model = model_of(tensors, node, numbers)
+    assert isinstance(prepare_cpu_node(model, model.graphs[0], node), CpuNode)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ from .conv_transpose_pad import Spread, prepare_spread
 from .layers import is_scratch
 from .real_values import RealValues, as_real, real_dtype
 from .sessions import Compute, OneNode, compute_with_onnxruntime
+from .slices import OP_TYPE as SLICE
+from .slices import Slice, prepare_slice
 
 # The compiler's own names of operators that ONNX has.
 _RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}
@@ -92,7 +95,7 @@ class Move:
         return run
 
 
-Runnable = CpuNode | Move | Spread | Average | Bilinear
+Runnable = CpuNode | Move | Slice | Spread | Average | Bilinear
 """A node of the CPU that is ready to be bound to a memory."""
 
 
@@ -113,6 +116,10 @@ def prepare_cpu_node(
         return Move(node, first, outputs[0])
     if node.op_type == SPREAD and first is not None:
         return prepare_spread(node, first, outputs[0])
+    if node.op_type == SLICE and first is not None:
+        moved = prepare_slice(node, first, outputs[0], _constants(model, node, operands[1:]))
+        if moved is not None:
+            return moved
     own = _as_the_vendor_computes(node, first, outputs[0]) if first is not None else None
     if own is not None:
         budget.take(_work(own), f"CPU node {node.index} {node.name!r} of type {node.op_type}")
@@ -233,6 +240,14 @@ def _name_operands(
     while names and not names[-1]:
         names.pop()
     return names, constants, sources
+
+
+def _constants(
+    model: CompiledModel, node: Node, operands: Sequence[Tensor | None]
+) -> Sequence[NDArray[Any]]:
+    """The operands up to the first one that isn't a constant of the file."""
+    found = takewhile(lambda tensor: tensor is not None and tensor.section, operands)
+    return [_constant(model, node, tensor) for tensor in found if tensor is not None]
 
 
 def _constant(model: CompiledModel, node: Node, tensor: Tensor) -> NDArray[Any]:

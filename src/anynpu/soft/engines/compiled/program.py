@@ -38,6 +38,7 @@ from .buffers import TensorBuffer, real_values
 from .cpu_nodes import Runnable, prepare_cpu_node
 from .custom_nodes import bind_call, describe, is_foreign, missing
 from .flow import check_flow
+from .fusions import fused
 from .layers import (
     bytes_moved,
     computing_nodes,
@@ -160,6 +161,7 @@ class CompiledProgram(Program):
             raise ModelError(
                 "; ".join([str(error), *self._mistakes(graph, prepared.tasks)])
             ) from None
+        prepared = fused(graph, prepared, stagings)
         return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
 
     def _cpu_node(self, graph: Graph, node: Node, budget: Budget) -> Runnable:

@@ -6,6 +6,8 @@ computes descriptions with plain NumPy.
 """
 
 from .graph import Executor, PreparedGraph, prepare
+from .kernels import Fusion
+from .needed import NeededBytes
 from .work import count_tasks
 
-__all__ = ["Executor", "PreparedGraph", "count_tasks", "prepare"]
+__all__ = ["Executor", "Fusion", "NeededBytes", "PreparedGraph", "count_tasks", "prepare"]

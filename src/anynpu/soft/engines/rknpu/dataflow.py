@@ -29,7 +29,14 @@ from numpy.typing import NDArray
 
 from ....errors import ModelError
 from .elements import Element
-from .layout import feature_views, image_view, operand_view, weight_view, written
+from .layout import (
+    feature_views,
+    features_read,
+    image_view,
+    operand_view,
+    weight_view,
+    written,
+)
 from .memory import INTERNAL, Memory, Strided
 from .reference.convolution import reach, spread, window
 from .reference.dpu import process
@@ -145,7 +152,7 @@ class DataFlow:
         """What a task reads past an input that it begins in is unknown for a while; says so."""
         found = ""
         hidden: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
-        for view in _read(task):
+        for view in features_read(task):
             low, high = view.extent
             for given in self._inputs if view.address.section == INTERNAL else ():
                 end = -(-given.end // _ALIGNED) * _ALIGNED
@@ -367,21 +374,6 @@ class DataFlow:
         bits = np.where(self._memory.view(view), np.uint8(0), np.uint8(255))
         known: Flags = unpack_operands(bits, operand.block)[operand.part] == 0
         return known
-
-
-def _read(task: Task) -> Iterator[Strided]:
-    """The features and pictures that a task reads."""
-    match task:
-        case ConvolutionTask():
-            source = task.convolution.source
-        case CopyTask() | ElementwiseTask() | PoolingTask():
-            source = task.source
-        case _:
-            raise AssertionError("there are no other tasks")
-    yield from (image_view(source),) if isinstance(source, Image) else feature_views(source)
-    stage = None if isinstance(task, CopyTask | PoolingTask) else task.dpu.elementwise
-    if stage and isinstance(stage.operand, Features):
-        yield from feature_views(stage.operand)
 
 
 def _is_zero(operand: Any) -> bool:

@@ -23,7 +23,17 @@ from .decode import decode_task
 from .decode.context import Context
 from .elements import Address
 from .generations import GENERATIONS, Generation
-from .kernels import KernelKind, Plan, Scratch, Step, chained, plan_task
+from .kernels import (
+    Fusion,
+    Included,
+    KernelKind,
+    Plan,
+    Scratch,
+    Step,
+    chained,
+    fusion_before,
+    plan_task,
+)
 from .memory import INTERNAL, Memory, MemoryMap
 from .reference import run_task
 from .registers.blocks import Enabled
@@ -78,6 +88,21 @@ class PreparedGraph:
         """How many of a node's tasks which kernels run."""
         plans = (self._plans.get(task.index) for task in self.tasks.get(node, ()))
         return Counter(plan.kind if plan else KernelKind.REFERENCE for plan in plans)
+
+    def fusion_before(self, node: int, end: int) -> Fusion | None:
+        """How a node's task number `end` may run with those before it (see `Fusion`)."""
+        return fusion_before(self.tasks[node], end, self._plans)
+
+    def fused(self, fusions: Sequence[Fusion]) -> PreparedGraph:
+        """The same graph with tasks that run as one."""
+        plans = dict(self._plans)
+        for fusion in fusions:
+            plans[fusion.consumer.index] = Included()
+            for task, plan in zip(fusion.producers, fusion.plans, strict=True):
+                plans[task.index] = plan
+        return PreparedGraph(
+            self.tasks, self.memory_bytes, self.sections, self.written, plans, self._rounding
+        )
 
     def executor(self, memory: NDArray[np.uint8]) -> Executor:
         """What runs nodes in `memory`, an array of at least `memory_bytes` bytes."""

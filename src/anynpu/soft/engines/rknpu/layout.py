@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -14,6 +15,7 @@ from .tasks import (
     ConvolutionTask,
     CopyTask,
     DenseWriter,
+    Dpu,
     ElementwiseTask,
     Features,
     Image,
@@ -98,8 +100,11 @@ class Written:
         return _target_views(self.writer, self.atoms)
 
 
-def written(task: Task) -> Written:
-    """What a task writes: the decoder checks it, the reference and the kernels fill it."""
+def written(task: Task, after: Dpu | None = None) -> Written:
+    """What a task writes: the decoder checks it, the reference and the kernels fill it.
+
+    With `after` it is what those stages make of the task's floats.
+    """
     match task:
         case CopyTask():
             source, (rows, columns) = task.source, task.repeats
@@ -117,7 +122,7 @@ def written(task: Task) -> Written:
             shape = task.dpu.reduced_shape(task.source.shape)
         case _:
             raise AssertionError("there are no other tasks")
-    return _results(task.writer, shape, task.dpu.output.element.size)
+    return _results(task.writer, shape, (after or task.dpu).output.element.size)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -129,6 +134,37 @@ def _results(writer: Writer, shape: tuple[int, int, int], size: int) -> Written:
     atom = _atom_of(writer) or ATOM
     lanes = max(1, atom // size)
     return Written(writer, (-(-shape[0] // lanes), *shape[1:], atom))
+
+
+def read(task: Task) -> Sequence[Strided]:
+    """What a task reads of memory: features or a picture, an operand, and what others computed."""
+    views = list(features_read(task))
+    if isinstance(task, ConvolutionTask) and not task.convolution.weights.is_constant:
+        views.append(weight_view(task.convolution.weights))
+    if isinstance(task, ConvolutionTask) and isinstance(
+        task.convolution.weight_offset, StoredOperand
+    ):
+        views.append(operand_view(task.convolution.weight_offset))
+    if isinstance(task, ConvolutionTask | ElementwiseTask):
+        stages = [stage for stage in (task.dpu.bs, task.dpu.bn) if stage]
+        operands = [operand for stage in stages for operand in (stage.add, stage.multiply)]
+        views += [operand_view(one) for one in operands if isinstance(one, StoredOperand)]
+    return views
+
+
+def features_read(task: Task) -> Iterator[Strided]:
+    """The features and pictures that a task reads."""
+    match task:
+        case ConvolutionTask():
+            source = task.convolution.source
+        case CopyTask() | ElementwiseTask() | PoolingTask():
+            source = task.source
+        case _:
+            raise AssertionError("there are no other tasks")
+    yield from (image_view(source),) if isinstance(source, Image) else feature_views(source)
+    stage = None if isinstance(task, CopyTask | PoolingTask) else task.dpu.elementwise
+    if stage and isinstance(stage.operand, Features):
+        yield from feature_views(stage.operand)
 
 
 def _atom_of(writer: Writer) -> int:

@@ -258,7 +258,9 @@ class Dpu(Structure):
     products. `lowest` and `highest` follow the operation. The output is multiplied by `factor` and
     gets `addend` where either side is a float; integers to integers have `scale`, with the shift,
     and `offset`. Ties go away from zero for an output or operand that is `away`, else to even.
-    `average`: of int8 sums, times this, / 2^32.
+    `average`: of int8 sums, times this, / 2^32. `after` has stages of another task,
+    without a third one, that the general kernels run on what float32 the others give; or it is
+    NULL.
     """
 
     _fields_ = [
@@ -287,6 +289,7 @@ class Dpu(Structure):
         ("has_operand", _INTEGER),
         ("has_limits", _INTEGER),
         ("element", _INTEGER),
+        ("after", _POINTER),
         ("short_way", ShortWay),
     ]
 
@@ -531,6 +534,7 @@ POINTERS = {
     "operand.values": "const void *",
     "operand.stored": "const uint8_t *",
     "table.entries": "const double *",
+    "dpu.after": "const struct dpu *",
     "short_way.results": "const int8_t *",
     "writer.base": "uint8_t *",
     "int8_dense.weights": "const int8_t *",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from dataclasses import replace
 from typing import Any
@@ -55,9 +56,12 @@ def is_known(features: Features) -> bool:
 
 
 class DpuArguments:
-    """The stages' parameters, shared by all contexts."""
+    """The stages' parameters, shared by all contexts.
 
-    def __init__(self, dpu: Dpu, shape: tuple[int, int, int]) -> None:
+    `after` are stages without numbers in memory, which run on the floats that the others give.
+    """
+
+    def __init__(self, dpu: Dpu, shape: tuple[int, int, int], after: Dpu | None = None) -> None:
         self._arrays: list[NDArray[Any]] = []
         self._is_float = dpu.is_float
         self._number = np.float32 if dpu.is_float else np.float64
@@ -65,6 +69,7 @@ class DpuArguments:
         self._stored: list[tuple[str, str, StoredOperand]] = []
         self._operand: Features | None = None
         self._shape = shape
+        self._after = DpuArguments(after, shape) if after else None
         self._template = self._build(dpu)
 
     def bind(self, memory: Memory) -> structures.Dpu:
@@ -95,6 +100,8 @@ class DpuArguments:
         result.scale, result.offset = output.scale * 2.0**-output.shift, output.offset
         result.output_away = output.ties is Ties.AWAY
         result.is_integer = not dpu.is_float
+        if self._after:
+            result.after = ctypes.addressof(self._after._template)
         return result
 
     def _stage(self, name: str, stage: Stage) -> structures.Stage:

@@ -18,7 +18,7 @@ from ...layout import image_view, weight_view, written
 from ...memory import Memory, Strided
 from ...reference.convolution import convert_input
 from ...rounding import Ties
-from ...tasks import Convolution, ConvolutionTask, Features
+from ...tasks import Convolution, ConvolutionTask, Dpu, Features
 from ...weights import StoredOperand, Weights, widen
 from .. import structures
 from ..arguments import features_of, window_of
@@ -56,8 +56,8 @@ _WORK_OF_A_PLACE = 8
 """The same for a depthwise product."""
 
 
-def plan_convolution(task: ConvolutionTask) -> Plan | None:
-    """A plan, where the kernels know the task."""
+def plan_convolution(task: ConvolutionTask, after: Dpu | None = None) -> Plan | None:
+    """A plan, where the kernels know the task; `after` are stages of another one behind it."""
     convolution = task.convolution
     shape = convolution.shape
     if not _is_known(convolution) or not is_supported(task.dpu, shape):
@@ -68,13 +68,12 @@ def plan_convolution(task: ConvolutionTask) -> Plan | None:
         return None
     if not task.dpu.is_float and not _is_exact(task):
         return None
-    target = Target(
-        written(task), shape, task.dpu.output.element.size, _reads(task), read_operands(task.dpu)
-    )
-    if not target.is_known:
+    size = (after or task.dpu).output.element.size
+    target = Target(written(task, after), shape, size, _reads(task), read_operands(task.dpu))
+    if not target.is_known or (after and not target.is_direct):
         return None
     kind = _Depthwise if convolution.weights.layout.is_depthwise else _Dense
-    return kind(task, target)
+    return kind(task, target, after)
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -187,10 +186,10 @@ def _truncation(convolution: Convolution) -> tuple[float, bool]:
 class _Convolution(Plan):
     """What dense and depthwise convolutions have in common."""
 
-    def __init__(self, task: ConvolutionTask, target: Target) -> None:
+    def __init__(self, task: ConvolutionTask, target: Target, after: Dpu | None) -> None:
         convolution = self._convolution = task.convolution
         self._target = target
-        self._dpu = DpuArguments(task.dpu, convolution.shape)
+        self._dpu = DpuArguments(task.dpu, convolution.shape, after)
         self._groups = -(-convolution.channels // structures.GROUP)
         self._is_fused = _has_exact_products(convolution)
         self._channels = _seen_channels(convolution)
@@ -220,8 +219,8 @@ class _Dense(_Convolution):
     Where there are few pixels, their rows are gathered first, and threads share the kernels.
     """
 
-    def __init__(self, task: ConvolutionTask, target: Target) -> None:
-        super().__init__(task, target)
+    def __init__(self, task: ConvolutionTask, target: Target, after: Dpu | None) -> None:
+        super().__init__(task, target, after)
         convolution, layout = self._convolution, self._convolution.weights.layout
         self._depth = layout.height * layout.width * self._channels + _SKEW
         most = min(max(_TILE_BYTES // (4 * self._depth), _FEWEST), _MOST)
@@ -266,8 +265,8 @@ class _Dense(_Convolution):
 class _Depthwise(_Convolution):
     """Rows of the input in a ring, one group of channels after the other."""
 
-    def __init__(self, task: ConvolutionTask, target: Target) -> None:
-        super().__init__(task, target)
+    def __init__(self, task: ConvolutionTask, target: Target, after: Dpu | None) -> None:
+        super().__init__(task, target, after)
         convolution, layout = self._convolution, self._convolution.weights.layout
         ring = (layout.height - 1) * convolution.dilation[0] + 1
         columns = (convolution.width - 1) * convolution.stride[1]

@@ -23,8 +23,8 @@ _MANY_GROUPS = 8
 """Groups of channels that threads share, rather than pixels of all of them."""
 
 
-def plan_elementwise(task: ElementwiseTask) -> Plan | None:
-    """A plan, where the kernels know the task."""
+def plan_elementwise(task: ElementwiseTask, after: Dpu | None = None) -> Plan | None:
+    """A plan, where the kernels know the task; `after` are stages of another one behind it."""
     source, dpu = task.source, task.dpu
     if not (is_known(source) and is_supported(dpu, source.shape)):
         return None
@@ -34,13 +34,20 @@ def plan_elementwise(task: ElementwiseTask) -> Plan | None:
         return None
     if dpu.reduction:
         return _plan_reduction(task)
+    return _plan_results(task, after)
+
+
+def _plan_results(task: ElementwiseTask, after: Dpu | None) -> Plan | None:
+    source, dpu = task.source, task.dpu
     if not is_known_writer(task.writer):
         return None
     target = Target(
-        written(task), source.shape, dpu.output.element.size, stored_operands(dpu),
-        [source, *read_operands(dpu)],
+        written(task, after), source.shape, (after or dpu).output.element.size,
+        stored_operands(dpu), [source, *read_operands(dpu)],
     )  # fmt: skip
-    return _Elementwise(source, dpu, target) if target.is_known else None
+    if not target.is_known or (after and not target.is_direct):
+        return None
+    return _Elementwise(source, DpuArguments(dpu, source.shape, after), target)
 
 
 def _plan_reduction(task: ElementwiseTask) -> Plan | None:
@@ -61,9 +68,8 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
 
 
 class _Elementwise(Plan):
-    def __init__(self, source: Features, dpu: Dpu, target: Target) -> None:
-        self._source, self._target = source, target
-        self._dpu = DpuArguments(dpu, source.shape)
+    def __init__(self, source: Features, dpu: DpuArguments, target: Target) -> None:
+        self._source, self._target, self._dpu = source, target, dpu
         self.shared_bytes = target.shared_bytes
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:

@@ -49,6 +49,11 @@ class Target:
         self.shared_bytes = 0 if self._is_direct else prod(self.atoms)
 
     @property
+    def is_direct(self) -> bool:
+        """Whether results go straight to where they are to lie."""
+        return self._is_direct
+
+    @property
     def is_known(self) -> bool:
         """Whether the kernels' groups hold whole atoms."""
         return self._lanes > 0 and structures.GROUP % self._lanes == 0

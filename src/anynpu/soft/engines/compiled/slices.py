@@ -1,0 +1,120 @@
+"""Slices of rows and columns: atoms are moved as they are, without a way through real values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats.rknn.model import Node, Tensor
+from .buffers import TensorBuffer, held_bytes
+
+OP_TYPE = "Slice"
+
+_IMAGE_AXES = 4
+_ROWS, _COLUMNS = 2, 3
+_WORD = 8
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A node that takes some rows and columns of features, whose elements stay what they are."""
+
+    node: Node
+    source: Tensor
+    target: Tensor
+    rows: slice
+    columns: slice
+
+    def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
+        """What computes the node in an internal memory; one thread at a time."""
+        source, target = TensorBuffer(memory, self.source), TensorBuffer(memory, self.target)
+        # Words of the same place in all atoms are moved together: an atom has few.
+        taken = source.array[:, :, self.rows, self.columns].view(np.uint64)
+        filled = target.array.view(np.uint64)
+        moves = [
+            (taken[:, surface, ..., word], mask, filled[:, surface, ..., word])
+            for (surface, word), mask in np.ndenumerate(_masks(target.array, self.target.shape[1]))
+        ]
+        whole = memory[self.target.offset : self.target.offset + held_bytes(self.target)]
+        is_padded = whole.size > target.array.nbytes
+
+        def run() -> None:
+            if is_padded:
+                whole[...] = 0
+            for words, mask, into in moves:
+                np.bitwise_and(words, mask, into)
+
+        return run
+
+
+def _masks(array: NDArray[Any], channels: int) -> NDArray[np.uint64]:
+    """(C1, words of an atom): the bits of channels, not of the lanes after the last one."""
+    surfaces, lanes = array.shape[1], array.shape[-1]
+    kept = np.zeros((surfaces * lanes, array.itemsize), np.uint8)
+    kept[:channels] = 0xFF
+    return kept.reshape(surfaces, -1).view(np.uint64)
+
+
+def prepare_slice(
+    node: Node, source: Tensor, target: Tensor, constants: Sequence[NDArray[Any]]
+) -> Slice | None:
+    """A node with its starts, ends, axes and steps; None for slices of another kind."""
+    if not _move_alike(source, target) or len(constants) not in (2, 3, 4):
+        return None
+    taken = _taken(source.shape, constants)
+    if taken is None or not set(taken) <= {_ROWS, _COLUMNS}:
+        return None
+    every = slice(None)
+    return Slice(node, source, target, taken.get(_ROWS, every), taken.get(_COLUMNS, every))
+
+
+def _taken(shape: Sequence[int], constants: Sequence[NDArray[Any]]) -> Mapping[int, slice] | None:
+    """What is taken of which axis; None where ONNX has rules of its own."""
+    numbers = [constant.astype(np.int64).reshape(-1).tolist() for constant in constants]
+    starts, ends = numbers[:2]
+    axes = numbers[2] if len(numbers) > 2 else list(range(len(starts)))
+    steps = numbers[3] if len(numbers) > 3 else [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or min(steps, default=1) < 1:
+        return None
+    axes = [axis % len(shape) for axis in axes]
+    if len(set(axes)) != len(axes):
+        return None
+    return {
+        axis: slice(*slice(start, end, step).indices(shape[axis]))
+        for axis, start, end, step in zip(axes, starts, ends, steps, strict=True)
+    }
+
+
+def _move_alike(source: Tensor, target: Tensor) -> bool:
+    """Whether both have the same channels in the same blocks, apart from each other."""
+    source_end = source.offset + held_bytes(source)
+    target_end = target.offset + held_bytes(target)
+    return (
+        source.kind.is_internal
+        and target.kind.is_internal
+        and source.layout is target.layout
+        and source.element is target.element
+        and source.quantization == target.quantization
+        and len(source.shape) == len(target.shape) == _IMAGE_AXES
+        and source.shape[:2] == target.shape[:2]
+        and (source_end <= target.offset or target_end <= source.offset)
+        and _has_whole_words(source)
+        and _has_whole_words(target)
+        and source.native_shape[-1] == target.native_shape[-1]
+    )
+
+
+def _has_whole_words(tensor: Tensor) -> bool:
+    shape, dtype = tensor.native_shape, tensor.element.dtype
+    return (
+        dtype is not None
+        and len(shape or ()) == _IMAGE_AXES + 1
+        and not tensor.offset % _WORD
+        and not tensor.row % _WORD
+        and not shape[-1] * dtype.bits % (8 * _WORD)
+        and shape[2:4] == tensor.shape[2:]
+    )
