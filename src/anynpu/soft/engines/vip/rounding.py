@@ -24,7 +24,11 @@ TABLE_BITS = 16
 behind coefficients: that is cut.
 """
 
+_HALF_BITS, _LARGEST_HALF = 11, 65504.0
+_WHOLE_BITS = 16
 _LEAST = 2.0**-60
+_LEAST_NORMAL = 2.0**-14
+"""Of float16."""
 _HALF_EXPONENT, _HALF_SIGN = np.uint16(0x7C00), np.uint16(0x8000)
 _GUARD_BITS = 3
 """At least one: what further ones say is cut from the sum again."""
@@ -57,6 +61,39 @@ def to_halves(values: Reals | NDArray[np.float32]) -> NDArray[np.float16]:
     bits = halves.view(np.uint16)
     bits[(bits & _HALF_EXPONENT) == 0] &= _HALF_SIGN
     return halves
+
+
+def normal_halves(values: NDArray[np.float16]) -> Reals:
+    """Float16 as they are multiplied: what isn't normal is zero."""
+    real = values.astype(np.float64)
+    result: Reals = np.where(np.abs(real) < _LEAST_NORMAL, 0, real)
+    return result
+
+
+def cut_to_float(values: Reals) -> NDArray[np.float32]:
+    """Values as float32, toward zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        result: NDArray[np.float32] = values.astype(np.float32)
+    is_beyond = np.abs(result) > np.abs(values)
+    np.nextafter(result, np.float32(0), out=result, where=is_beyond)
+    return result
+
+
+def cut_to_half(values: Reals) -> Reals:
+    """Values as float16, toward zero; what isn't normal is zero."""
+    limited = np.clip(cut(values, _HALF_BITS), -_LARGEST_HALF, _LARGEST_HALF)
+    result: Reals = np.where(np.abs(limited) < _LEAST_NORMAL, 0, limited)
+    return result
+
+
+def whole_sum(values: Reals) -> NDArray[np.float32]:
+    """Sums over the last axis of values that are multiplied by whole numbers.
+
+    All are brought to 16 bits below the largest one's power of two, toward negative infinity.
+    """
+    unit = 2.0 ** (_power(np.abs(values).max(-1, keepdims=True)) + 1 - _WHOLE_BITS)
+    result: NDArray[np.float32] = (np.floor(values / unit) * unit).sum(-1).astype(np.float32)
+    return result
 
 
 def nearest(values: Reals, bits: int) -> Reals:

@@ -176,7 +176,8 @@ class Convolution(Task):
 class HalfValues(Task):
     """Float16 values through the NN core: multiplied by `scale`, through `table`, a maximum.
 
-    The result is float16, or bytes with `zero_point`.
+    With `product` they are multiplied by those of another tensor. The result is float16, or bytes
+    with `zero_point`.
     """
 
     source: Planes
@@ -185,10 +186,13 @@ class HalfValues(Task):
     table: Table | None
     pooling: MaxPooling | None
     zero_point: int | None
+    product: Planes | None = None
 
     def reads(self) -> Iterator[Window]:
-        for _, window in self.source.windows():
-            yield window
+        for planes in (self.source, self.product):
+            if planes is not None:
+                for _, window in planes.windows():
+                    yield window
 
     def writes(self) -> Iterator[Window]:
         for _, window in self.target.windows():
@@ -279,6 +283,30 @@ class FullyConnected(Task):
     input_zero_point: int
     output_zero_point: int
     scale: float
+    has_relu: bool
+
+    @property
+    def macs(self) -> int:
+        return self.weights.size
+
+    def reads(self) -> Iterator[Window]:
+        yield self.source
+
+    def writes(self) -> Iterator[Window]:
+        yield self.target
+
+
+@dataclass(frozen=True, eq=False)
+class HalfFullyConnected(Task):
+    """A product of a matrix, (outputs, inputs), and a row, and a bias; float16, summed in float32.
+
+    Both windows have the bytes of a value as their last axis.
+    """
+
+    source: Window
+    target: Window
+    weights: NDArray[np.float16]
+    bias: NDArray[np.float32]
     has_relu: bool
 
     @property

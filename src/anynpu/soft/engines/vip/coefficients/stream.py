@@ -28,6 +28,8 @@ _RUNS = 18
 _VERSION = 1
 _WIDE = 1
 """The bit of the header that says that values have 16 bits."""
+_REAL = 2
+"""The bit that says that they are float16."""
 _RAW, _LONG_RUN = 7, 8
 
 
@@ -36,7 +38,8 @@ class Header:
     """How streams are coded: the length of each symbol, the runs, what is added to every value.
 
     `is_wide` says that values have 16 bits: the code is that of the upper byte, less one where
-    there are runs, and the lower byte lies in front of it.
+    there are runs, and the lower byte lies in front of it. `is_real` says that they are float16
+    with the sign as the lowest bit.
     """
 
     lengths: bytes
@@ -44,6 +47,7 @@ class Header:
     run_count: int
     average: int
     is_wide: bool = False
+    is_real: bool = False
 
     @classmethod
     def read(cls, blob: NDArray[np.uint8]) -> Header:
@@ -53,15 +57,17 @@ class Header:
         kinds, run_count, runs, symbols, average, _ = struct.unpack(
             "<BB18sIHH", blob[:HEADER_SIZE].tobytes()
         )
-        for bit, form in ((0, "a code before the code"), (2, "float16")):
-            if kinds >> bit & 1:
-                raise Unknown(f"coefficients of {form} aren't known")
+        if kinds & 1:
+            raise Unknown("coefficients of a code before the code aren't known")
+        is_wide, is_real = bool(kinds >> _WIDE & 1), bool(kinds >> _REAL & 1)
+        if is_real and not is_wide:
+            raise Unknown("coefficients of float16 in bytes aren't known")
         if kinds >> 4 != _VERSION:
             raise Unknown(f"coefficients of version {kinds >> 4} aren't known")
         lengths = bytes(symbols >> 4 * number & 15 for number in range(8))
         if max(lengths) > _LONG_RUN or run_count in (1, 2) or run_count > _RUNS:
             raise Unknown("a coefficient blob whose header makes no sense")
-        return cls(lengths, runs, run_count, average, bool(kinds >> _WIDE & 1))
+        return cls(lengths, runs, run_count, average, is_wide, is_real)
 
 
 def decode(

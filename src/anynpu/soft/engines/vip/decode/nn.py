@@ -29,6 +29,7 @@ from ..tasks import (
 
 UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
 _TYPES = {0: "uint8", 1: "float16", 2: "int8", 3: "bfloat16", 4: "int16"}
+_LARGEST_HALF = 65504.0
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
 _SIDES = (2, 3, 4, 8)
@@ -445,20 +446,27 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
         raise Unknown("a convolution of float16")
     table, is_table = _table(context, command)
     uses = command.ADDITION or command.LEAKY
-    others = command.MULTIPLICATION, command.STRIDE_OF_2, command.RELU, command.FLOAT_OUTPUT
+    others = command.STRIDE_OF_2, command.RELU, command.FLOAT_OUTPUT
     if (uses and not is_table) or any(others) or context.target != A733:
         raise Unknown("float16 values in this form")
     if command.INPUT_GROUP > 1 or command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE:
         raise Unknown("channels of float16 side by side")
     if command.OFFSET_X or command.OFFSET_Y or command.POOLING == _FIRST_PIXEL:
         raise Unknown("float16 values with a border, or every second of them")
-    if (command.real(30), command.real(29)) != (-math.inf, math.inf):
+    limit = _LARGEST_HALF if command.MULTIPLICATION else math.inf
+    if (command.real(30), command.real(29)) != (-limit, limit):
         raise Unknown("float16 values within limits")
     pooling = decode_max_pooling(command)
     source = replace(input_planes(context, command, 2), channels=command.OUTPUT_CHANNELS)
     source.check(context.layout)
     shape = command.OUTPUT_CHANNELS, *pooled_shape(source.height, source.width, pooling)
     is_half = command.OUTPUT_TYPE == FLOAT16
+    product = None
+    if command.MULTIPLICATION:
+        constant = command.SECOND_MANTISSA, command.SECOND_EXPONENT
+        if any(constant) or table or pooling or not is_half:
+            raise Unknown("a product of float16 in this form")
+        product = second_planes(context, command, shape, 2)
     return HalfValues(
         source=source,
         target=output_planes(context, command, shape, 2 if is_half else 1),
@@ -466,6 +474,7 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
         table=table,
         pooling=pooling,
         zero_point=None if is_half else command.OUTPUT_ZERO_POINT,
+        product=product,
     )
 
 

@@ -14,7 +14,7 @@ from ..operation import V853, OperationContext
 from ..places import Places
 from ..planes import Planes
 from ..refusal import Unknown
-from ..tasks import FullyConnected, Move, Table, Task
+from ..tasks import FullyConnected, HalfFullyConnected, Move, Table, Task
 from .loops import Loops, Tile, places
 
 UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
@@ -264,8 +264,12 @@ def _table(context: OperationContext, command: TpCommand) -> Table:
     )
 
 
-def _fully_connected(context: OperationContext, command: TpCommand) -> FullyConnected:
-    if (command.INPUT_TYPE, command.OUTPUT_TYPE) != (UINT8, UINT8) or command.TABLE:
+def _fully_connected(
+    context: OperationContext, command: TpCommand
+) -> FullyConnected | HalfFullyConnected:
+    types = command.INPUT_TYPE, command.OUTPUT_TYPE
+    is_real = types == (FLOAT16, FLOAT16)
+    if (types != (UINT8, UINT8) and not is_real) or command.TABLE:
         raise Unknown("a fully connected layer in this form")
     inputs = command.INPUT_WIDTH * command.INPUT_HEIGHT * command.INPUT_DEPTH
     outputs = command.COUNT_4
@@ -278,10 +282,21 @@ def _fully_connected(context: OperationContext, command: TpCommand) -> FullyConn
     ):
         address = context.address(POINTERS[side])
         circle = context.circle(CIRCLE_ENDS[side], blocks, address.space)
-        window = Window(address.space, address.offset, (size,), (1,), circle)
+        shape, strides = ((size, 2), (2, 1)) if is_real else ((size,), (1,))
+        window = Window(address.space, address.offset, shape, strides, circle)
         context.layout.check(window)
         windows.append(window)
-    weights, bias = _matrix(context, inputs, outputs)
+    weights, bias = _matrix(context, inputs, outputs, is_real=is_real)
+    if is_real:
+        _check_has_no_scale(command)
+        return HalfFullyConnected(
+            source=windows[0],
+            target=windows[1],
+            weights=_without_turn(weights),
+            bias=bias.view(np.float32),
+            has_relu=bool(command.RELU),
+        )
+    weights &= 255
     return FullyConnected(
         source=windows[0],
         target=windows[1],
@@ -294,13 +309,30 @@ def _fully_connected(context: OperationContext, command: TpCommand) -> FullyConn
     )
 
 
+def _check_has_no_scale(command: TpCommand) -> None:
+    """Raise `Unknown` for products of float16 that something else happens to."""
+    scale = command.SHIFT, command.MULTIPLIER
+    zero_points = command.INPUT_ZERO_POINT, command.OUTPUT_ZERO_POINT
+    others = command.COEFFICIENT_ZERO_POINT, command.BORDER_CONSTANT
+    if any(scale + zero_points + others):
+        raise Unknown("a fully connected layer of float16 in this form")
+
+
+def _without_turn(values: NDArray[np.int16]) -> NDArray[np.float16]:
+    """Float16 whose bits were turned so that the sign is the lowest one."""
+    bits = values.view(np.uint16)
+    return (bits >> 1 | bits << 15).view(np.float16)
+
+
 def _matrix(
-    context: OperationContext, inputs: int, outputs: int
+    context: OperationContext, inputs: int, outputs: int, *, is_real: bool
 ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
-    """The matrix as (outputs, inputs) bytes, and what is added: a stream for each input."""
+    """The matrix as (outputs, inputs) values, and what is added: a stream for each input."""
     address = context.address(POINTERS["table"])
     blob = context.layout.blob(address.space)[address.offset :]
     header = Header.read(blob)
+    if (header.is_wide, header.is_real) != (is_real, is_real):
+        raise Unknown("coefficients of another type than the command's")
     sizes_end = HEADER_SIZE + (_SIZE_BITS * inputs + 7) // 8
     start = -(-sizes_end // _ALIGNMENT) * _ALIGNMENT
     position = start + -(-4 * outputs // _ALIGNMENT) * _ALIGNMENT
@@ -313,6 +345,6 @@ def _matrix(
     for number, size in enumerate(sizes.tolist()):
         stream = blob[position : position + (size + 7) // 8]
         values, _ = decode(header, stream, size, outputs)
-        weights[:, number] = values & 255
+        weights[:, number] = values
         position += (size + 7) // 8
     return weights, bias

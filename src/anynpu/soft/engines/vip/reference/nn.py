@@ -165,6 +165,8 @@ def _(task: HalfValues, memory: Memory) -> None:
         values = look_up(task.table, values)
     if task.pooling is not None:
         values = pooled(values, task.pooling)
+    if task.product is not None:
+        values = values * half_values(task.product, memory)
     if task.zero_point is None:
         task.target.write(memory, half_bytes(values))
     else:

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ..memory import Memory
 from ..refusal import Refusal
-from ..rounding import TABLE_BITS, Reals, half_away, nearest
-from ..tasks import FullyConnected, Move
+from ..rounding import TABLE_BITS, Reals, half_away, nearest, to_halves
+from ..tasks import FullyConnected, HalfFullyConnected, Move
 from .compute import compute
 from .nn import half_bytes, half_values, wide_bytes
 from .table import look_up
@@ -100,3 +100,15 @@ def _(task: FullyConnected, memory: Memory) -> None:
     whole = half_away(np.maximum(scaled, 0) if task.has_relu else scaled)
     result = np.clip(whole + task.output_zero_point, 0, 255)
     memory.write(task.target, result.astype(np.uint8))
+
+
+@compute.register
+@np.errstate(over="ignore", invalid="ignore")
+def _(task: HalfFullyConnected, memory: Memory) -> None:
+    content = np.ascontiguousarray(memory.read(task.source))
+    values = content.view(np.float16)[..., 0].astype(np.float32)
+    total = task.bias.copy()
+    for weights, value in zip(task.weights.T.astype(np.float32), values, strict=True):
+        total += weights * value
+    result = to_halves(np.maximum(total, 0) if task.has_relu else total)
+    memory.write(task.target, result[:, None].view(np.uint8))

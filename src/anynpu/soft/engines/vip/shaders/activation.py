@@ -26,8 +26,11 @@ _SQUARES, _ROOT_OF_SUMS, _HALF_BITS = "ffdcb590d77f2c1b", "05751cb8f2046d7c", 11
 _FLOOR_OF_HALVES = "9a279b587dbc92cd"
 """That of the next whole number below, of float16."""
 
-_EXPONENTIAL = "3e84838794139bc1"
-"""That of bytes to float16."""
+_EXPONENTIALS = {"3e84838794139bc1": (U8, F16), "bcb3aa8d040ab238": (F16, F16)}
+"""Those of exponentials, and of what types they are."""
+
+_SOFTPLUS_OF_HALVES = "caff36fdf5994439"
+"""That of softplus of float16."""
 
 _LARGEST_HALF = np.float16(65504)
 
@@ -62,12 +65,13 @@ def activation(shader: Shader) -> ShaderTask:
         return ShaderTask((source,), output, lambda values: np.square(values.astype(_F32)))
     if types(source, output) == (F16, F16) and shader.program == _SQUARE_ROOT:
         return ShaderTask((source,), output, _square_root)
-    if types(source, output) == (U8, F16) and shader.program == _EXPONENTIAL:
+    if types(source, output) == _EXPONENTIALS.get(shader.program):
         return _exponential(shader, source, output)
     if types(source, output) == (U8, F16) and shader.program in _OF_BYTES:
         shader.expect({0xC8: ONE, 0xCC: 0})
         return _of_bytes(shader, source, output, (0xC0, 0xC4), _OF_BYTES[shader.program])
-    if types(source, output) != (U8, F16):
+    is_real = types(source, output) == (F16, F16) and shader.program == _SOFTPLUS_OF_HALVES
+    if types(source, output) != (U8, F16) and not is_real:
         raise Unknown(f"an activation of {source.dtype} to {output.dtype}")
     shader.expect(_SOFTPLUS)
     to_binary, to_natural = shader.real(0x40), shader.real(0x44)
@@ -151,7 +155,8 @@ def _exponential(shader: Shader, source: Image, output: Image) -> ShaderTask:
 
     def function(values: Array) -> Array:
         real = values.astype(_F32) * scale + constant
-        result: Array = to_halves(np.exp2(real * to_binary))
+        powers = np.exp2((real * to_binary).astype(np.float64))
+        result: Array = to_halves(powers.astype(_F32))
         return result
 
     return ShaderTask((source,), output, function)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from .activation import activation, nearest_whole, rounding, sign
 from .arithmetic import maximum, tensor_add, tensor_div, tensor_mul
-from .coefficients import LAYER, make_coefficients
+from .coefficients import LAYER
 from .comparison import choice, comparison
 from .normalization import (
     batch_normalization,
@@ -18,6 +18,13 @@ from .normalization import (
 from .padding import padding
 from .pooling import average_pooling, max_pooling
 from .power import tensor_pow
+from .products import (
+    convolution,
+    depthwise_convolution,
+    fully_connected,
+    product_of_tensors,
+    transposed_convolution,
+)
 from .recurrent import gru_cell, lstm_unit
 from .reduction import extreme, place_of_maximum, place_of_minimum, product, sum_of_pixels
 from .resizing import resize_nearest, tensor_scale
@@ -34,7 +41,11 @@ FAMILIES: Mapping[str, Family] = {
     "ActivationLayer": activation,
     "ArgmaxLayer": place_of_maximum,
     "BatchNormalizationLayer": batch_normalization,
-    LAYER: make_coefficients,
+    LAYER: convolution,
+    "BatchGemm": product_of_tensors,
+    "DeConvolutionLayer": transposed_convolution,
+    "DepthwiseConvLayer": depthwise_convolution,
+    "FullyConnectedLayer": fully_connected,
     "LayerNormalizationLayer": layer_normalization,
     "LogsoftmaxLayer": log_softmax,
     "Max Pooling": max_pooling,
@@ -59,10 +70,14 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "argmin_axis1_F16toI16_": place_of_minimum,
     _EXTENSION + "argmin_axis0_U8toI16_": place_of_minimum,
     _EXTENSION + "argmin_axis1_U8toI16_": place_of_minimum,
+    _EXTENSION + "grucell_reset_after_activation_F": gru_cell,
     _EXTENSION + "grucell_reset_after_activation_U": gru_cell,
     _EXTENSION + "instance_norm_U8_F32toU8_": instance_normalization,
+    _EXTENSION + "instance_norm_F16_F32toF16_": instance_normalization,
     _EXTENSION + "instance_norm_means": instance_means,
+    _EXTENSION + "instance_norm_sums_F16_": instance_sums,
     _EXTENSION + "instance_norm_sums_U8_": instance_sums,
+    _EXTENSION + "lstmunit_activation_S_F16toF16_F": lstm_unit,
     _EXTENSION + "lstmunit_activation_S_F16toU8_F1": lstm_unit,
     _EXTENSION + "maximum_F16F16toF16_": maximum,
     _EXTENSION + "maximum_F16F16toU8_": maximum,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..refusal import Unknown
-from .quantized import F32, U8, check_same, to_bytes, types
+from ..rounding import cut_to_float, normal_halves, to_halves
+from .quantized import F16, F32, ONE, U8, check_same, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -16,6 +18,8 @@ def layer_normalization(shader: Shader) -> ShaderTask:
     """Bytes of a row less their mean, over their deviation; a factor and a sum for each pixel."""
     source, bias, scale, output = shader.images(0x00, 0x20, 0x40, 0x60)
     check_same(output, source)
+    if types(source, output) == (F16, F16):
+        return _layer_of_halves(shader, (source, bias, scale), output)
     if types(source, bias, scale, output) != (U8, F32, F32, U8):
         raise Unknown(f"a layer's normalisation of {source.dtype} to {output.dtype}")
     pixels = source.shape[2]
@@ -39,6 +43,44 @@ def layer_normalization(shader: Shader) -> ShaderTask:
     return ShaderTask((source, bias, scale), output, function)
 
 
+_LAYER_OF_HALVES = "2601e7e33ff7f8de"
+"""The program for float16."""
+
+
+def _layer_of_halves(
+    shader: Shader, operands: tuple[Image, Image, Image], output: Image
+) -> ShaderTask:
+    """The same for float16, whose sums of eight pixels are cut, and those of squares."""
+    source, bias, scale = operands
+    pixels = source.shape[2]
+    if types(bias, scale) != (F32, F32) or {bias.shape, scale.shape} != {(1, 1, pixels)}:
+        raise Unknown(f"a layer's normalisation with factors of {scale.shape}")
+    if shader.program != _LAYER_OF_HALVES:
+        raise Unknown("a layer's normalisation of float16 in this form")
+    shader.expect({0x80: pixels, 0x8C: ONE, 0x110: 0})
+    part, epsilon = shader.real(0x84), shader.real(0x88)
+
+    def function(values: Array, added: Array, scales: Array) -> Array:
+        real = normal_halves(values)
+        mean = _sum_of_eights(real) * part
+        variance = _sum_of_eights(real * real) * part - mean * mean
+        inverse = _inverse_root(variance + epsilon)
+        return to_halves(scales * inverse * (real.astype(_F32) - mean) + added)
+
+    return ShaderTask(operands, output, function)
+
+
+def _sum_of_eights(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Sums of rows, eight pixels at a time; as (planes, rows, 1)."""
+    planes, rows, pixels = values.shape
+    padded = np.zeros((planes, rows, -(-pixels // _EIGHT) * _EIGHT))
+    padded[..., :pixels] = values
+    parts = cut_to_float(padded.reshape(planes, rows, -1, _EIGHT).sum(-1))
+    result: NDArray[np.float32] = np.add.accumulate(parts, 2)[..., -1:]
+    return result
+
+
+_EIGHT = 8
 _VECTOR = 16
 """Pixels that the shader of a layer's normalisation reads at once."""
 
@@ -55,10 +97,12 @@ def instance_sums(shader: Shader) -> ShaderTask:
     """Each channel's sum and sum of squares as real numbers: what the means are made of."""
     source, output = shader.images_of(0x00, 0x20)
     channels = _channels(source, output, shader.whole(0x44))
-    if types(source, output) != (U8, F32):
+    if types(source, output) not in ((U8, F32), (F16, F32)):
         raise Unknown(f"sums of {source.dtype} to {output.dtype}")
     if shader.whole(0x48) != source.shape[2]:
         raise Unknown(f"sums of {shader.whole(0x48)} of {source.shape[2]} pixels")
+    if source.dtype == F16:
+        return _instance_sums_of_halves(shader, source, output)
     scale, own = shader.real(0xD8), shader.whole(0x100) & 255
 
     def function(values: Array) -> Array:
@@ -71,6 +115,30 @@ def instance_sums(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, function)
 
 
+_INSTANCE_SUMS_OF_HALVES = "6a1ae690e9bef490"
+
+
+def _instance_sums_of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:
+    """The same of float16: each of sixteen threads sums eight pixels of every row."""
+    channels, pixels = output.shape[1], source.shape[2]
+    if shader.program != _INSTANCE_SUMS_OF_HALVES or pixels > _EIGHT * _THREADS:
+        raise Unknown(f"sums of {source.shape} float16 in this form")
+
+    def function(values: Array) -> Array:
+        padded = np.zeros((channels, source.shape[1] // channels, _EIGHT * _THREADS))
+        padded[..., :pixels] = normal_halves(values).reshape(channels, -1, pixels)
+        sums = np.zeros((1, channels, _SUMS), _F32)
+        for place, real in enumerate((padded, padded * padded)):
+            parts = cut_to_float(real.reshape(channels, -1, _THREADS, _EIGHT).sum(-1))
+            each = np.add.accumulate(parts, 1)[:, -1]
+            fours = each.reshape(channels, -1, 4).sum(2, dtype=np.float64).astype(_F32)
+            sums[0, :, place] = np.add.accumulate(fours, 1)[:, -1]
+        return sums
+
+    return ShaderTask((source,), output, function)
+
+
+_THREADS = 16
 _SUMS = 4
 """Real numbers that the three shaders pass on for each channel."""
 
@@ -115,11 +183,15 @@ def instance_normalization(shader: Shader) -> ShaderTask:
     check_same(output, source)
     height = shader.whole(0x60)
     _channels(source, factors, height)
-    if types(source, factors, output) != (U8, F32, U8):
+    is_real = types(source, factors, output) == (F16, F32, F16)
+    if types(source, factors, output) != (U8, F32, U8) and not is_real:
         raise Unknown(f"an instance's normalisation of {source.dtype} to {output.dtype}")
 
     def function(values: Array, applied: Array) -> Array:
         rows = applied.repeat(height, 1)
+        if is_real:
+            real = normal_halves(values).astype(_F32)
+            return to_halves(real * rows[..., :1] + rows[..., 1:2])
         return to_bytes(values.astype(_F32) * rows[..., :1] + rows[..., 1:2])
 
     return ShaderTask((source, factors), output, function)
@@ -132,10 +204,12 @@ def batch_normalization(shader: Shader) -> ShaderTask:
     planes, rows, _ = source.shape
     # Tables of float32, which the shader reads as halves of 16 bits.
     expected = np.dtype(np.int16), (1, 1, 2 * rows)
-    if types(source, output) != (U8, U8) or planes != 1:
+    if types(source, output) not in ((U8, U8), (F16, F16)) or planes != 1:
         raise Unknown(f"a batch's normalisation of {source.dtype} to {output.dtype}")
     if any((image.dtype, image.shape) != expected for image in (scale, bias)):
         raise Unknown(f"factors of {scale.shape} for {rows} rows")
+    if source.dtype == F16:
+        return _batch_of_halves(shader, (source, scale, bias), output)
     zero = shader.whole(0x80)
 
     def function(values: Array, scales: Array, added: Array) -> Array:
@@ -143,6 +217,24 @@ def batch_normalization(shader: Shader) -> ShaderTask:
         return to_bytes((values.astype(_F32) - _F32(zero)) * factor + constant)
 
     return ShaderTask((source, scale, bias), output, function)
+
+
+_BATCH_OF_HALVES = "e76e60d4a5dff624"
+"""The program for float16."""
+
+
+def _batch_of_halves(
+    shader: Shader, operands: tuple[Image, Image, Image], output: Image
+) -> ShaderTask:
+    """The same for float16, which has no zero point."""
+    if shader.program != _BATCH_OF_HALVES:
+        raise Unknown("a batch's normalisation of float16 in this form")
+
+    def function(values: Array, scales: Array, added: Array) -> Array:
+        real = normal_halves(values).astype(_F32)
+        return to_halves(real * _reals(scales) + _reals(added))
+
+    return ShaderTask(operands, output, function)
 
 
 def _reals(halves: Array) -> Array:

@@ -15,6 +15,12 @@ _F32 = np.float32
 _LSTM, _GRU = "cf6c40807b3f0089", "6375c0a86205771a"
 """Programs of float16 sums of products to uint8 states."""
 
+_LSTM_OF_HALVES, _GRU_OF_HALVES = "f10f853524dfe34d", "8ba95a0088b9828d"
+"""Those to float16 states."""
+
+_NO_LIMIT = 0x7BFFFFFF
+"""A float32 so large that it limits nothing."""
+
 _LOG2_E, _TWO_LOG2_E = 0x3FB8AA3B, 0x4038AA3B
 """As float32: what an argument is multiplied by for a power of two."""
 
@@ -41,23 +47,30 @@ def lstm_unit(shader: Shader) -> ShaderTask:
     forget, cell, output.
     """
     registers = range(0x00, 0x180, 0x20)
-    if shader.program != _LSTM:
+    if shader.program not in (_LSTM, _LSTM_OF_HALVES):
         raise Unknown(f"a step of {shader.name!r} in this form")
+    is_real = shader.program == _LSTM_OF_HALVES
     *inputs, output, cell, state = shader.images(*registers)
     images = (*inputs, output, cell, state)
-    if types(*images) != (F16,) * 9 + (U8, F16, U8):
+    result = F16 if is_real else U8
+    if types(*images) != (F16,) * 9 + (result, F16, result):
         raise Unknown(f"a step of {shader.name!r} of other types")
     if any(image.shape != output.shape for image in images):
         raise Unknown(f"a step of {shader.name!r} of images of different sizes")
     shader.expect({0x180: 0, 0x194: _LOG2_E, 0x198: _TWO_LOG2_E})
-    scale, zero = shader.real(0x200), shader.real(0x204)
+    if is_real:
+        shader.expect({0x1E0 + 4 * lane: _NO_LIMIT for lane in range(4)})
+        shader.expect({0x1F0 + 4 * lane: _NO_LIMIT | _SIGN for lane in range(4)})
+        shader.expect({0x19C: 0})
+    scale, zero = (_F32(1), _F32(0)) if is_real else (shader.real(0x200), shader.real(0x204))
 
     def function(*values: Array) -> tuple[Array, ...]:
         reals = [part.astype(_F32) for part in values]
         sums = [one + other for one, other in zip(reals[:4], reals[5:], strict=True)]
         enter, forget, new, leave = sums
         kept = _sigmoid(forget) * reals[4] + _sigmoid(enter) * _tanh(new)
-        found = to_bytes(_sigmoid(leave) * _tanh(kept) * scale + zero)
+        real = _sigmoid(leave) * _tanh(kept)
+        found = to_halves(real) if is_real else to_bytes(real * scale + zero)
         return found, to_halves(kept), found
 
     return ShaderTask(tuple(inputs), output, function, (cell, state))
@@ -68,6 +81,8 @@ def gru_cell(shader: Shader) -> ShaderTask:
 
     Sums of the input and of the state are float16, for the update, the reset and the new state.
     """
+    if shader.program == _GRU_OF_HALVES:
+        return _gru_of_halves(shader)
     if shader.program != _GRU:
         raise Unknown(f"a step of {shader.name!r} in this form")
     *inputs, output, state = shader.images(*range(0x00, 0x120, 0x20))
@@ -86,6 +101,24 @@ def gru_cell(shader: Shader) -> ShaderTask:
         update, reset = _sigmoid(reals[0] + reals[3]), _sigmoid(reals[1] + reals[4])
         new = _tanh(reals[2] + reset * reals[5])
         found = to_bytes((update * (own - new) + new) * scale + zero)
+        return found, found
+
+    return ShaderTask(tuple(inputs), output, function, (state,))
+
+
+def _gru_of_halves(shader: Shader) -> ShaderTask:
+    """The same with a state of float16."""
+    *inputs, output, state = shader.images(*range(0x00, 0x120, 0x20))
+    images = (*inputs, output, state)
+    if types(*images) != (F16,) * 9 or any(image.shape != output.shape for image in images):
+        raise Unknown(f"a step of {shader.name!r} of other types or sizes")
+    shader.expect({0x1E8: _LOG2_E | _SIGN, 0x1EC: _TWO_LOG2_E | _SIGN})
+
+    def function(*values: Array) -> tuple[Array, ...]:
+        before, *reals = (part.astype(_F32) for part in values)
+        update, reset = _sigmoid(reals[0] + reals[3]), _sigmoid(reals[1] + reals[4])
+        new = _tanh(reals[2] + reset * reals[5])
+        found = to_halves((_F32(1) - update) * new + update * before)
         return found, found
 
     return ShaderTask(tuple(inputs), output, function, (state,))

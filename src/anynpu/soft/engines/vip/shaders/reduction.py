@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..refusal import Unknown
-from ..rounding import to_halves
+from ..rounding import cut_to_half, normal_halves, to_halves, whole_sum
+from .half_means import mean_of_rows
 from .quantized import F16, F32, I16, ONE, U8, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
@@ -29,8 +31,8 @@ def sum_of_pixels(shader: Shader) -> ShaderTask:
     source, output = shader.images(0x00, 0x20)
     kinds = types(source, output)
     planes, rows, pixels = source.shape
-    if kinds == (F16, F16) and shader.program == _SUMS_OF_HALVES:
-        return _sum_of_halves(shader, source, output)
+    if kinds == (F16, F16):
+        return _of_halves(shader, source, output)
     axes = {(planes, rows, 1): 2, (planes, 1, pixels): 1}
     if kinds not in ((U8, U8), (U8, F16)) or output.shape not in axes:
         raise Unknown(f"sums of {source.shape} {kinds[0]} to {output.shape} {kinds[1]}")
@@ -60,6 +62,74 @@ def _sum_of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:
         return to_halves(values.sum(2, keepdims=True, dtype=np.float64).astype(_F32))
 
     return ShaderTask((source,), output, function)
+
+
+def _mean_of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:
+    """Means of whole rows of float16: two sums of sixteen pixels are added at a time."""
+    count, scale, constant = shader.whole(0x40), shader.real(0x44), shader.real(0x48)
+    return mean_of_rows(source, output, count, scale, constant)
+
+
+def _check_columns(shader: Shader, source: Image, output: Image) -> None:
+    planes, rows, pixels = source.shape
+    if output.shape != (planes, 1, pixels) or shader.whole(0x40) != rows:
+        raise Unknown(f"sums of {source.shape} float16 to {output.shape}, {shader.whole(0x40)}")
+
+
+def _four_rows(values: Array) -> NDArray[np.float64]:
+    """(planes, rows, pixels) float16 as (planes, groups of rows, pixels, rows of one)."""
+    planes, rows, pixels = values.shape
+    padded = np.zeros((planes, -(-rows // _ROWS_AT_ONCE) * _ROWS_AT_ONCE, pixels))
+    padded[:, :rows] = normal_halves(values)
+    groups = padded.reshape(planes, -1, _ROWS_AT_ONCE, pixels)
+    result: NDArray[np.float64] = groups.swapaxes(2, 3)
+    return result
+
+
+def _mean_of_columns_of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:
+    """Means of columns of float16, four rows at a time."""
+    _check_columns(shader, source, output)
+    scale, constant = shader.real(0x44), shader.real(0x48)
+
+    def function(values: Array) -> Array:
+        total = np.add.accumulate(whole_sum(_four_rows(values)), 1)[:, -1:]
+        return to_halves(total * scale + constant)
+
+    return ShaderTask((source,), output, function)
+
+
+def _sum_of_columns_of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:
+    """Sums of columns, four rows at a time, each cut to float16."""
+    _check_columns(shader, source, output)
+
+    def function(values: Array) -> Array:
+        parts = cut_to_half(whole_sum(_four_rows(values)).astype(np.float64))
+        total = np.zeros((output.shape[0], output.shape[2]))
+        for number in range(parts.shape[1]):
+            pair = np.stack([total, parts[:, number]], -1)
+            total = cut_to_half(whole_sum(pair).astype(np.float64))
+        return to_halves(total)[:, None]
+
+    return ShaderTask((source,), output, function)
+
+
+_ROWS_AT_ONCE = 4
+
+_SUMS_OF_COLUMNS_OF_HALVES = ("31ceac93e05764d4",)
+"""Programs of sums of columns of float16, of several planes."""
+
+
+def _of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:
+    """Sums or means of float16, of rows or columns."""
+    if shader.program == _SUMS_OF_HALVES:
+        return _sum_of_halves(shader, source, output)
+    if shader.program in _SUMS_OF_COLUMNS_OF_HALVES:
+        return _sum_of_columns_of_halves(shader, source, output)
+    if shader.name != "ReduceMeanLayer" or not shader.program:
+        raise Unknown(f"sums of {source.shape} float16 to {output.shape} in this form")
+    if output.shape[2] == 1 < source.shape[2]:
+        return _mean_of_halves(shader, source, output)
+    return _mean_of_columns_of_halves(shader, source, output)
 
 
 _LONG_SUMS = {"4761ae9f51089c01": 1, "88a61dac59ff85a9": 2}

@@ -9,15 +9,17 @@ from .quantized import F16, I16, I32, TRUTH, U8, check_same, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
-_OF_BYTES = "516e38afcab44831"
-"""The program that copies bytes."""
+_OF_BYTES, _OF_HALVES = "516e38afcab44831", "bfb4848355b534d8"
+"""The programs that copy bytes, and float16."""
 
 
 def copy(shader: Shader) -> ShaderTask:
-    """Whole numbers of 16 bits as float16; or bytes as they are."""
+    """Whole numbers of 16 bits as float16; or bytes, or float16, as they are."""
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
     if shader.program == _OF_BYTES and types(source, output) == (U8, U8):
+        return ShaderTask((source,), output, lambda values: values)
+    if shader.program == _OF_HALVES and types(source, output) == (F16, F16):
         return ShaderTask((source,), output, lambda values: values)
     if types(source, output) not in ((I16, F16), (TRUTH, F16)):
         raise Unknown(f"a copy of {source.dtype} to {output.dtype}")

@@ -22,13 +22,15 @@ class ShaderTask(Task):
     """`function` of the inputs' values, each (planes, rows, pixels), gives those of the output.
 
     They are of the output's type; where it is an integer they are rounded and within its range.
-    With `others` it gives a tuple: those of the output, and of each of the others.
+    With `others` it gives a tuple: those of the output, and of each of the others. `products` are
+    those that it sums.
     """
 
     inputs: tuple[Image, ...]
     output: Image
     function: Function
     others: tuple[Image, ...] = ()
+    products: int = 0
 
     @property
     def outputs(self) -> tuple[Image, ...]:
@@ -36,7 +38,8 @@ class ShaderTask(Task):
 
     @property
     def macs(self) -> int:
-        return sum(math.prod(image.shape) for image in (*self.inputs, *self.outputs))
+        values = sum(math.prod(image.shape) for image in (*self.inputs, *self.outputs))
+        return values + self.products
 
     def reads(self) -> Iterator[Window]:
         for image in self.inputs:
