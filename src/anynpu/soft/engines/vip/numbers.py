@@ -11,9 +11,10 @@ MANTISSA_BITS = 23
 
 
 def scale_of(mantissa: int, exponent: int) -> float:
-    """A multiplier of 23 bits of mantissa and an exponent of seven bits, which wraps."""
-    power = exponent if exponent > 63 else exponent + 128
-    return (1 + mantissa / 2.0**MANTISSA_BITS) * 2.0 ** (power - 127)
+    """A multiplier of 23 bits of mantissa and an exponent of eight bits, as float32 has them."""
+    if not exponent:
+        return 0.0
+    return (1 + mantissa / 2.0**MANTISSA_BITS) * 2.0 ** (exponent - 127)
 
 
 def table_values(words: NDArray[np.uint32]) -> NDArray[np.float64]:

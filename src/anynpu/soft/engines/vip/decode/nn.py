@@ -347,10 +347,14 @@ def _shuffled(
     return channels // (side * side), height * side, width * side
 
 
+_LEAST_EXPONENT = 64
+"""Of a second operand's scale, 2^-63."""
+
+
 def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, int, int]) -> Second:
     scale = second_scale(command)
-    if command.SECOND_EXPONENT < 64:
-        raise Unknown("an addition whose operand has a scale of 2 or more")
+    if command.SECOND_EXPONENT < _LEAST_EXPONENT:
+        raise Unknown("an addition whose operand has next to no scale")
     constant = addend(context, command)
     zero_point = -constant / scale
     if not 0 <= zero_point < 255.5 or abs(zero_point - round(zero_point)) > 0.02 * zero_point:
@@ -398,6 +402,9 @@ def _kernels(context: OperationContext, command: NnCommand) -> Kernels:
     address = context.address(POINTERS["coefficients"])
     if address.space.source is not Source.COEFFICIENTS or address.offset:
         raise Unknown(f"coefficients from {address.space} + {address.offset}, not from a blob")
+    slopes = _slopes(context.layout.blob(address.space), command)
+    if slopes is not None:
+        return slopes
     shape = KernelShape(
         channels=command.OUTPUT_CHANNELS,
         depth=command.KERNEL_DEPTH,
@@ -413,6 +420,39 @@ def _kernels(context: OperationContext, command: NnCommand) -> Kernels:
         is_wide=command.KERNEL_TYPE == INT16,
     )
     return context.kernels(address.space, shape)
+
+
+def _slopes(blob: NDArray[np.uint8], command: NnCommand) -> Kernels | None:
+    """Where each channel is its own input: a blob of nothing but a scale and a slope for each.
+
+    A blob with kernels is longer, and begins with what is no normal float32.
+    """
+    channels = command.OUTPUT_CHANNELS
+    is_pixel = command.KERNEL_WIDTH == kernel_height(command) == 1
+    size = channels * _BYTES_OF_SLOPE
+    if not (command.DEPTHWISE and is_pixel and command.PER_CHANNEL and command.LEAKY):
+        return None
+    if command.ADDITION or not size <= blob.size < size + _BLOB_UNIT:
+        return None
+    if (command.KERNEL_TYPE, command.INPUT_TYPE) != (UINT8, UINT8):
+        return None
+    factors = np.frombuffer(blob[:size].tobytes(), "<f4").reshape(channels, 2)
+    is_normal = (factors[:, 0] > _LEAST_FACTOR) & (np.abs(factors) < 1 / _LEAST_FACTOR).all(1)
+    if not is_normal.all():
+        return None
+    zero_point = command.COEFFICIENT_ZERO_POINT or command.BORDER_CONSTANT & 255
+    return Kernels.of_bytes(
+        weights=np.ones((channels, 1, 1, 1), np.int16),
+        zero_points=np.zeros(channels, np.int16),
+        is_depthwise=True,
+        bias=np.full(channels, 128 - zero_point, np.int32),
+        scales=factors[:, 0].copy(),
+        negative_scales=factors[:, 1].copy(),
+        end=blob.size,
+    )
+
+
+_BYTES_OF_SLOPE, _BLOB_UNIT, _LEAST_FACTOR = 8, 64, 2.0**-60
 
 
 def _check_types(command: NnCommand) -> None:

@@ -32,6 +32,7 @@ _CUT_TO_NOTHING = 2.0**-100
 """As in native/vip.c."""
 _SHARES = 2
 """Units of work for each thread, at least."""
+_LARGEST_BYTE = 255
 _SLACK = 8 << 10
 """Bytes for the ends of rows, which vectors go beyond."""
 _LINE_END = 64
@@ -221,11 +222,14 @@ def _has_small_terms(task: Convolution, weights: Weights) -> bool:
 
 
 def _limits_sums(task: Convolution) -> bool:
-    """Whether a lower limit of sums, rather than of results, changes a byte."""
+    """Whether limits of sums, rather than of results, change a byte."""
     slopes = None if task.sums.kernels is None else task.sums.kernels.negative_scales
-    if task.limits_values or slopes is None or task.low == -math.inf:
+    if task.limits_values or slopes is None:
         return False
-    return bool((task.low * slopes > -task.zero_point - 1).any())
+    # Where a slope is negative the upper limit isn't one of results.
+    if (slopes < 0).any() and task.high < _LARGEST_BYTE - task.zero_point:
+        return True
+    return bool((task.low * slopes[slopes > 0] > -task.zero_point - 1).any())
 
 
 def _is_simple(task: Convolution) -> bool:

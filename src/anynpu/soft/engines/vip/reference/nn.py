@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -82,9 +84,12 @@ def scaled(task: Convolution, sums: Reals) -> Reals:
             negative = kernels.negative_scales.astype(np.float64)[:, None, None]
     values: Reals = sums * scales
     if negative is not None:
-        # Where each channel has a slope, the lower limit is one of sums.
-        own = sums if task.limits_values else np.maximum(sums, task.low)
-        values = np.where(values < 0, own * negative, values)
+        # Where each channel has a slope, the lower limit is one of sums, the upper one of those
+        # that aren't negative.
+        own, high = (
+            (sums, math.inf) if task.limits_values else (np.maximum(sums, task.low), task.high)
+        )
+        values = np.where(values < 0, own * negative, np.minimum(values, high))
     return values
 
 
@@ -103,7 +108,8 @@ def _(task: Convolution, memory: Memory) -> None:
     values = scaled(task, sums_of(task.sums, memory))
     if task.table is not None:
         values = look_up(task.table, cut(values, TABLE_BITS))
-    values = np.clip(values, task.low if task.limits_values else -np.inf, task.high)
+    if task.limits_values:
+        values = np.clip(values, task.low, task.high)
     if task.has_relu:
         values = np.maximum(values, 0)
     if task.stride > 1:

@@ -53,7 +53,7 @@ def made_kernels(shader: Shader) -> MadeKernels:
     if shader.program != _PROGRAM or source.dtype != U8 or planes != 1:
         raise Unknown(f"coefficients made of {source.shape} {source.dtype} in this form")
     whole = depth // _BLOCK * _BLOCK
-    if (shader.whole(0x60), shader.whole(0x64)) != (whole, depth - whole) or whole == depth:
+    if (shader.whole(0x60), shader.whole(0x64)) != (whole, depth - whole):
         raise Unknown(f"coefficients made of rows of {depth} bytes in this form")
     less = shader.signed(0x68)
     zero_point, rest = divmod(shader.signed(0x6C), less * depth) if less else (0, 0)

@@ -8,18 +8,26 @@ import numpy as np
 
 from ..refusal import Unknown
 from .arithmetic import rescaled
-from .quantized import F16, TRUTH, U8, check_broadcast, types
+from .quantized import F16, TRUTH, U8, check_broadcast, check_same, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
-_COMPARISONS: Mapping[str, tuple[np.dtype[np.generic], Callable[[Array, Array], Array]]] = {
-    "569736b632da58a2": (F16, np.equal),
-    "93b24b535630a1d5": (F16, np.greater),
-    "32a14b758c5672cf": (F16, np.greater_equal),
-    "0f8856dbde88b7d1": (F16, np.less),
-    "2a86e41adb80b63d": (U8, np.greater),
+_COMPARED: Mapping[str, tuple[np.dtype[np.generic], ...]] = {
+    "11aa2cf73be96897": (U8, U8),
+    "1f05d07743abac61": (U8, F16),
+    "5df093ac7f84735f": (F16, F16),
 }
-"""By the program; the layer's name is the same for all of them."""
+"""Types of operands, by the program but for the comparison."""
+
+_ASKED: Mapping[int, Callable[[Array, Array], Array]] = {
+    1: np.greater,
+    2: np.less,
+    3: np.greater_equal,
+    4: np.less_equal,
+    5: np.equal,
+    6: np.not_equal,
+}
+"""What a comparing instruction asks; all of a program ask the same."""
 
 
 def comparison(shader: Shader) -> ShaderTask:
@@ -27,8 +35,9 @@ def comparison(shader: Shader) -> ShaderTask:
     a, b, output = shader.images(0x00, 0x20, 0x40)
     check_broadcast(output, a, b)
     kinds = types(a, b, output)
-    kind, compare = _COMPARISONS.get(shader.program, (None, np.equal))
-    if kinds != (kind, kind, TRUTH):
+    program, conditions = shader.compared
+    asked = [_ASKED[condition] for condition in conditions if condition in _ASKED]
+    if kinds != (*_COMPARED.get(program, ()), TRUTH) or len(conditions) != 1 or not asked:
         raise Unknown(f"{kinds[0]} and {kinds[1]} compared, to {kinds[2]}, in this form")
     scale_a, scale_b = shader.real(0xE0), shader.real(0xE8)
     constant_a, constant_b = shader.real(0xE4), shader.real(0xEC)
@@ -36,7 +45,7 @@ def comparison(shader: Shader) -> ShaderTask:
     def function(x: Array, y: Array) -> Array:
         left = x.astype(np.float32) * scale_a + constant_a
         right = y.astype(np.float32) * scale_b + constant_b
-        return compare(left, right).astype(TRUTH)
+        return asked[0](left, right).astype(TRUTH)
 
     return ShaderTask((a, b), output, function)
 
@@ -48,11 +57,8 @@ _CHOICES: Mapping[str, tuple[np.dtype[np.generic], tuple[int, int], tuple[int, i
 """By the program: the operands' type, and where their multipliers and shifts are."""
 
 
-_LARGEST_BYTE = 255
-
-
 def _cut(values: Array | np.uint8, factor: int, constant: int, shift: int) -> Array:
-    """Bytes in steps of the output, cut, not rounded: what is less than 0 keeps its lower byte."""
+    """Bytes in steps of the output, cut, not rounded; of what is no byte the lower eight bits."""
     whole = np.asarray(values).astype(np.int64) * factor + constant
     result: Array = whole >> shift
     return result
@@ -71,8 +77,6 @@ def choice(shader: Shader) -> ShaderTask:
     ]
     if not all(0 < shift < 32 for _, _, shift in forms):
         raise Unknown(f"a choice of values shifted by {forms[0][2]} and {forms[1][2]} bits")
-    if kind == U8 and any(_cut(np.uint8(255), *form) > _LARGEST_BYTE for form in forms):
-        raise Unknown("a choice of values beyond the output's range")
 
     def function(truth: Array, x: Array, y: Array) -> Array:
         brought = rescaled if kind == F16 else _cut
@@ -81,3 +85,22 @@ def choice(shader: Shader) -> ShaderTask:
         return result
 
     return ShaderTask((chosen, a, b), output, function)
+
+
+_LOGIC: Mapping[str, Callable[..., Array]] = {
+    "logical_not": np.logical_not,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+}
+
+
+def logic(shader: Shader) -> ShaderTask:
+    """Truth values of one or two truth values."""
+    name = next(name for name in _LOGIC if f".{name}_" in shader.name)
+    is_single = name == "logical_not"
+    *operands, output = shader.images(*((0x00, 0x20) if is_single else (0x00, 0x20, 0x40)))
+    check_same(output, *operands)
+    if set(types(*operands, output)) != {TRUTH}:
+        raise Unknown(f"{name} of {operands[0].dtype}")
+    function = _LOGIC[name]
+    return ShaderTask(tuple(operands), output, lambda *values: function(*values).astype(TRUTH))

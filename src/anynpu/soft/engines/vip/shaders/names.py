@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from .activation import activation, nearest_whole, rounding, sign
 from .arithmetic import maximum, tensor_add, tensor_div, tensor_mul
 from .coefficients import LAYER
-from .comparison import choice, comparison
+from .comparison import choice, comparison, logic
 from .normalization import (
     batch_normalization,
     instance_means,
     instance_normalization,
     instance_sums,
     layer_normalization,
+    length_normalization,
 )
 from .padding import padding
 from .pooling import average_pooling, max_pooling
@@ -28,8 +29,9 @@ from .products import (
 from .recurrent import gru_cell, lstm_unit
 from .reduction import extreme, place_of_maximum, place_of_minimum, product, sum_of_pixels
 from .resizing import resize_nearest, tensor_scale
-from .selection import copy, gather, slice_rows
+from .selection import copy, gather, repetition, slice_rows
 from .shader import Shader
+from .slopes import slopes, slopes_of_reals
 from .softmax import log_softmax, softmax
 from .task import ShaderTask
 
@@ -47,8 +49,10 @@ FAMILIES: Mapping[str, Family] = {
     "DepthwiseConvLayer": depthwise_convolution,
     "FullyConnectedLayer": fully_connected,
     "LayerNormalizationLayer": layer_normalization,
+    "L2NormalizeLayer": length_normalization,
     "LogsoftmaxLayer": log_softmax,
     "Max Pooling": max_pooling,
+    "PReluLayer": slopes,
     "PoolingLayer2": average_pooling,
     "ReduceMeanLayer": sum_of_pixels,
     "Softmax2Layer": softmax,
@@ -64,6 +68,7 @@ FAMILIES: Mapping[str, Family] = {
     "TensorRounding": rounding,
     "TensorScale": tensor_scale,
     "TensorStrideSlice": slice_rows,
+    "TensorTile": repetition,
     "TensorSub": tensor_add,
     "RelationalOpsLayer": comparison,
     _EXTENSION + "argmin_axis0_F16toI16_": place_of_minimum,
@@ -78,6 +83,9 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "instance_norm_sums_F16_": instance_sums,
     _EXTENSION + "instance_norm_sums_U8_": instance_sums,
     _EXTENSION + "lstmunit_activation_S_F16toF16_F": lstm_unit,
+    _EXTENSION + "logical_and_I8toI8_": logic,
+    _EXTENSION + "logical_not_I8toI8_": logic,
+    _EXTENSION + "logical_or_I8toI8_": logic,
     _EXTENSION + "lstmunit_activation_S_F16toU8_F1": lstm_unit,
     _EXTENSION + "maximum_F16F16toF16_": maximum,
     _EXTENSION + "maximum_F16F16toU8_": maximum,
@@ -87,12 +95,17 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "minimum_F16F16toU8_": maximum,
     _EXTENSION + "minimum_U8F16toU8_": maximum,
     _EXTENSION + "minimum_U8U8toU8_": maximum,
+    _EXTENSION + "prelu_U8F16toF16_": slopes_of_reals,
     _EXTENSION + "reducemax_axis0_U8toF16_": extreme,
+    _EXTENSION + "reducemax_axis0_U8toU8_": extreme,
     _EXTENSION + "reducemax_axis1_F16toF16_": extreme,
     _EXTENSION + "reducemax_axis1_U8toF16_": extreme,
+    _EXTENSION + "reducemax_axis1_U8toU8_": extreme,
     _EXTENSION + "reducemin_axis0_U8toF16_": extreme,
+    _EXTENSION + "reducemin_axis0_U8toU8_": extreme,
     _EXTENSION + "reducemin_axis1_F16toF16_": extreme,
     _EXTENSION + "reducemin_axis1_U8toF16_": extreme,
+    _EXTENSION + "reducemin_axis1_U8toU8_": extreme,
     _EXTENSION + "reduceprod_axis0_U8toF16_": product,
     _EXTENSION + "reduceprod_axis1_F16toF16_": product,
     _EXTENSION + "reduceprod_axis1_U8toF16_": product,

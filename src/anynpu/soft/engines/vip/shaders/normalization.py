@@ -93,6 +93,47 @@ def _inverse_root(values: Array) -> Array:
     return result
 
 
+_WHOLE_LOOPS, _ANY_LENGTH = "7693b42bcda28c57", "0993fcad3e04dd65"
+"""Programs of rows that are brought to the length of 1; the second takes what lies beyond a row's
+end for zero points."""
+
+_OF_PIXELS = "85eb263b3319b446"
+"""That of columns."""
+
+_PIXELS_OF_LOOP, _ROWS_OF_LOOP = 32, 4
+
+
+def length_normalization(shader: Shader) -> ShaderTask:
+    """Bytes of a row, or column, less their zero point, by the root of their squares' sum."""
+    source, output = shader.images(0x00, 0x20)
+    check_same(output, source)
+    if types(source, output) != (U8, F16) or source.shape[0] != 1:
+        raise Unknown(f"lengths of {source.shape} {source.dtype} to {output.dtype}")
+    _, rows, pixels = source.shape
+    if shader.program == _OF_PIXELS:
+        own, least, axis = shader.whole(0x50), shader.real(0x44), 1
+        shader.expect({0x40: rows, 0x48: ONE, 0x4C: 0, 0x54: rows * own * own})
+        is_known = rows % _ROWS_OF_LOOP == 0
+    elif shader.program in (_WHOLE_LOOPS, _ANY_LENGTH):
+        own, least, axis = shader.whole(0xD0), shader.real(0x48), 2
+        shader.expect({0x4C: ONE, 0xD4: 0, 0xB0: 0x20002 * own})
+        read = -(-shader.whole(0x44) // _PIXELS_OF_LOOP) * _PIXELS_OF_LOOP
+        is_known = read == pixels if shader.program == _WHOLE_LOOPS else read >= pixels
+        is_known = is_known and shader.real(0x40) == _F32(read * own * own)
+    else:
+        raise Unknown("lengths in this form")
+    if not is_known:
+        raise Unknown(f"lengths of {rows} rows and {pixels} pixels in this form")
+
+    def function(values: Array) -> Array:
+        whole = values.astype(np.int64) - own
+        squares = (whole * whole).sum(axis, keepdims=True).astype(_F32)
+        inverse = _inverse_root(np.maximum(squares, least))
+        return to_halves(whole.astype(_F32) * inverse)
+
+    return ShaderTask((source,), output, function)
+
+
 def instance_sums(shader: Shader) -> ShaderTask:
     """Each channel's sum and sum of squares as real numbers: what the means are made of."""
     source, output = shader.images_of(0x00, 0x20)

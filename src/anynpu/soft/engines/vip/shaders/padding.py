@@ -11,7 +11,11 @@ from .task import Array, ShaderTask
 
 _MIRRORED, _EDGE, _CONSTANT = "845bb8831456c73b", "045118e9b312f808", "19f612a9aa32a1d3"
 _CONSTANT_OF_ONE_PLANE = "d608143b49012545"
+_PIXELS_TO_ROWS = "1895362c4a9ab5cb"
 """Programs; the layer's name is the same for all of them."""
+
+_HALF, _SHIFTED_BY_15 = 0x8000, 0x260F
+"""A factor of 1 with 15 fraction bits."""
 
 _BYTE, _EACH_BYTE = 0xFF, 0x01010101
 
@@ -22,6 +26,8 @@ def padding(shader: Shader) -> ShaderTask:
         return _with_constant(shader)
     if shader.program == _CONSTANT_OF_ONE_PLANE:
         return _plane_with_constant(shader)
+    if shader.program == _PIXELS_TO_ROWS:
+        return _pixels_to_rows(shader)
     if shader.program not in (_MIRRORED, _EDGE):
         raise Unknown("an image with a border in this form")
     source, output = shader.images(0x00, 0x20)
@@ -56,6 +62,22 @@ def _places(size: int, begin: int, count: int, is_mirrored: bool) -> Array:
         places = np.minimum(places, 2 * (size - 1) - places)
     result: Array = np.clip(places, 0, size - 1)
     return result
+
+
+def _pixels_to_rows(shader: Shader) -> ShaderTask:
+    """A row's pixels, each of which becomes a row of itself."""
+    source, output = shader.images(0x00, 0x20)
+    count = source.shape[2]
+    if types(source, output) != (U8, U8) or source.shape[:2] != (1, 1):
+        raise Unknown(f"{source.shape} {source.dtype} with a border as {output.dtype}")
+    if output.shape[:2] != (1, count):
+        raise Unknown(f"{source.shape} with a border as {output.shape}")
+    shader.expect({0x40: _HALF, 0x44: 0, 0x6C: _SHIFTED_BY_15, 0xAC: _SHIFTED_BY_15})
+    return ShaderTask(
+        (source,),
+        output,
+        lambda values: np.broadcast_to(values.reshape(1, count, 1), output.shape),
+    )
 
 
 def _plane_with_constant(shader: Shader) -> ShaderTask:

@@ -25,8 +25,8 @@ _THREE_BY_THREE = "238964a7a7f4555c"
 _OF_ROWS = "d203a0fdc201fb5c"
 """The program of means of whole rows, which are planes of a network."""
 
-_LANES, _VECTORS_BEHIND = 16, 3
-"""Pixels that it sums at a time, and how many times it does so outside its loop."""
+_AT_ONCE, _SECOND_VECTOR = 64, 48
+"""Pixels that a round of it sums, and which of them it counts by; beyond a row are zeros."""
 
 _WHOLE_PLANES, _WINDOWS = "bbf0005029104f32", "925c6edcace8bc51"
 """The programs of maxima of whole planes, and of windows that aren't square."""
@@ -177,10 +177,10 @@ def _average_of_rows(shader: Shader) -> ShaderTask:
     planes, rows, pixels = source.shape
     if types(source, output) != (U8, U8) or output.shape != (planes, rows, 1):
         raise Unknown(f"means of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
-    vectors, rest = divmod(pixels, _LANES)
-    if rest or planes != 1:
-        raise Unknown(f"means of rows of {pixels} pixels in {planes} planes")
-    shader.expect({0x20: vectors - _VECTORS_BEHIND, 0x24: pixels + _LANES})
+    read = _AT_ONCE * (1 + max(-(-(shader.whole(0x24) - _SECOND_VECTOR) // _AT_ONCE), 0))
+    if planes != 1 or read < pixels:
+        raise Unknown(f"means of {read} of {pixels} pixels in {planes} planes")
+    shader.expect({0x100: 0, 0x110: 0, 0x118: _SECOND_VECTOR // 3, 0x11C: _SECOND_VECTOR})
     scale, constant = shader.real(0x28), shader.real(0x2C)
     factor, zero = shader.real(0xF0), shader.real(0xF4)
 

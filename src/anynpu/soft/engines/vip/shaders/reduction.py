@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -164,7 +166,7 @@ def extreme(shader: Shader) -> ShaderTask:
     over_pixels = "_axis0_" in shader.name
     expected = _reduced(source, over_pixels)
     kinds = types(source, output)
-    if kinds not in ((U8, F16), (F16, F16)) or output.shape not in expected:
+    if kinds not in ((U8, F16), (F16, F16), (U8, U8)) or output.shape not in expected:
         raise Unknown(f"maxima of {source.shape} {kinds[0]} to {output.shape} {kinds[1]}")
     axis, count = (2, pixels) if over_pixels else (1, rows)
     if shader.whole(0x40) != 2 - axis or shader.whole(0x44) != count:
@@ -174,12 +176,30 @@ def extreme(shader: Shader) -> ShaderTask:
         return ShaderTask(
             (source,), output, lambda values: chosen(values, axis=axis).reshape(output.shape)
         )
+    if kinds[1] == U8:
+        return _extreme_bytes(shader, chosen, axis, (source, output))
     scale, zero = shader.real(0x48), shader.real(0x4C)
 
     def function(values: Array) -> Array:
         found = chosen(values, axis=axis).astype(_F32)
         result: Array = ((found - zero) * scale).astype(np.float16)
         return result.reshape(output.shape)
+
+    return ShaderTask((source,), output, function)
+
+
+def _extreme_bytes(
+    shader: Shader, chosen: Callable[..., Array], axis: int, images: tuple[Image, Image]
+) -> ShaderTask:
+    """The largest, or least, bytes as real numbers, and in steps of the output again."""
+    source, output = images
+    own = 0x110 if axis == 1 else 0xD0
+    scale, zero = shader.real(0x48), shader.real(0x4C)
+    own_scale, own_zero = shader.real(own), shader.real(own + 4)
+
+    def function(values: Array) -> Array:
+        real = (chosen(values, axis=axis).astype(_F32) - own_zero) * own_scale
+        return to_bytes(real * scale + zero).reshape(output.shape)
 
     return ShaderTask((source,), output, function)
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ..refusal import Unknown
+from .arithmetic import rescaled
 from .quantized import F16, I16, I32, TRUTH, U8, check_same, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
 _OF_BYTES, _OF_HALVES = "516e38afcab44831", "bfb4848355b534d8"
 """The programs that copy bytes, and float16."""
+
+
+_CONVERTED: Mapping[str, tuple[np.dtype[np.generic], ...]] = {
+    "27a99b2270f0da75": (F16, U8),
+    "4f0903e542580b62": (U8, U8),
+    "94c6834270227e0e": (TRUTH, U8),
+}
+"""Programs that multiply by a factor with some fraction bits, and what they read and write."""
 
 
 def copy(shader: Shader) -> ShaderTask:
@@ -21,6 +32,15 @@ def copy(shader: Shader) -> ShaderTask:
         return ShaderTask((source,), output, lambda values: values)
     if shader.program == _OF_HALVES and types(source, output) == (F16, F16):
         return ShaderTask((source,), output, lambda values: values)
+    if types(source, output) == _CONVERTED.get(shader.program):
+        factor, constant, shift = shader.whole(0x40), shader.signed(0x44), shader.whole(0x6C) & 63
+        if not 0 < shift < 32:
+            raise Unknown(f"a copy of values shifted by {shift} bits")
+
+        def converted(values: Array) -> Array:
+            return rescaled(values, factor, constant, shift).astype(np.uint8)
+
+        return ShaderTask((source,), output, converted)
     if types(source, output) not in ((I16, F16), (TRUTH, F16)):
         raise Unknown(f"a copy of {source.dtype} to {output.dtype}")
     shader.expect({0x40: 0x8000, 0x44: 0})
@@ -64,19 +84,45 @@ def gather(shader: Shader) -> ShaderTask:
     return ShaderTask((source, indices), output, function)
 
 
+_OF_ROWS_AND_PIXELS = "5dc70e49f4015707"
+"""The program of slices that begin at some row and pixel."""
+
+
 def slice_rows(shader: Shader) -> ShaderTask:
-    """Bytes of whole rows, from one on."""
+    """Rows and pixels of an image, from some on."""
     source, output = shader.images(0x00, 0x20)
     planes, rows, pixels = source.shape
-    first, count = shader.whole(0x44), output.shape[1]
-    if any(shader.whole(register) for register in (0x40, 0x48, 0x4C)):
-        raise Unknown("a slice that isn't whole rows")
-    if source.dtype != output.dtype or output.shape != (planes, count, pixels):
+    left, first, count, width = shader.whole(0x40), shader.whole(0x44), *output.shape[1:]
+    if any(shader.whole(register) for register in (0x48, 0x4C)):
+        raise Unknown("a slice that isn't of whole planes")
+    if source.dtype != output.dtype or output.shape[0] != planes:
         raise Unknown(f"a slice of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
-    if first + count > rows or count != 1:
-        raise Unknown(f"rows {first} to {first + count} of {rows}")
+    is_row = (left, count, width) == (0, 1, pixels)
+    if shader.program != _OF_ROWS_AND_PIXELS and not is_row:
+        raise Unknown("a slice that isn't whole rows")
+    if first + count > rows or left + width > pixels:
+        raise Unknown(f"rows from {first} and pixels from {left} of {rows} x {pixels}")
 
     def function(values: Array) -> Array:
-        return values[:, first : first + count]
+        return values[:, first : first + count, left : left + width]
 
     return ShaderTask((source,), output, function)
+
+
+_ROWS_AS_PLANES = "6d925cbbe261954d"
+"""The program that makes planes of rows, each of which it repeats."""
+
+
+def repetition(shader: Shader) -> ShaderTask:
+    """Rows of one plane as planes of as many rows of the same bytes as the operand says."""
+    source, counts, output = shader.images(0x00, 0x20, 0x40)
+    planes, rows, pixels = source.shape
+    if shader.program != _ROWS_AS_PLANES or types(source, counts, output) != (U8, I32, U8):
+        raise Unknown(f"{source.shape} {source.dtype} repeated in this form")
+    if planes != 1 or output.shape != (rows, output.shape[1], pixels):
+        raise Unknown(f"{source.shape} repeated as {output.shape}")
+    return ShaderTask(
+        (source,),
+        output,
+        lambda values: np.broadcast_to(values.reshape(rows, 1, pixels), output.shape),
+    )

@@ -177,7 +177,22 @@ class Shader:
         index = self._context.operation.index
         if not 0 <= index < len(programs):
             return ""
-        return hashlib.sha256(programs[index].tobytes()).hexdigest()[:16]
+        return _digest(programs[index])
+
+    @cached_property
+    def compared(self) -> tuple[str, frozenset[int]]:
+        """A digest of the program but for what its comparisons ask, and the set of those."""
+        programs = self._context.executable.shader_programs
+        index = self._context.operation.index
+        if not 0 <= index < len(programs):
+            return "", frozenset()
+        content = programs[index]
+        words = content[: content.size // 16 * 16].copy().view("<u4").reshape(-1, 4)
+        opcodes = words[:, 0] & 63 | (words[:, 2] >> 16 & 1) << 6
+        compares = opcodes == _COMPARE
+        conditions = frozenset((words[compares, 0] >> 6 & 31).tolist())
+        words[compares, 0] &= ~np.uint32(31 << 6)
+        return _digest(words), conditions
 
     def has_operand(self, register: int) -> bool:
         return register in self._addresses
@@ -209,6 +224,14 @@ class Shader:
                 raise Unknown(
                     f"shader {self.name!r} in a form that isn't known: register {register:#x}"
                 )
+
+
+_COMPARE = 0x31
+"""The instruction whose bits 6 to 10 say what it asks of two values."""
+
+
+def _digest(content: NDArray[Any]) -> str:
+    return hashlib.sha256(content.tobytes()).hexdigest()[:16]
 
 
 def _loads(state: bytes) -> tuple[dict[int, int], dict[int, int]]:
