@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -52,12 +52,25 @@ _DTYPES: dict[Element, np.dtype[Any]] = {
 }
 
 
-@dataclass(frozen=True)
+Description = TypeVar("Description")
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
     """A place in a data section of the file, or in internal memory where `section` is 0."""
 
     section: int
     offset: int
+
+
+def changed(description: Description, **fields: object) -> Description:
+    """`dataclasses.replace` of what checks nothing and keeps nothing besides its fields: faster.
+
+    Thousands of tasks differ in an address.
+    """
+    other: Description = object.__new__(type(description))
+    vars(other).update(vars(description), **fields)
+    return other
 
 
 NOWHERE = Address(0, 0)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from .decode import decode_task
 from .decode.context import Context
 from .elements import Address
 from .generations import GENERATIONS, Generation
+from .joining import join
 from .kernels import (
     Fusion,
     Included,
@@ -138,6 +140,10 @@ class Executor:
             node: tuple(step for task in items for step in self._bind(task, plans))
             for node, items in tasks.items()
         }
+        self.reads_constants = memory.reads_constants or any(
+            task.index not in plans for items in tasks.values() for task in items
+        )
+        """Whether a run reads constants where the file has them; kernels have most of their own."""
 
     def _bind(self, task: Task, plans: Mapping[int, Plan]) -> Sequence[Step]:
         plan = plans.get(task.index)
@@ -224,9 +230,12 @@ def prepare(
         task = _decode(state, graph, context, addresses)
         if task:
             tasks.setdefault(state.node, []).append(task)
-            plan = plan_within(budget, task, _place(state, graph), use_fast and rounding is SILICON)
-            if plan:
-                plans[task.index] = plan
+    if use_fast and rounding is SILICON:
+        tasks = {node: list(join(items, context, plan_task)) for node, items in tasks.items()}
+    for task in chain.from_iterable(tasks.values()):
+        plan = plan_within(budget, task, _place(task, graph), use_fast and rounding is SILICON)
+        if plan:
+            plans[task.index] = plan
     return PreparedGraph(
         {node: tuple(items) for node, items in tasks.items()},
         memory.needed_bytes,
@@ -329,9 +338,9 @@ def decode_state(
         raise ModelError(f"{place(state)}: {error}") from None
 
 
-def _place(state: TaskState, graph: Graph) -> str:
+def _place(task: TaskState | Task, graph: Graph) -> str:
     """Which task it is, for messages."""
-    return f"node {graph.nodes[state.node].name!r}, task {state.index}"
+    return f"node {graph.nodes[task.node].name!r}, task {task.index}"
 
 
 def plan_within(budget: Budget, task: Task, place: str, use_fast: bool) -> Plan | None:

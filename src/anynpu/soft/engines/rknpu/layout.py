@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ....errors import ModelError
@@ -69,7 +69,7 @@ def operand_view(operand: StoredOperand) -> Strided:
 
 def moved(address: Address, distance: int) -> Address:
     """The address `distance` bytes further on."""
-    return replace(address, offset=address.offset + distance)
+    return Address(address.section, address.offset + distance)
 
 
 @dataclass(frozen=True)

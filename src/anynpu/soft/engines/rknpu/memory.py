@@ -139,6 +139,8 @@ class Memory:
         own = {} if in_place else {number: sections[number].copy() for number in written}
         self._arrays = {**sections, **own, INTERNAL: internal}
         self._written = written | {INTERNAL}
+        self.reads_constants = False
+        """Whether anything that is only read was asked for."""
 
     def view(self, view: Strided, writeable: bool = False) -> NDArray[np.uint8]:
         """The bytes of a view, in place."""
@@ -154,6 +156,11 @@ class Memory:
             self._holding(view, writeable)
         return address_of(self._holding(first, writeable)) + first.address.offset
 
+    def constant(self, data: NDArray[np.uint8]) -> int:
+        """The address, for C, of bytes that `MemoryMap.constant` gave."""
+        self.reads_constants = True
+        return address_of(data)
+
     def _holding(self, view: Strided, writes: bool) -> NDArray[np.uint8]:
         """The array that holds all bytes of a view."""
         section = view.address.section
@@ -161,6 +168,8 @@ class Memory:
         low, high = view.extent
         if low < 0 or high > array.size:
             raise ModelError(f"bytes {low} to {high} of section {section} of {array.size} bytes")
-        if writes and section not in self._written:
-            raise ModelError(f"data section {section} is written, which is constant")
+        if section not in self._written:
+            if writes:
+                raise ModelError(f"data section {section} is written, which is constant")
+            self.reads_constants = True
         return array

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from operator import and_, itemgetter
 
 import numpy as np
 
@@ -147,18 +149,36 @@ class Asked:
     bits: tuple[tuple[int, int], ...]
     addresses: tuple[int, ...]
 
+    @cached_property
+    def _words(self) -> Callable[[Mapping[int, int]], tuple[int, ...]]:
+        numbers = [number for number, _ in self.bits]
+        # One alone doesn't come as a tuple.
+        return itemgetter(*numbers, *numbers[:1]) if numbers else lambda words: ()
+
+    @cached_property
+    def _masks(self) -> tuple[int, ...]:
+        masks = tuple(bits for _, bits in self.bits)
+        return masks + masks[:1]
+
     def values(self, state: TaskState) -> Hashable:
         """What another task has there; equal for tasks that give the same answers."""
-        words, relocations = state.words, state.relocations
+        relocations = state.relocations
         return (
             state.enable_mask,
             *map(id, state.tables),
-            *[
-                None if (word := words.get(number)) is None else word & bits
-                for number, bits in self.bits
-            ],
+            self._bits_of(state.words),
             *[relocations.get(number) for number in self.addresses],
         )
+
+    def _bits_of(self, words: Mapping[int, int]) -> tuple[int | None, ...]:
+        try:
+            return tuple(map(and_, self._words(words), self._masks))
+        except KeyError:
+            # Some weren't written.
+            return tuple(
+                None if (word := words.get(number)) is None else word & bits
+                for number, bits in self.bits
+            )
 
 
 class WatchedRegisters(TaskRegisters):

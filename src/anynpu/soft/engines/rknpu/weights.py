@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,11 +84,7 @@ class OperandBlock:
 
     @property
     def parts(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
-        wide, narrow = (np.float32, np.float16) if self.is_float else (np.int32, np.int16)
-        parts = (("add", wide), ("weight_offset", np.int16), ("multiply", narrow))
-        return tuple(
-            (name, np.dtype(kind)) for bit, (name, kind) in enumerate(parts) if self.use >> bit & 1
-        )
+        return _parts(self.use, self.is_float)
 
     @property
     def groups(self) -> int:
@@ -100,6 +96,13 @@ class OperandBlock:
         if len(self.parts) == 1:
             return self.channels * lane_bytes
         return self.groups * self.group * lane_bytes
+
+
+@lru_cache(maxsize=16)
+def _parts(use: int, is_float: bool) -> tuple[tuple[str, np.dtype[Any]], ...]:
+    wide, narrow = (np.float32, np.float16) if is_float else (np.int32, np.int16)
+    parts = (("add", wide), ("weight_offset", np.int16), ("multiply", narrow))
+    return tuple((name, np.dtype(kind)) for bit, (name, kind) in enumerate(parts) if use >> bit & 1)
 
 
 @dataclass(frozen=True)

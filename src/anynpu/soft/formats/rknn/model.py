@@ -157,7 +157,7 @@ class Node:
     has_options: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Task:
     """One entry of the task list: run some blocks of the NPU after a few register writes.
 
@@ -173,7 +173,7 @@ class Task:
     commands: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Relocation:
     """A command's 32-bit value is the address of the buffer plus `addend` bytes.
 

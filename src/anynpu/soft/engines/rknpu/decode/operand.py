@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ..elements import NOWHERE, Element
+from ..elements import NOWHERE, Element, changed
 from ..generations.settings import OperandKind
 from ..registers.blocks import Enabled
 from ..registers.quantities import Quantity
@@ -24,9 +22,9 @@ def decode_operand(
     form, combines = context.remembered.of(_operand, task, context, *given, by=given)
     address = task.address(Quantity.OPERAND)
     if combines:
-        form = replace(form, address=task.address(Quantity.SOURCE), odd=address)
+        form = changed(form, address=task.address(Quantity.SOURCE), odd=address)
     else:
-        form = replace(form, address=address)
+        form = changed(form, address=address)
     return context.check_features(form)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..elements import Element
+from ..elements import Element, changed
 from ..generations.settings import ElementwiseSettings, FromMemory, Limits, StageSettings, Sum
 from ..interning import shared
 from ..registers.blocks import Enabled
@@ -52,7 +52,7 @@ def decode_dpu(
     given = context, shape[0], is_float
     dpu, offset, third = context.remembered.of(_of_channels, task, *given, by=given[1:])
     if third is not None:
-        dpu = replace(dpu, elementwise=_elementwise(task, context, shape, is_float, third))
+        dpu = changed(dpu, elementwise=_elementwise(task, context, shape, is_float, third))
     return dpu, offset
 
 
@@ -60,8 +60,8 @@ def _of_channels(
     task: TaskRegisters, context: Context, channels: int, is_float: bool
 ) -> tuple[Dpu, Operand | None, ElementwiseSettings | None]:
     """What is the same for all pixels, and the third stage where it isn't."""
-    first, second = context.generation.stages(task)
-    third = context.generation.elementwise(task)
+    said = context.remembered.of(_said, task, context, is_float, by=is_float)
+    first, second, third = said.first, said.second, said.third
     parts = _operands(task, context, channels, is_float, first, Quantity.BS_OPERANDS)
     bn_parts = _operands(task, context, channels, is_float, second, Quantity.BN_OPERANDS)
     elementwise = None
@@ -69,16 +69,36 @@ def _of_channels(
         elementwise, second = _maximum(task, context, channels, is_float, second, third), None
     elif third is not None and not (third.operation and isinstance(third.operand, FromMemory)):
         elementwise, third = _elementwise(task, context, (channels, 0, 0), is_float, third), None
-    reduction = task[Quantity.REDUCTION]
     dpu = Dpu(
         is_float,
         _stage(task, first, is_float, parts),
         _stage(task, second, is_float, bn_parts),
         elementwise,
+        said.reduction,
+        said.output,
+    )
+    return dpu, _weight_offset(first, is_float, parts), third
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What registers say of the stages, wherever their operands lie."""
+
+    first: StageSettings | None
+    second: StageSettings | None
+    third: ElementwiseSettings | None
+    reduction: str | None
+    output: Output
+
+
+def _said(task: TaskRegisters, context: Context, is_float: bool) -> _Said:
+    reduction = task[Quantity.REDUCTION]
+    return _Said(
+        *context.generation.stages(task),
+        context.generation.elementwise(task),
         ("max" if reduction & 2 else "min") if reduction & 1 else None,
         _output(task, is_float),
     )
-    return dpu, _weight_offset(first, is_float, parts), third
 
 
 def _operands(

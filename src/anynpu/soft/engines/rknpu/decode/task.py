@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .....errors import ModelError
-from ..elements import Element
+from ..elements import Element, changed
 from ..registers.blocks import Enabled
 from ..registers.quantities import Quantity
 from ..task_registers import TaskRegisters
@@ -47,7 +47,7 @@ def _convolution(task: TaskRegisters, context: Context) -> ConvolutionTask:
     return ConvolutionTask(
         task.state.index,
         task.state.node,
-        replace(convolution, weight_offset=offset),
+        changed(convolution, weight_offset=offset),
         dpu,
         _channel_writer(task, context, dpu.reduced_shape(shape), dpu.output.element),
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ..elements import NOWHERE, Address, Element
+from ..elements import NOWHERE, Address, Element, changed
 from ..layout import ATOM
 from ..registers.blocks import Enabled
 from ..registers.quantities import Quantity
@@ -41,7 +39,7 @@ def decode_writer(
         raise task.error(Quantity.DESTINATION, "writing from within an atom on is not known")
     given = shape, element, source or element
     writer = context.remembered.of(_writer, task, context, *given, by=given)
-    return replace(writer, address=destination)
+    return changed(writer, address=destination)
 
 
 def _writer(

@@ -151,7 +151,7 @@ def _weights(
     weights: Weights, offsets: NDArray[np.float32] | None, memory: Memory
 ) -> structures.Weights:
     layout, data = weights.layout, weights.data
-    base = memory.pointer(weight_view(weights)) if data is None else address_of(data)
+    base = memory.pointer(weight_view(weights)) if data is None else memory.constant(data)
     return structures.Weights(
         base, layout.element.value, layout.kernels, layout.channels, layout.kernel_group,
         layout.channel_group, None if offsets is None else address_of(offsets),
