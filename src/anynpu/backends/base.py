@@ -10,19 +10,22 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import AnynpuError
 from ..lifetime import Closeable
-from ..memory_size import MemorySize
 from ..native.pump import MAX_STEPS, RequestRecord, Step
 from ..options import Options
-from ..perf import LayerTable
-from ..runtime_library import RuntimeLibrary
-from ..tensor import DType, TensorInfo
+
+if TYPE_CHECKING:
+    # They are names of types here; importing them takes milliseconds.
+    from ..memory_size import MemorySize
+    from ..perf import LayerTable
+    from ..runtime_library import RuntimeLibrary
+    from ..tensor import DType, TensorInfo
 
 ModelSource = str | os.PathLike[str] | bytes
 Shapes = tuple[tuple[int, ...], ...]

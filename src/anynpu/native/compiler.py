@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -54,6 +53,8 @@ def build_identity() -> str:
     Machines of several architectures may share a home folder, and one machine may run processes of
     two: the process's architecture and calling conventions, the compiler that was chosen, flags.
     """
+    import sysconfig
+
     abi = (sysconfig.get_config_var("SOABI"), os.uname().machine, sys.maxsize, sys.byteorder)
     return repr((abi, os.environ.get("CC"), flags()))
 

@@ -18,7 +18,7 @@ from ..errors import ArgumentTypeError, OptionError, QueueFullError, TensorError
 from ..file_kinds import read_head
 from ..input_watch import InputWatch
 from ..lifetime import Closeable
-from . import batches, mapping, model_store, providers
+from . import batches, mapping, providers
 from .binding import SessionIOBinding
 from .future import InferenceFuture
 from .node import ModelMetadata, NodeArg, input_arg, output_arg
@@ -441,6 +441,8 @@ class InferenceSession(Closeable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Where it is unpickled, the model is opened again: the path or, for bytes, the digest."""
+        from . import model_store
+
         model, providers, options = self._source
         return _reopen, (model_store.keep(model), providers, options, self._weights)
 
@@ -526,6 +528,8 @@ def _cancel_result(submitting: asyncio.Future[InferenceFuture]) -> None:
 def _reopen(
     model: Any, providers: Any, options: Any, weights: InferenceSession | None
 ) -> InferenceSession:
+    from . import model_store
+
     return InferenceSession(
         model_store.find(model), None, providers, options, use_weight_from=weights
     )

@@ -18,7 +18,6 @@ from .interface import (
     State,
     Step,
 )
-from .python_threads import PythonPump
 
 __all__ = [
     "ANY_WORKER",
@@ -43,4 +42,6 @@ def open_pump(workers: int, capacity: int, most_unseen: int) -> Pump:
     """
     if c_threads.is_built():
         return c_threads.NativePump(workers, capacity, most_unseen)
+    from .python_threads import PythonPump
+
     return PythonPump(workers, capacity, most_unseen)
