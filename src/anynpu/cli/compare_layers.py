@@ -62,7 +62,7 @@ def _computed(compiled: str, feed: Feed) -> list[_Layer]:
     from ..soft.engines import ModelSource
     from ..soft.engines.compiled.program import CompiledProgram
 
-    program = CompiledProgram(ModelSource.of(compiled).read())
+    program = CompiledProgram(ModelSource.of(compiled).mapped())
     instance = program.instance(program.largest)
     ports = program.variant(program.largest).inputs
     for port, target in zip(ports, instance.inputs, strict=True):

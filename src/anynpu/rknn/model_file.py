@@ -7,13 +7,13 @@ the vendor's toolkit writes. What the body holds is the matter of whoever runs i
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ..errors import ModelError
 from .onnx_metadata import read_metadata
@@ -26,6 +26,9 @@ _FIRST_HEADER_SIZE = 24
 _LENGTH = struct.Struct("<Q")
 _LONGEST_SUMMARY = 1 << 28
 _ONNX_TARGET = "anynpu.soc"
+
+Read = Callable[[int, int], bytes]
+"""Bytes from an offset on, so many where they are there."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +57,20 @@ class Frame:
         return str(self.summary.get("version", ""))
 
 
-def read_frame(model: str | os.PathLike[str] | bytes) -> Frame:
+def read_frame(model: str | os.PathLike[str] | bytes | memoryview) -> Frame:
     """The frame of a file or of its bytes; the body is not read.
 
     Raises `ModelError` with the offset of what is wrong, OSError for an unreadable path.
     """
-    if isinstance(model, bytes):
-        return _read(io.BytesIO(model), len(model))
+    if isinstance(model, bytes | memoryview):
+        return _read(lambda offset, size: bytes(model[offset : offset + size]), len(model))
     with open(model, "rb") as file:
-        return _read(file, os.fstat(file.fileno()).st_size)
+
+        def read(offset: int, size: int) -> bytes:
+            file.seek(offset)
+            return file.read(size)
+
+        return _read(read, os.fstat(file.fileno()).st_size)
 
 
 def target_of(model: str | os.PathLike[str] | bytes) -> str:
@@ -93,10 +101,10 @@ def write_frame(body: bytes, summary: dict[str, Any]) -> bytes:
     return b"".join((header, body, _LENGTH.pack(len(text)), text))
 
 
-def _read(file: BinaryIO, size: int) -> Frame:
+def _read(read: Read, size: int) -> Frame:
     if size < HEADER.size:
         raise ModelError(f"a .rknn file has a {HEADER.size}-byte header; this is {size} bytes")
-    magic, _, version, body_size = HEADER.unpack(file.read(HEADER.size))
+    magic, _, version, body_size = HEADER.unpack(read(0, HEADER.size))
     if magic != MAGIC:
         raise ModelError(f"not a .rknn file: it begins with {magic!r}, not {MAGIC!r}")
     begin = _FIRST_HEADER_SIZE if version == _FIRST_VERSION else HEADER.size
@@ -105,14 +113,13 @@ def _read(file: BinaryIO, size: int) -> Frame:
             f"truncated .rknn file: offset 16 announces a body of {body_size} bytes, "
             f"{size - begin} are there"
         )
-    return Frame(version, begin, body_size, _read_summary(file, begin + body_size, size))
+    return Frame(version, begin, body_size, _read_summary(read, begin + body_size, size))
 
 
-def _read_summary(file: BinaryIO, offset: int, file_size: int) -> dict[str, Any]:
+def _read_summary(read: Read, offset: int, file_size: int) -> dict[str, Any]:
     if offset + _LENGTH.size > file_size:
         raise ModelError(f"truncated .rknn file: no summary at offset {offset}")
-    file.seek(offset)
-    (size,) = _LENGTH.unpack(file.read(_LENGTH.size))
+    (size,) = _LENGTH.unpack(read(offset, _LENGTH.size))
     start = offset + _LENGTH.size
     if start + size > file_size or size > _LONGEST_SUMMARY:
         raise ModelError(
@@ -120,7 +127,7 @@ def _read_summary(file: BinaryIO, offset: int, file_size: int) -> dict[str, Any]
             f"{file_size - start} are there"
         )
     try:
-        summary = json.loads(file.read(size))
+        summary = json.loads(read(start, size))
     except (ValueError, RecursionError) as error:
         raise ModelError(
             f"the .rknn file's summary at offset {start} is not JSON: {error}"

@@ -1,4 +1,4 @@
-"""Map a descriptor's memory into the process, for as long as an array needs it.
+"""Map what a descriptor holds into the process, for as long as an array needs it.
 
 Python's own mmap keeps a second descriptor for each mapping, and the number of descriptors that a
 program may have is limited.
@@ -25,6 +25,7 @@ _libc.mmap.argtypes = (
     ctypes.c_long,
 )
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _FAILED = ctypes.c_void_p(-1).value
 _FIXED = 0x10
 """MAP_FIXED, which Python's mmap hasn't: at that address, in place of what is there."""
@@ -33,22 +34,22 @@ _FIXED = 0x10
 class _Mapping:
     """The owner of a mapping: arrays made of it keep it, and it goes with the last of them."""
 
-    def __init__(self, fd: int, size: int, tail: int = 0) -> None:
+    def __init__(self, fd: int, size: int, tail: int = 0, *, is_writable: bool = True) -> None:
         self._size = 0
         self._address = None
         self._unmap = _libc.munmap
+        self._protection = mmap.PROT_READ | (mmap.PROT_WRITE if is_writable else 0)
         if tail:
             # Room for both, of which the descriptor then gets the first part.
             self._map(size + tail, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
             self._size = size + tail
             self._map(size, mmap.MAP_SHARED | _FIXED, fd)
         else:
-            self._map(size, mmap.MAP_SHARED, fd)
+            self._map(size, mmap.MAP_SHARED if is_writable else mmap.MAP_PRIVATE, fd)
             self._size = size
 
     def _map(self, size: int, flags: int, fd: int) -> None:
-        protection = mmap.PROT_READ | mmap.PROT_WRITE
-        address = _libc.mmap(self._address, size, protection, flags, fd, 0)
+        address = _libc.mmap(self._address, size, self._protection, flags, fd, 0)
         if address == _FAILED:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
@@ -60,7 +61,7 @@ class _Mapping:
             "version": 3,
             "typestr": "|u1",
             "shape": (self._size,),
-            "data": (self._address, False),
+            "data": (self._address, not self._protection & mmap.PROT_WRITE),
         }
 
     def __del__(self) -> None:
@@ -81,3 +82,25 @@ def map_descriptor(fd: int, size: int, tail: int = 0) -> NDArray[np.uint8]:
     if size > reachable:
         raise ValueError(f"the descriptor has {length} bytes, not {size}")
     return np.asarray(_Mapping(fd, size, tail))
+
+
+def map_file(fd: int, size: int) -> NDArray[np.uint8]:
+    """The first `size` bytes of a file, which has as many, to be read only.
+
+    They are read from the file when they are looked at, and all processes that map it share them.
+    Raises OSError where they can't be mapped.
+    """
+    return np.asarray(_Mapping(fd, size, is_writable=False))
+
+
+def give_back(mapped: NDArray[np.uint8]) -> None:
+    """Take no memory for what `map_file` gave until it is looked at again."""
+    address = mapped.__array_interface__["data"][0]
+    _libc.madvise(address, mapped.size, mmap.MADV_DONTNEED)
+
+
+def give_back_heap() -> None:
+    """Give what the C library keeps of freed memory back to the system, where it can."""
+    trim = getattr(_libc, "malloc_trim", None)
+    if trim is not None:
+        trim(0)

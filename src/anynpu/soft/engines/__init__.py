@@ -20,7 +20,7 @@ from .program import (
     Refusal,
     Variant,
 )
-from .source import ModelSource
+from .source import ModelBytes, ModelSource
 
 __all__ = [
     "NOT_CUSTOMIZED",
@@ -32,6 +32,7 @@ __all__ = [
     "LoweredModel",
     "MeasuredLayer",
     "MissingOperatorError",
+    "ModelBytes",
     "ModelSource",
     "NativeForm",
     "Normalization",
@@ -53,7 +54,7 @@ def load(source: ModelSource, weights: Program | None = None) -> Program:
     if rknn_format.is_compiled(source.begin()):
         from .compiled.program import CompiledProgram
 
-        return CompiledProgram(source.read(), weights)
+        return CompiledProgram(source.mapped(), weights)
     from .onnx.program import OnnxProgram
 
     return OnnxProgram(source, weights)

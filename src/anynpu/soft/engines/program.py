@@ -267,6 +267,9 @@ class Program(ABC):
     input_shapes: tuple[tuple[tuple[int, ...], ...], ...]
     batch: int = 1
 
+    follows_from_one_file = False
+    """Whether the same file, loaded again, gives a program that does the same."""
+
     @cached_property
     def largest(self) -> int:
         """The number of the set of shapes with the most elements.

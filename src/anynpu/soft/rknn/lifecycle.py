@@ -13,11 +13,12 @@ from ...rknn.abi import API_VERSION, ErrorCode, InitFlag
 from ...soc import Soc
 from ..cabi.memory_views import readable
 from ..device import device_for
-from ..engines import ModelSource, Program, load
+from ..engines import ModelSource, Program
 from . import board_refusals, contexts, log, tensor_memory
 from .contexts import Context, DeviceContext
 from .failure import Failure
 from .leniency import crash, let_pass
+from .programs import program_of
 from .timing import clock, repeats_outputs
 
 DRIVER = "0.9.8"
@@ -45,7 +46,7 @@ def rknn_init(context: Any, model: int | None, size: int, flag: int, extend: Any
     if flags & _FENCES:
         let_pass("fences", "fences from outside are not supported: nothing waits for them")
     try:
-        program = load(_source(model, size, options), _weights(flags, options))
+        program = program_of(_source(model, size, options), _weights(flags, options))
         if flags & InitFlag.SHARE_WEIGHT_MEM and len(program.input_shapes) > 1:
             raise Failure(
                 ErrorCode.PARAM_INVALID, f"{_DYNAMIC}: it can't use the weights of another context"

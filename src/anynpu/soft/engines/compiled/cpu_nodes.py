@@ -259,4 +259,7 @@ def _constant(model: CompiledModel, node: Node, tensor: Tensor) -> NDArray[Any]:
             f"CPU node {node.index} {node.name!r}: constant {tensor.name!r} of shape "
             f"{tensor.shape} has {len(data)} bytes, {needed} are needed"
         )
-    return as_real(np.frombuffer(data[:needed], dtype).reshape(tensor.shape), tensor.quantization)
+    values = np.frombuffer(data[:needed], dtype).reshape(tensor.shape)
+    real = as_real(values, tensor.quantization)
+    # Pages of the file aren't kept for it.
+    return real.copy() if real is values else real

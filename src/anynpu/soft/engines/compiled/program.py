@@ -16,6 +16,7 @@ from ....errors import ModelError
 from ...formats.rknn.model import CompiledModel, Device, Graph, Node, Tensor
 from ...formats.rknn.reader import read_model
 from ...formats.rknn.weights import fill_weights
+from ...mapping import give_back_heap
 from ..program import (
     NOT_CUSTOMIZED,
     Customization,
@@ -31,6 +32,7 @@ from ..rknpu import Executor, PreparedGraph, count_tasks, prepare
 from ..rknpu.generations import GENERATIONS
 from ..rknpu.rounding import SILICON, Rounding
 from ..rknpu.tasks import Task
+from ..source import ModelBytes
 from ..work import Budget
 from . import recurrent
 from .board_operators import known, refusals
@@ -56,13 +58,17 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True)
 class GraphProgram:
-    """One graph, decoded: immutable, shared by threads."""
+    """One graph, decoded: immutable, shared by threads.
+
+    `files` are what its constants lie in.
+    """
 
     graph: Graph
     variant: Variant
     prepared: PreparedGraph
     cpu_nodes: dict[int, Runnable]
     stagings: dict[int, Staging]
+    files: tuple[ModelBytes, ...] = ()
 
 
 class CompiledProgram(Program):
@@ -70,13 +76,25 @@ class CompiledProgram(Program):
 
     A list of tasks for several cores computes the same bytes as the one for a single core, so that
     one is run whatever the core mask. The NPU's tasks round as boards do, or by another `rounding`.
+    A file's bytes stay mapped: graphs that are asked for later read them, and runs of floats, whose
+    weights kernels take from there. Where it was written to since, both are refused.
     """
 
+    follows_from_one_file = True
+
     def __init__(
-        self, data: bytes, weights: Program | None = None, rounding: Rounding = SILICON
+        self,
+        data: bytes | ModelBytes,
+        weights: Program | None = None,
+        rounding: Rounding = SILICON,
     ) -> None:
-        partner = weights.model if isinstance(weights, CompiledProgram) else None
-        self.model: CompiledModel = fill_weights(read_model(data), partner)
+        file = data if isinstance(data, ModelBytes) else ModelBytes(data)
+        partner = weights if isinstance(weights, CompiledProgram) else None
+        self._files: tuple[ModelBytes, ...] = (file, *(partner._files if partner else ()))
+        self._check_files()
+        self.model: CompiledModel = fill_weights(
+            read_model(file.data), partner.model if partner else None
+        )
         self.framework = self.model.framework
         self.producer = self.model.compiler
         self.soc = self.model.target
@@ -93,6 +111,10 @@ class CompiledProgram(Program):
         self._lock = threading.Lock()
         self.graph(0)
 
+    def _check_files(self) -> None:
+        for file in self._files:
+            file.check()
+
     def variant(self, number: int) -> Variant:
         return self._variants[number]
 
@@ -106,7 +128,12 @@ class CompiledProgram(Program):
         """A graph, decoded; raises `ModelError` for what can't be run."""
         with self._lock:
             if number not in self._graphs:
+                self._check_files()
                 self._graphs[number] = self._prepare(number)
+                # Kernels have most weights in an order of their own.
+                for file in self._files:
+                    file.give_back()
+                give_back_heap()
             return self._graphs[number]
 
     def custom_nodes(self, number: int, op_types: Collection[str] = ()) -> tuple[CustomNode, ...]:
@@ -122,6 +149,7 @@ class CompiledProgram(Program):
 
     def mistakes(self, number: int) -> tuple[str, ...]:
         graph = self.model.graphs[number]
+        self._check_files()
         decoded = self._graphs.get(number)
         return self._mistakes(graph, decoded.prepared.tasks if decoded else {})
 
@@ -133,7 +161,10 @@ class CompiledProgram(Program):
         )
 
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
-        return CompiledInstance(self.graph(number), self.model.batch, custom)
+        program = self.graph(number)
+        # A context has its own copy of the sections that tasks write.
+        self._check_files()
+        return CompiledInstance(program, self.model.batch, custom)
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, CompiledInstance), "an instance of this program"
@@ -162,7 +193,9 @@ class CompiledProgram(Program):
                 "; ".join([str(error), *self._mistakes(graph, prepared.tasks)])
             ) from None
         prepared = fused(graph, prepared, stagings)
-        return GraphProgram(graph, self._variants[number], prepared, cpu_nodes, stagings)
+        return GraphProgram(
+            graph, self._variants[number], prepared, cpu_nodes, stagings, self._files
+        )
 
     def _cpu_node(self, graph: Graph, node: Node, budget: Budget) -> Runnable:
         try:
@@ -195,6 +228,7 @@ class CompiledInstance(Instance):
         self._memory = memory = np.zeros(program.prepared.memory_bytes, np.uint8)
         executor = program.prepared.executor(memory)
         self._executor: Executor | None = executor
+        self._files = program.files
         self._steps = _bind_steps(program, memory, executor, custom)
         self._calls = list(_merged(self._steps, executor))
         self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
@@ -207,6 +241,9 @@ class CompiledInstance(Instance):
         assert executor is not None, "run after close"
         # A `cancel` that came after the end of the run before is not meant for this one.
         executor.allow()
+        if executor.reads_constants:
+            for file in self._files:
+                file.check()
         for sample in range(self._batch):
             self._load(sample)
             for call in self._calls:

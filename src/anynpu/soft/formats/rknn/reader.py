@@ -36,7 +36,7 @@ _MOST_INTERNAL_BYTES = 1 << 32
 _DYNAMIC = "dynamic_shape"
 
 
-def read_model(data: bytes) -> CompiledModel:
+def read_model(data: bytes | memoryview) -> CompiledModel:
     """The description of a compiled file; its sections are views of `data`.
 
     Raises `ModelError` that names the file offset for a truncated or damaged file, and names what
