@@ -14,6 +14,7 @@ from .normalization import (
     instance_normalization,
     instance_sums,
     layer_normalization,
+    length_normalization,
 )
 from .padding import padding
 from .pooling import average_pooling, max_pooling
@@ -27,9 +28,10 @@ from .products import (
 )
 from .recurrent import gru_cell, lstm_unit
 from .reduction import extreme, place_of_maximum, place_of_minimum, product, sum_of_pixels
-from .resizing import resize_nearest, tensor_scale
+from .resizing import resize_bilinear, resize_nearest, tensor_scale
 from .selection import copy, gather, slice_rows
 from .shader import Shader
+from .slopes import prelu
 from .softmax import log_softmax, softmax
 from .task import ShaderTask
 
@@ -46,9 +48,11 @@ FAMILIES: Mapping[str, Family] = {
     "DeConvolutionLayer": transposed_convolution,
     "DepthwiseConvLayer": depthwise_convolution,
     "FullyConnectedLayer": fully_connected,
+    "L2NormalizeLayer": length_normalization,
     "LayerNormalizationLayer": layer_normalization,
     "LogsoftmaxLayer": log_softmax,
     "Max Pooling": max_pooling,
+    "PReluLayer": prelu,
     "PoolingLayer2": average_pooling,
     "ReduceMeanLayer": sum_of_pixels,
     "Softmax2Layer": softmax,
@@ -77,6 +81,7 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "instance_norm_means": instance_means,
     _EXTENSION + "instance_norm_sums_F16_": instance_sums,
     _EXTENSION + "instance_norm_sums_U8_": instance_sums,
+    _EXTENSION + "layer_norm_axis0_U8_F32toU8_2D": layer_normalization,
     _EXTENSION + "lstmunit_activation_S_F16toF16_F": lstm_unit,
     _EXTENSION + "lstmunit_activation_S_F16toU8_F1": lstm_unit,
     _EXTENSION + "maximum_F16F16toF16_": maximum,
@@ -96,6 +101,7 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "reduceprod_axis0_U8toF16_": product,
     _EXTENSION + "reduceprod_axis1_F16toF16_": product,
     _EXTENSION + "reduceprod_axis1_U8toF16_": product,
+    _EXTENSION + "resize_bilinear_U8toU8_SAME_2x_u": resize_bilinear,
     _EXTENSION + "resize_nearest_F16toF16_": resize_nearest,
     _EXTENSION + "resize_nearest_U8toU8_": resize_nearest,
     _EXTENSION + "round_F16toF16_": nearest_whole,

@@ -70,10 +70,16 @@ def windows_as_rows(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, function)
 
 
+_WINDOW_OF_7 = "42bc3a2b02839f8d"
+"""That of windows of a row of seven pixels."""
+
+
 def _window(shader: Shader, taps: int) -> tuple[int, int]:
     """A window's rows and pixels."""
     if shader.program in _WINDOWS_OF_3:
         size = 3, 3
+    elif shader.program == _WINDOW_OF_7:
+        size = 1, 7
     elif shader.has(0x5C):
         size = shader.whole(0x5C), shader.whole(0x58)
     else:
