@@ -172,12 +172,13 @@ class Convolution(Task):
             yield window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HalfValues(Task):
-    """Float16 values through the NN core: multiplied by `scale`, through `table`, a maximum.
+    """Real values through the NN core: multiplied by `scale`, through `table`, a maximum.
 
-    With `product` they are multiplied by those of another tensor. The result is float16, or bytes
-    with `zero_point`.
+    With `product` they are multiplied by those of another tensor, with `slopes`, (channels, 2), by
+    their channel's slope for positive or for negative values. Items of planes say whether they
+    are float16 or float32, on both sides; with `zero_point` the result is bytes.
     """
 
     source: Planes
@@ -187,6 +188,7 @@ class HalfValues(Task):
     pooling: MaxPooling | None
     zero_point: int | None
     product: Planes | None = None
+    slopes: NDArray[np.float32] | None = None
 
     def reads(self) -> Iterator[Window]:
         for planes in (self.source, self.product):

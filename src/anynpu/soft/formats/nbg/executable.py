@@ -35,7 +35,7 @@ class Parts:
     """Where a version of the container has what is executed; None for what a file has not.
 
     A pair is a table of offsets and sizes, and the data that it cuts up. `shaders` are what runs
-    `programs`, which are only known of 2.x.
+    `programs`, which the oldest files lack.
     """
 
     nn: Section | None

@@ -193,7 +193,7 @@ class Executable:
     that commands of the NN core and the tensor processor refer to, `constants` those of shaders,
     `states` the register loads. `has_offsets_in_commands` says that an operand's offset is in the
     command's own word, as older files have it, not in the patch. `shader_programs` are the machine
-    code of each command of the shader unit; older files have none here.
+    code of each command of the shader unit; the oldest files have none here.
     """
 
     nn: NDArray[np.uint32]

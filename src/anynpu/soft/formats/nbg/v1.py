@@ -30,8 +30,8 @@ NAMED_SECTIONS = (
     "inputs", "outputs", "layers", "operations", "LCD table", "LCD", "NN operations",
     "TP operations", "shader operations", "patches", "layer parameters", "software operations",
     "hardware initialisation", "ICD table", "ICD", "PPU parameters", "extension 16",
-    "extension 17", "extension 18", "constants", "states", "extension 21", "coefficient table",
-    "coefficients", "extension 24", "constant table", "state table",
+    "extension 17", "shader programs", "constants", "states", "extension 21", "coefficient table",
+    "coefficients", "shader program table", "constant table", "state table",
 )  # fmt: skip
 SOFT_SECTION = 67
 """The number of the pair, the last one of a file whose fixed part has 920 bytes, that is ours."""
@@ -101,6 +101,8 @@ def _parts(table: dict[int, Section]) -> Parts:
         coefficients=(table[22], table.get(23)) if 22 in table else one_place,
         constants=(table.get(25), table.get(19)),
         states=(table[26], table.get(20)) if 26 in table else one_place,
+        shaders=table.get(8) if 24 in table else None,
+        programs=(table.get(24), table.get(18)),
     )
 
 

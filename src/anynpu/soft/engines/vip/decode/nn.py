@@ -12,7 +12,7 @@ from ....formats.nbg.model import OperationKind, Source
 from ..coefficients import Kernels, KernelShape
 from ..commands.nn import CIRCLE_ENDS, POINTERS, NnCommand, TransposeCommand
 from ..memory import Window
-from ..numbers import scale_of, table_values
+from ..numbers import coarse_table_values, scale_of, table_values
 from ..operation import A733, CORES, OperationContext
 from ..planes import Planes
 from ..refusal import Unknown
@@ -27,9 +27,11 @@ from ..tasks import (
     Task,
 )
 
-UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
+UINT8, FLOAT16, INT8, INT16, FLOAT32 = 0, 1, 2, 4, 7
 _TYPES = {0: "uint8", 1: "float16", 2: "int8", 3: "bfloat16", 4: "int16"}
 _LARGEST_HALF = 65504.0
+_RECORDS_END = 64
+"""Bytes that records are filled up to."""
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
 _SIDES = (2, 3, 4, 8)
@@ -39,6 +41,8 @@ _WITH_TABLE = 2
 _TABLE_WORDS = 1027
 _TABLE_FORMS = {0x36: (True, 64), 0x35: (True, 32), 0x34: (True, 16), 0x25: (False, 32)}
 """Whether a table has a half for negative arguments, and for how many powers of two entries."""
+_COARSE_TABLE = 0x08
+"""A function of what isn't negative: four entries for each power of two that a float32 has."""
 
 
 def decode_nn(context: OperationContext) -> Task:
@@ -47,9 +51,14 @@ def decode_nn(context: OperationContext) -> Task:
     if kind == OperationKind.NN_TRANSPOSE or context.words[31] & _TRANSPOSE_BIT:
         return _transpose(context, TransposeCommand(context.words))
     command = NnCommand(context.words)
-    if command.INPUT_TYPE == FLOAT16:
+    if command.INPUT_TYPE == FLOAT16 or _has_long_input(command):
         return _half_values(context, command)
     return _convolution(context, command)
+
+
+def _has_long_input(command: NnCommand) -> bool:
+    """Whether values are float32, which the type of kernels says."""
+    return (command.KERNEL_TYPE, command.INPUT_TYPE) == (FLOAT32, UINT8)
 
 
 def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
@@ -294,7 +303,8 @@ def _table(context: OperationContext, command: NnCommand) -> tuple[Table | None,
         if command.TABLE_FORM or context.operation.kind == OperationKind.NN_TABLE:
             raise Unknown("a table after the coefficients in this form")
         return None, False
-    others = command.STRIDE_OF_2 or command.POOLING or command.FLOAT_OUTPUT
+    is_sum = not command.NO_COEFFICIENTS
+    others = command.STRIDE_OF_2 or command.POOLING or (is_sum and command.FLOAT_OUTPUT)
     if others or command.SECOND_MANTISSA or command.SECOND_EXPONENT or command.PER_CHANNEL:
         raise Unknown("a table after the coefficients in this form")
     address = context.address(POINTERS["coefficients"])
@@ -314,6 +324,8 @@ def _read_table(words: NDArray[np.uint32]) -> Table:
     The first of them has the form above it. Of an odd function the second is that at zero, too.
     """
     form = int(words[-3]) >> 24
+    if form == _COARSE_TABLE:
+        return Table(coarse_table_values(words[:-3]), False, False, exponents=256, slopes=(0, 0, 0))
     if form not in _TABLE_FORMS:
         raise Unknown(f"a table of form {form:#x}")
     is_signed, exponents = _TABLE_FORMS[form]
@@ -481,12 +493,16 @@ def _slice(context: OperationContext, row: int, stride: int, high: int, group: i
 
 
 def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
-    has_kind = command.KERNEL_TYPE == FLOAT16 and command.OUTPUT_TYPE in (FLOAT16, UINT8)
-    if not has_kind or not command.NO_COEFFICIENTS:
+    has_kind = command.KERNEL_TYPE in (FLOAT16, FLOAT32) and command.OUTPUT_TYPE in (FLOAT16, UINT8)
+    slopes = _slopes_of_halves(context, command)
+    if not has_kind or not (command.NO_COEFFICIENTS or slopes is not None):
         raise Unknown("a convolution of float16")
     table, is_table = _table(context, command)
-    uses = command.ADDITION or command.LEAKY
-    others = command.STRIDE_OF_2, command.RELU, command.FLOAT_OUTPUT
+    uses = slopes is None and (command.ADDITION or command.LEAKY)
+    is_long = bool(command.FLOAT_OUTPUT)
+    if (is_long or _has_long_input(command)) and not is_table:
+        raise Unknown("values of float32 in this form")
+    others = command.STRIDE_OF_2, command.RELU, is_long and command.OUTPUT_TYPE
     if (uses and not is_table) or any(others) or context.target != A733:
         raise Unknown("float16 values in this form")
     if command.INPUT_GROUP > 1 or command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE:
@@ -497,10 +513,12 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
     if (command.real(30), command.real(29)) != (-limit, limit):
         raise Unknown("float16 values within limits")
     pooling = decode_max_pooling(command)
-    source = replace(input_planes(context, command, 2), channels=command.OUTPUT_CHANNELS)
+    item = 4 if _has_long_input(command) else 2
+    source = replace(input_planes(context, command, item), channels=command.OUTPUT_CHANNELS)
     source.check(context.layout)
     shape = command.OUTPUT_CHANNELS, *pooled_shape(source.height, source.width, pooling)
     is_half = command.OUTPUT_TYPE == FLOAT16
+    is_whole = not is_half and not is_long
     product = None
     if command.MULTIPLICATION:
         constant = command.SECOND_MANTISSA, command.SECOND_EXPONENT
@@ -509,13 +527,35 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
         product = second_planes(context, command, shape, 2)
     return HalfValues(
         source=source,
-        target=output_planes(context, command, shape, 2 if is_half else 1),
+        target=output_planes(context, command, shape, 1 if is_whole else 4 if is_long else 2),
         scale=first_scale(command),
         table=table,
         pooling=pooling,
-        zero_point=None if is_half else command.OUTPUT_ZERO_POINT,
+        zero_point=command.OUTPUT_ZERO_POINT if is_whole else None,
         product=product,
+        slopes=slopes,
     )
+
+
+def _slopes_of_halves(context: OperationContext, command: NnCommand) -> NDArray[np.float32] | None:
+    """What each channel's values are multiplied by, positive and negative ones: (channels, 2)."""
+    is_plain = command.KERNEL_WIDTH == 1 and kernel_height(command) == 1
+    if not (command.PER_CHANNEL and command.LEAKY and is_plain) or command.NO_COEFFICIENTS:
+        return None
+    others = command.ADDITION, command.MULTIPLICATION, command.FLOAT_OUTPUT, command.POOLING
+    address = context.address(POINTERS["coefficients"])
+    if any(others) or command.KERNEL_TYPE != FLOAT16 or command.OUTPUT_TYPE != FLOAT16:
+        raise Unknown("slopes of float16 values in this form")
+    blob = context.layout.blob(address.space)
+    size = 8 * command.OUTPUT_CHANNELS
+    if address.space.source is not Source.COEFFICIENTS or address.offset or blob.size < size:
+        raise Unknown(f"slopes of {command.OUTPUT_CHANNELS} channels from {address.space}")
+    if blob.size >= size + _RECORDS_END:
+        raise Unknown(f"slopes in {blob.size} bytes, which has more than those")
+    slopes = np.frombuffer(blob[:size].tobytes(), "<f4").reshape(-1, 2)
+    if not np.isfinite(slopes).all():
+        raise Unknown("a channel's slope that is no finite number")
+    return slopes
 
 
 def _signed(stride: int) -> int:

@@ -34,6 +34,8 @@ _SIGN = 128
 """Bytes less 128 are the whole numbers of both types: uint8 by subtraction, int8 by its top bit."""
 
 _SIGN_BIT = np.uint8(_SIGN)
+_LONG = 4
+"""Bytes of a float32."""
 
 
 def sums_of(task: Sums, memory: Memory) -> Reals:
@@ -167,13 +169,20 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
 @np.errstate(invalid="ignore")  # What is no number stays none, whichever of them it is.
 def _(task: HalfValues, memory: Memory) -> None:
     values = half_values(task.source, memory) * task.scale
+    if task.source.item == _LONG:
+        values = cut(values, TABLE_BITS)
     if task.table is not None:
         values = look_up(task.table, values)
     if task.pooling is not None:
         values = pooled(values, task.pooling)
+    if task.slopes is not None:
+        positive, negative = task.slopes.astype(np.float64).T[..., None, None]
+        values = values * np.where(values < 0, negative, positive)
     if task.product is not None:
         values = values * half_values(task.product, memory)
-    if task.zero_point is None:
+    if task.target.item == _LONG:
+        task.target.write(memory, long_bytes(values))
+    elif task.zero_point is None:
         task.target.write(memory, half_bytes(values))
     else:
         task.target.write(memory, whole_bytes(values, task.zero_point)[..., None])
@@ -196,9 +205,16 @@ def wide_bytes(values: Reals) -> NDArray[np.uint8]:
 
 
 def half_values(planes: Planes, memory: Memory) -> Reals:
-    """A float16 tensor's values as (channels, rows, pixels)."""
+    """A float16, or float32, tensor's values as (channels, rows, pixels)."""
     content = np.ascontiguousarray(planes.read(memory))
-    return content.view(np.float16)[..., 0].astype(np.float64)
+    dtype = np.float32 if planes.item == _LONG else np.float16
+    return content.view(dtype)[..., 0].astype(np.float64)
+
+
+def long_bytes(values: Reals) -> NDArray[np.uint8]:
+    """Values as float32, (channels, rows, pixels, 4) bytes."""
+    longs: NDArray[np.uint8] = values[..., None].astype(np.float32).view(np.uint8)
+    return longs
 
 
 def half_bytes(values: Reals) -> NDArray[np.uint8]:

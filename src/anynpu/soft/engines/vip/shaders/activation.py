@@ -13,6 +13,7 @@ from .shader import Image, Shader
 from .task import Array, ShaderTask
 
 _F32 = np.float32
+_Maker = Callable[[Shader, Image, Image], ShaderTask]
 _SOFTPLUS = {0x40: 0x3FB8AA3B, 0x44: 0x3F317218}
 """The constants that only softplus takes both of: the binary logarithm of e, and its inverse."""
 
@@ -51,6 +52,12 @@ _OF_BYTES: Mapping[str, Callable[[Array], Array]] = {
 }
 """Functions of real values from bytes, by the program."""
 
+_OF_REALS: Mapping[str, Callable[[Array], Array]] = {
+    "b09aa7ad45b872cd": np.sin,
+    "a63d6947aae452b9": np.cos,
+}
+"""Those of float16."""
+
 
 def activation(shader: Shader) -> ShaderTask:
     """A function of each value; the layer's name is the same for all of them.
@@ -59,17 +66,9 @@ def activation(shader: Shader) -> ShaderTask:
     """
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
-    if types(source, output) == (F32, F16) and shader.program == _ROOT_OF_SUMS:
-        return ShaderTask((source,), output, _root_of_sums)
-    if types(source, output) == (F16, F32) and shader.program == _SQUARES:
-        return ShaderTask((source,), output, lambda values: np.square(values.astype(_F32)))
-    if types(source, output) == (F16, F16) and shader.program == _SQUARE_ROOT:
-        return ShaderTask((source,), output, _square_root)
-    if types(source, output) == _EXPONENTIALS.get(shader.program):
-        return _exponential(shader, source, output)
-    if types(source, output) == (U8, F16) and shader.program in _OF_BYTES:
-        shader.expect({0xC8: ONE, 0xCC: 0})
-        return _of_bytes(shader, source, output, (0xC0, 0xC4), _OF_BYTES[shader.program])
+    known = _KNOWN.get(shader.program)
+    if known is not None and types(source, output) == known[:2]:
+        return known[2](shader, source, output)
     is_real = types(source, output) == (F16, F16) and shader.program == _SOFTPLUS_OF_HALVES
     if types(source, output) != (U8, F16) and not is_real:
         raise Unknown(f"an activation of {source.dtype} to {output.dtype}")
@@ -174,3 +173,31 @@ def _square_root(values: Array) -> Array:
         roots = np.sqrt(values.astype(_F32))
     result: Array = np.where(np.isnan(roots), -_LARGEST_HALF, roots.astype(np.float16))
     return result
+
+
+def _without_constants(function: Callable[[Array], Array]) -> _Maker:
+    def maker(shader: Shader, source: Image, output: Image) -> ShaderTask:
+        return ShaderTask((source,), output, function)
+
+    return maker
+
+
+def _with_scales(function: Callable[[Array], Array]) -> _Maker:
+    def maker(shader: Shader, source: Image, output: Image) -> ShaderTask:
+        shader.expect({0xC8: ONE, 0xCC: 0})
+        if source.dtype == F16:
+            shader.expect({0xC0: ONE, 0xC4: 0})
+        return _of_bytes(shader, source, output, (0xC0, 0xC4), function)
+
+    return maker
+
+
+_KNOWN: Mapping[str, tuple[np.dtype[np.generic], np.dtype[np.generic], _Maker]] = {
+    _ROOT_OF_SUMS: (F32, F16, _without_constants(_root_of_sums)),
+    _SQUARES: (F16, F32, _without_constants(lambda values: np.square(values.astype(_F32)))),
+    _SQUARE_ROOT: (F16, F16, _without_constants(_square_root)),
+    **{program: (*kinds, _exponential) for program, kinds in _EXPONENTIALS.items()},
+    **{program: (U8, F16, _with_scales(each)) for program, each in _OF_BYTES.items()},
+    **{program: (F16, F16, _with_scales(each)) for program, each in _OF_REALS.items()},
+}
+"""Programs, the types of what they read and write, and who makes tasks of them."""

@@ -28,7 +28,7 @@ from .products import (
 )
 from .recurrent import gru_cell, lstm_unit
 from .reduction import extreme, place_of_maximum, place_of_minimum, product, sum_of_pixels
-from .resizing import resize_nearest, tensor_scale
+from .resizing import resize_bilinear, resize_nearest, tensor_scale
 from .selection import copy, gather, repetition, slice_rows
 from .shader import Shader
 from .slopes import slopes, slopes_of_reals
@@ -48,8 +48,8 @@ FAMILIES: Mapping[str, Family] = {
     "DeConvolutionLayer": transposed_convolution,
     "DepthwiseConvLayer": depthwise_convolution,
     "FullyConnectedLayer": fully_connected,
-    "LayerNormalizationLayer": layer_normalization,
     "L2NormalizeLayer": length_normalization,
+    "LayerNormalizationLayer": layer_normalization,
     "LogsoftmaxLayer": log_softmax,
     "Max Pooling": max_pooling,
     "PReluLayer": slopes,
@@ -82,6 +82,7 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "instance_norm_means": instance_means,
     _EXTENSION + "instance_norm_sums_F16_": instance_sums,
     _EXTENSION + "instance_norm_sums_U8_": instance_sums,
+    _EXTENSION + "layer_norm_axis0_U8_F32toU8_2D": layer_normalization,
     _EXTENSION + "lstmunit_activation_S_F16toF16_F": lstm_unit,
     _EXTENSION + "logical_and_I8toI8_": logic,
     _EXTENSION + "logical_not_I8toI8_": logic,
@@ -109,6 +110,7 @@ FAMILIES: Mapping[str, Family] = {
     _EXTENSION + "reduceprod_axis0_U8toF16_": product,
     _EXTENSION + "reduceprod_axis1_F16toF16_": product,
     _EXTENSION + "reduceprod_axis1_U8toF16_": product,
+    _EXTENSION + "resize_bilinear_U8toU8_SAME_2x_u": resize_bilinear,
     _EXTENSION + "resize_nearest_F16toF16_": resize_nearest,
     _EXTENSION + "resize_nearest_U8toU8_": resize_nearest,
     _EXTENSION + "round_F16toF16_": nearest_whole,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,18 @@ from .task import Array, ShaderTask
 _F32 = np.float32
 
 
+class _LayerRegisters(NamedTuple):
+    """Where a program has the number of pixels, one over that, and what a variance has added."""
+
+    pixels: int
+    part: int
+    epsilon: int
+
+
+_LAYER, _OLD_LAYER = _LayerRegisters(0x80, 0x84, 0x88), _LayerRegisters(0x84, 0x88, 0x80)
+_OLD_NAME = "layer_norm_axis0_U8_F32toU8_2D"
+
+
 def layer_normalization(shader: Shader) -> ShaderTask:
     """Bytes of a row less their mean, over their deviation; a factor and a sum for each pixel."""
     source, bias, scale, output = shader.images(0x00, 0x20, 0x40, 0x60)
@@ -23,9 +37,12 @@ def layer_normalization(shader: Shader) -> ShaderTask:
     if types(source, bias, scale, output) != (U8, F32, F32, U8):
         raise Unknown(f"a layer's normalisation of {source.dtype} to {output.dtype}")
     pixels = source.shape[2]
-    if shader.whole(0x80) != pixels or {bias.shape, scale.shape} != {(1, 1, pixels)}:
-        raise Unknown(f"a layer's normalisation of {shader.whole(0x80)} of {pixels} pixels")
-    part, epsilon, factor = shader.real(0x84), shader.real(0x88), shader.real(0x8C)
+    names = _OLD_LAYER if shader.name.endswith(_OLD_NAME) else _LAYER
+    if shader.whole(names.pixels) != pixels or {bias.shape, scale.shape} != {(1, 1, pixels)}:
+        raise Unknown(f"a layer's normalisation of {pixels} pixels in this form")
+    part, epsilon, factor = (
+        shader.real(names.part), shader.real(names.epsilon), shader.real(0x8C)
+    )  # fmt: skip
     zero, own = shader.real(0x210), shader.whole(0x260) & 255
     # A last vector goes on beyond the row's end, where the shader reads zero points.
     rest = -pixels % _VECTOR
@@ -105,6 +122,8 @@ _PIXELS_OF_LOOP, _ROWS_OF_LOOP = 32, 4
 
 def length_normalization(shader: Shader) -> ShaderTask:
     """Bytes of a row, or column, less their zero point, by the root of their squares' sum."""
+    if shader.program == _LENGTH_OF_HALVES:
+        return _length_of_halves(shader)
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
     if types(source, output) != (U8, F16) or source.shape[0] != 1:
@@ -282,3 +301,35 @@ def _reals(halves: Array) -> Array:
     """Float32 values, as (1, values, 1), of which an image has the halves."""
     result: Array = np.ascontiguousarray(halves.reshape(-1)).view(np.float32)[None, :, None]
     return result
+
+
+_LENGTH_OF_HALVES = "180e9f1bed96732e"
+
+
+def _length_of_halves(shader: Shader) -> ShaderTask:
+    """Rows of float16 over their lengths: of squares, four sums of eight are rounded together."""
+    source, output = shader.images(0x00, 0x20)
+    check_same(output, source)
+    pixels = source.shape[2]
+    if types(source, output) != (F16, F16):
+        raise Unknown(f"rows of {source.dtype} over their lengths in this form")
+    count = shader.whole(0x44)
+    if not 0 <= count - pixels < _FOUR_EIGHTS:
+        raise Unknown(f"lengths of {count} of {pixels} pixels")
+    shader.expect({0x4C: ONE})
+    start, least = shader.real(0x40), shader.real(0x48)
+
+    def function(values: Array) -> Array:
+        real = normal_halves(values)
+        planes, rows, _ = real.shape
+        padded = np.zeros((planes, rows, -(-pixels // _FOUR_EIGHTS) * _FOUR_EIGHTS))
+        padded[..., :pixels] = real * real
+        parts = cut_to_float(padded.reshape(planes, rows, -1, 4, _EIGHT).sum(-1))
+        fours = parts.sum(-1, dtype=np.float64).astype(_F32)
+        total = np.add.accumulate(fours, 2)[..., -1:] + start
+        return to_halves(real.astype(_F32) * _inverse_root(np.maximum(total, least)))
+
+    return ShaderTask((source,), output, function)
+
+
+_FOUR_EIGHTS = 32

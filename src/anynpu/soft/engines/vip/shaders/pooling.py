@@ -28,64 +28,75 @@ _OF_ROWS = "d203a0fdc201fb5c"
 _AT_ONCE, _SECOND_VECTOR = 64, 48
 """Pixels that a round of it sums, and which of them it counts by; beyond a row are zeros."""
 
-_WHOLE_PLANES, _WINDOWS = "bbf0005029104f32", "925c6edcace8bc51"
-"""The programs of maxima of whole planes, and of windows that aren't square."""
+_INSIDE, _WINDOWS = "bbf0005029104f32", "925c6edcace8bc51"
+"""The programs of maxima of windows inside the image, and of ones that aren't square."""
 
 _FLOOR = np.iinfo(np.int16).min
 
 
 def max_pooling(shader: Shader) -> ShaderTask:
-    """The largest of square windows; what lies beyond the image counts for nothing."""
-    if shader.program == _WHOLE_PLANES:
-        return _maximum_of_planes(shader)
+    """The largest of windows; what lies beyond the image counts for nothing."""
+    if shader.program == _INSIDE:
+        return _maximum_inside(shader)
     if shader.program == _WINDOWS:
         return _maximum_around(shader)
     source, output = shader.images(0x00, 0x20)
     kinds = types(source, output)
     left, top = shader.whole(0x40), shader.whole(0x44)
     if kinds == (U8, U8) and not shader.has(0x58):
-        size, stride = 2 * left + 1, 1
+        height, width, steps = 2 * left + 1, 2 * left + 1, (1, 1)
         if shader.whole(0x48) != source.shape[2] or top != left:
             raise Unknown("maxima of bytes in this form")
     elif kinds == (F16, F16):
-        size, stride = shader.whole(0x54), shader.whole(0x48)
-        if shader.whole(0x58) != size or shader.whole(0x4C) != stride:
-            raise Unknown("maxima over windows that aren't square")
+        width, height = shader.whole(0x54), shader.whole(0x58)
+        steps = shader.whole(0x4C), shader.whole(0x48)
     else:
         raise Unknown(f"maxima of {kinds[0]} to {kinds[1]}")
-    planes, height, width = source.shape
-    rows, pixels = output.shape[1:]
-    needed = (rows - 1) * stride + size, (pixels - 1) * stride + size
-    if not 0 < size <= _LARGEST or not 0 < stride <= _LARGEST:
-        raise Unknown(f"maxima over {size} pixels, {stride} apart")
-    if output.shape[0] != planes or top >= size or left >= size:
-        raise Unknown(f"maxima over {size} pixels, {stride} apart")
-    if max(needed[0] - height - top, needed[1] - width - left) >= size:
+    planes, rows, pixels = output.shape
+    if max(width, height, *steps) > _LARGEST or 0 in (width, height, *steps):
+        raise Unknown(f"maxima over {height} x {width} pixels, {steps} apart")
+    if source.shape[0] != planes or top >= height or left >= width:
+        raise Unknown(f"maxima over {height} x {width} pixels, {steps} apart")
+    reach = (rows - 1) * steps[0] + height, (pixels - 1) * steps[1] + width
+    bottom, right = reach[0] - source.shape[1] - top, reach[1] - source.shape[2] - left
+    if bottom >= height or right >= width:
         raise Unknown("maxima over windows beyond the image")
 
     def function(values: Array) -> Array:
-        bottom = max(needed[0] - height - top, 0)
-        right = max(needed[1] - width - left, 0)
-        beyond = ((0, 0), (top, bottom), (left, right))
+        beyond = ((0, 0), (top, max(bottom, 0)), (left, max(right, 0)))
         least = -np.inf if values.dtype == np.float16 else _FLOOR
         wide = np.float32 if values.dtype == np.float16 else np.int16
         padded = np.pad(values.astype(wide), beyond, constant_values=least)
-        views = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))
-        largest = views[:, : needed[0] - size + 1 : stride, : needed[1] - size + 1 : stride]
+        views = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(1, 2))
+        largest = views[:, : reach[0] : steps[0], : reach[1] : steps[1]][:, :rows, :pixels]
         result: Array = largest.max((-1, -2)).astype(values.dtype)
         return result
 
     return ShaderTask((source,), output, function)
 
 
-def _maximum_of_planes(shader: Shader) -> ShaderTask:
+def _maximum_inside(shader: Shader) -> ShaderTask:
+    """The largest byte of windows that don't leave the image."""
     source, output = shader.images(0x00, 0x20)
-    planes, rows, pixels = source.shape
-    if types(source, output) != (U8, U8) or output.shape != (planes, 1, 1):
+    planes, rows, pixels = output.shape
+    if types(source, output) != (U8, U8) or source.shape[0] != planes:
         raise Unknown(f"maxima of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
-    shader.expect({0x40: 0, 0x44: 0, 0x48: 1, 0x4C: 1, 0x50: ONE, 0x54: 0, 0xC0: pixels})
-    shader.expect({0xC4: rows})
-    return ShaderTask((source,), output, lambda values: values.max((1, 2), keepdims=True))
+    shader.expect({0x40: 0, 0x44: 0, 0x50: ONE, 0x54: 0})
+    size = shader.whole(0xC4), shader.whole(0xC0)
+    steps = shader.whole(0x4C), shader.whole(0x48)
+    if max(*size, *steps) > _LARGEST or 0 in (*size, *steps):
+        raise Unknown(f"maxima over {size} pixels, {steps} apart")
+    reach = (rows - 1) * steps[0] + size[0], (pixels - 1) * steps[1] + size[1]
+    if reach[0] > source.shape[1] or reach[1] > source.shape[2]:
+        raise Unknown("maxima over windows beyond the image")
+
+    def function(values: Array) -> Array:
+        views = np.lib.stride_tricks.sliding_window_view(values, size, axis=(1, 2))
+        seen = views[:, : reach[0] : steps[0], : reach[1] : steps[1]][:, :rows, :pixels]
+        result: Array = seen.max((-1, -2))
+        return result
+
+    return ShaderTask((source,), output, function)
 
 
 def _maximum_around(shader: Shader) -> ShaderTask:

@@ -34,8 +34,11 @@ _LONG = 32
 _FOUR = 4
 """Those of a product of two tensors, unless the second one is transposed."""
 
-_WINDOWS_OF_3 = ("00adb3954e95f287", "5c74c05f6c4132fe")
-"""Programs of windows of three rows and pixels, one or two apart, which say neither."""
+_THREE_ROWS = {0x60: 0x111111, 0x64: 0x111000, 0x68: 0x20100, 0x6C: 0x201}
+"""What programs of windows of three rows and pixels, which say neither, take of what they read."""
+
+_ONE_PIXEL_ON = 0x77654321
+"""How programs of windows of a single row move what they read, from one window to the next."""
 
 
 def windows_as_rows(shader: Shader) -> ShaderTask:
@@ -72,8 +75,12 @@ def windows_as_rows(shader: Shader) -> ShaderTask:
 
 def _window(shader: Shader, taps: int) -> tuple[int, int]:
     """A window's rows and pixels."""
-    if shader.program in _WINDOWS_OF_3:
+    if all(
+        shader.has(place) and shader.whole(place) == _THREE_ROWS[place] for place in _THREE_ROWS
+    ):
         size = 3, 3
+    elif shader.has(0x80) and shader.whole(0x80) == _ONE_PIXEL_ON and shader.whole(0x48) == 1:
+        size = 1, taps
     elif shader.has(0x5C):
         size = shader.whole(0x5C), shader.whole(0x58)
     else:

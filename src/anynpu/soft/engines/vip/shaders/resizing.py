@@ -115,6 +115,31 @@ def resize_nearest(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, lambda values: values[:, rows[:, None], pixels])
 
 
+_DOUBLED_BYTES = "152304e1d5874b04"
+"""The program, of files of 1.x, that doubles bytes by the centres of pixels."""
+
+
+def resize_bilinear(shader: Shader) -> ShaderTask:
+    """Pixels doubled, each mixed of four; what is beyond the image is its edge."""
+    source, output = shader.images(0x00, 0x20)
+    planes, rows, pixels = source.shape
+    if types(source, output) != (U8, U8) or shader.program != _DOUBLED_BYTES:
+        raise Unknown(f"an image of {source.dtype} made {output.dtype} in this form")
+    if output.shape != (planes, 2 * rows, 2 * pixels):
+        raise Unknown(f"an image of {source.shape} made one of {output.shape}")
+    shader.expect({0x40: 0, 0x44: 1, 0x48: output.shape[1]})
+
+    def function(values: Array) -> Array:
+        wide = np.pad(values.astype(np.int64), ((0, 0), (1, 1), (1, 1)), mode="edge")
+        lines = np.stack([3 * wide[:, 1:-1] + wide[:, :-2], 3 * wide[:, 1:-1] + wide[:, 2:]], 2)
+        tall = lines.reshape(planes, 2 * rows, pixels + 2)
+        inner = 3 * tall[..., 1:-1]
+        sums = np.stack([inner + tall[..., :-2], inner + tall[..., 2:]], 3)
+        return to_bytes(sums.reshape(output.shape) / 16)
+
+    return ShaderTask((source,), output, function)
+
+
 def _taken(count: int, size: int, ratio: np.float32, more: np.float32) -> Array:
     """Which row, or pixel, each one is taken from."""
     if not (np.isfinite([ratio, more]).all() and ratio > 0):

@@ -87,9 +87,45 @@ def gather(shader: Shader) -> ShaderTask:
 _OF_ROWS_AND_PIXELS = "5dc70e49f4015707"
 """The program of slices that begin at some row and pixel."""
 
+_PARTS = {"699a7888354b30df": F16, "edac46230c8b075c": U8}
+"""The programs of a part of an image, and of which types they are."""
+
+_REVERSED_ROWS = {"a68c71481ce66fdb": F16, "6bf61028843c1fea": U8}
+"""Those of its rows the other way round."""
+
+
+def _part(shader: Shader) -> ShaderTask:
+    """Pixels, rows and planes from some on."""
+    source, output = shader.images(0x00, 0x20)
+    starts = shader.whole(0x48), shader.whole(0x44), shader.whole(0x40)
+    dtype = _PARTS[shader.program]
+    if types(source, output) != (dtype, dtype):
+        raise Unknown(f"a slice of {source.dtype} to {output.dtype}")
+    for first, count, size in zip(starts, output.shape, source.shape, strict=True):
+        if first + count > size:
+            raise Unknown(f"a slice of {source.shape} from {starts} on to {output.shape}")
+    places = tuple(
+        slice(first, first + count) for first, count in zip(starts, output.shape, strict=True)
+    )
+    return ShaderTask((source,), output, lambda values: values[places])
+
+
+def _reversed_rows(shader: Shader) -> ShaderTask:
+    source, output = shader.images(0x00, 0x20)
+    check_same(output, source)
+    dtype = _REVERSED_ROWS[shader.program]
+    if types(source, output) != (dtype, dtype):
+        raise Unknown(f"rows of {source.dtype} turned round to {output.dtype}")
+    shader.expect({0x40: source.shape[1] - 1})
+    return ShaderTask((source,), output, lambda values: values[:, ::-1])
+
 
 def slice_rows(shader: Shader) -> ShaderTask:
-    """Rows and pixels of an image, from some on."""
+    """Rows and pixels of an image, from some on; a part of it; or its rows turned round."""
+    if shader.program in _PARTS:
+        return _part(shader)
+    if shader.program in _REVERSED_ROWS:
+        return _reversed_rows(shader)
     source, output = shader.images(0x00, 0x20)
     planes, rows, pixels = source.shape
     left, first, count, width = shader.whole(0x40), shader.whole(0x44), *output.shape[1:]

@@ -1,17 +1,17 @@
-"""Bytes whose negative values have a slope."""
+"""Bytes or float16 whose negative values have a slope."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..refusal import Unknown
-from ..rounding import cut, to_halves
+from ..rounding import cut, cut_to_half, normal_halves, to_halves
 from .quantized import F16, U8, check_broadcast, check_same, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
-_OF_ROWS = "b5c21e0931bded26"
-"""The program whose slopes are one a row, which is a network's plane."""
+_OF_ROWS, _OF_HALVES = "b5c21e0931bded26", "ac50cb3a3e7b3fe9"
+"""The programs whose slopes are one a row, which is a network's plane: of bytes, of float16."""
 
 _F32 = np.float32
 _LARGEST_BYTE, _HALF_BITS = 255, 11
@@ -20,6 +20,8 @@ _LARGEST_BYTE, _HALF_BITS = 255, 11
 
 def slopes(shader: Shader) -> ShaderTask:
     """Bytes in steps of the output, cut to float16; negative ones times their row's slope."""
+    if shader.program == _OF_HALVES:
+        return _slopes_of_halves(shader)
     source, factors, output = shader.images(0x00, 0x20, 0x40)
     check_same(output, source)
     planes, rows, _ = source.shape
@@ -56,3 +58,21 @@ def slopes_of_reals(shader: Shader) -> ShaderTask:
         return to_halves(negative + np.maximum(real, 0) + constant)
 
     return ShaderTask((source, factors), output, function)
+
+
+def _slopes_of_halves(shader: Shader) -> ShaderTask:
+    """Negative float16 by the slope of their row, which is a plane of a network, cut to float16."""
+    source, slopes, output = shader.images(0x00, 0x20, 0x40)
+    check_same(output, source)
+    planes, rows, _ = source.shape
+    if types(source, slopes, output) != (F16, F16, F16) or shader.program != _OF_HALVES:
+        raise Unknown(f"slopes of {slopes.dtype} for {source.dtype} in this form")
+    if planes != 1 or slopes.shape != (1, 1, rows):
+        raise Unknown(f"slopes of {slopes.shape} for {source.shape}")
+
+    def function(values: Array, factors: Array) -> Array:
+        products = normal_halves(values) * normal_halves(factors[0, 0])[:, None]
+        result: Array = np.where(values < 0, cut_to_half(products), values).astype(np.float16)
+        return result
+
+    return ShaderTask((source, slopes), output, function)

@@ -6,11 +6,13 @@ import numpy as np
 
 from ..refusal import Unknown
 from ..rounding import to_halves
-from .quantized import F16, U8, check_same, to_bytes, types
-from .shader import Shader
+from .quantized import F16, ONE, U8, check_same, to_bytes, types
+from .shader import Image, Shader
 from .task import Array, ShaderTask
 
 _LOG_OF_ROWS = "4fc379906351d456"
+_LOG_OF_HALVES = "186825dbb853d878"
+"""That of pixels of float16."""
 _NATURAL = 0x3F317218
 """The natural logarithm of 2."""
 
@@ -19,6 +21,8 @@ def log_softmax(shader: Shader) -> ShaderTask:
     """Differences to the maximum of bytes over rows, less the logarithm of their powers' sum."""
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
+    if types(source, output) == (F16, F16) and shader.program == _LOG_OF_HALVES:
+        return _log_of_halves(shader, source, output)
     if types(source, output) != (U8, F16) or shader.program != _LOG_OF_ROWS:
         raise Unknown(f"logarithms of softmax of {source.dtype} to {output.dtype} in this form")
     shader.expect({0x40: source.shape[1], 0x48: _NATURAL})
@@ -31,6 +35,23 @@ def log_softmax(shader: Shader) -> ShaderTask:
         total = np.add.accumulate(powers, 1)[:, -1:]
         halves: Array = to_halves(less * scale - np.log2(total) * to_natural)
         return halves
+
+    return ShaderTask((source,), output, function)
+
+
+def _log_of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:
+    """The same of float16 over pixels, four powers at a time."""
+    pixels = source.shape[2]
+    whole = pixels - pixels % _AT_ONCE
+    shader.expect({0x40: pixels, 0x44: whole, 0x4C: pixels - whole, 0xD0: _NATURAL, 0xD4: ONE})
+    to_binary, to_natural = shader.real(0x48), shader.real(0xD0)
+
+    def function(values: Array) -> Array:
+        real = values.astype(np.float32)
+        less = real - real.max(2, keepdims=True)
+        powers = np.exp2((less * to_binary).astype(np.float64)).astype(np.float32)
+        total = np.add.accumulate(_sums_of_four(powers), 2)[..., -1:]
+        return to_halves(less - np.log2(total) * to_natural)
 
     return ShaderTask((source,), output, function)
 
