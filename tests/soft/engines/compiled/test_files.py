@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import lzma
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import pytest
@@ -59,11 +62,11 @@ def outputs(instance: Instance) -> list[bytes]:
     return [array.tobytes() for array in instance.outputs]
 
 
-def resident(path: Path) -> list[int]:
-    """The kilobytes in memory of each mapping of a file."""
+def kilobytes(path: Path, what: str = "Rss") -> list[int]:
+    """What `/proc/self/smaps` says of each mapping of a file."""
     found, is_wanted = [], False
     for line in Path("/proc/self/smaps").read_text().splitlines():
-        if line.startswith("Rss:") and is_wanted:
+        if line.startswith(f"{what}:") and is_wanted:
             found.append(int(line.split()[1]))
         elif "-" in line.split()[0]:
             is_wanted = line.endswith(str(path))
@@ -87,13 +90,13 @@ def test_a_part_of_a_file_is_a_model(tmp_path: Path, before: int) -> None:
 def test_pages_are_given_back_after_loading(whole_numbers: Path, floats: Path) -> None:
     for path, stays in ((whole_numbers, False), (floats, True)):
         program = load(ModelSource.of(path))
-        assert resident(path) == [0]
+        assert kilobytes(path) == [0]
         instance = program.instance(0)
         outputs(instance)
-        assert [bool(size) for size in resident(path)] == [stays]
+        assert [bool(size) for size in kilobytes(path)] == [stays]
         del program, instance
         gc.collect()
-        assert resident(path) == []
+        assert kilobytes(path) == []
 
 
 def test_a_new_file_of_the_same_name_changes_nothing(file: Path) -> None:
@@ -134,3 +137,23 @@ def test_a_file_that_was_written_just_now_is_loaded_each_time(tmp_path: Path) ->
     path.write_bytes(contents("rk3576/cnn_i8"))
     first = program_of(ModelSource.of(path))
     assert program_of(ModelSource.of(path)) is not first
+
+
+def shared_kilobytes(path: str) -> int:
+    """Run a file in this process; how much of it others have in memory, too."""
+    instance = load(ModelSource.of(path)).instance(0)
+    instance.run()
+    # Pages that were written just now aren't on the disk yet.
+    return sum(kilobytes(Path(path), "Shared_Clean") + kilobytes(Path(path), "Shared_Dirty"))
+
+
+def test_processes_share_the_weights_of_floats(floats: Path) -> None:
+    code = f"from {__name__} import shared_kilobytes; print(shared_kilobytes({str(floats)!r}))"
+
+    def elsewhere() -> int:
+        return int(subprocess.run([sys.executable, "-c", code], check=True, stdout=PIPE).stdout)
+
+    assert elsewhere() == 0
+    instance = load(ModelSource.of(floats)).instance(0)
+    instance.run()
+    assert elsewhere() > 0
