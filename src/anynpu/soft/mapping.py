@@ -25,10 +25,19 @@ _libc.mmap.argtypes = (
     ctypes.c_long,
 )
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_libc.mremap.restype = ctypes.c_void_p
+_libc.mremap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_void_p,
+)
 _FAILED = ctypes.c_void_p(-1).value
 _FIXED = 0x10
 """MAP_FIXED, which Python's mmap hasn't: at that address, in place of what is there."""
+_TO_A_PLACE = 3
+"""MREMAP_MAYMOVE and MREMAP_FIXED."""
 
 
 class _Mapping:
@@ -44,6 +53,9 @@ class _Mapping:
             self._map(size + tail, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
             self._size = size + tail
             self._map(size, mmap.MAP_SHARED | _FIXED, fd)
+        elif fd < 0:
+            self._map(size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, fd)
+            self._size = size
         else:
             self._map(size, mmap.MAP_SHARED if is_writable else mmap.MAP_PRIVATE, fd)
             self._size = size
@@ -54,6 +66,14 @@ class _Mapping:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
         self._address = address
+
+    def move(self, address: int) -> None:
+        """Take the place of another mapping of this size, whose owner unmaps it."""
+        moved = _libc.mremap(self._address, self._size, self._size, _TO_A_PLACE, address)
+        if moved == _FAILED:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+        self._size = 0
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -84,19 +104,44 @@ def map_descriptor(fd: int, size: int, tail: int = 0) -> NDArray[np.uint8]:
     return np.asarray(_Mapping(fd, size, tail))
 
 
-def map_file(fd: int, size: int) -> NDArray[np.uint8]:
-    """The first `size` bytes of a file, which has as many, to be read only.
+def private_pages(fd: int, start: int, end: int) -> NDArray[np.uint8]:
+    """The first `end` bytes of a file as they are now, in memory of the process's own.
 
-    They are read from the file when they are looked at, and all processes that map it share them.
-    Raises OSError where they can't be mapped.
+    Those before `start` aren't read. Raises OSError where the file can't be read, ValueError where
+    it has fewer.
     """
-    return np.asarray(_Mapping(fd, size, is_writable=False))
+    return np.asarray(_private(fd, start, end))
 
 
-def give_back(mapped: NDArray[np.uint8]) -> None:
-    """Take no memory for what `map_file` gave until it is looked at again."""
-    address = mapped.__array_interface__["data"][0]
-    _libc.madvise(address, mapped.size, mmap.MADV_DONTNEED)
+def _private(fd: int, start: int, end: int) -> _Mapping:
+    mapping = _Mapping(-1, end)
+    memory = memoryview(np.asarray(mapping).data)
+    while start < end:
+        count = os.preadv(fd, [memory[start:]], start)
+        if not count:
+            raise ValueError(f"the file has {start} bytes, not {end}")
+        start += count
+    return mapping
+
+
+def show_file(pages: NDArray[np.uint8], fd: int) -> None:
+    """Put a file's own pages where `private_pages` has its bytes, at the same addresses.
+
+    They take no memory until they are looked at, and all processes that map the file share them.
+    Reading what the file has lost since ends the process. Raises OSError where files can't be
+    mapped; nothing has changed then.
+    """
+    _exchange(pages, _Mapping(fd, pages.size, is_writable=False))
+
+
+def show_private(pages: NDArray[np.uint8], fd: int, start: int) -> None:
+    """The reverse: what the file has now, in memory of the process's own; raises as that does."""
+    _exchange(pages, _private(fd, start, pages.size))
+
+
+def _exchange(pages: NDArray[np.uint8], mapping: _Mapping) -> None:
+    """Move a mapping to where pages of the same size are, in one step for all threads."""
+    mapping.move(pages.__array_interface__["data"][0])
 
 
 def give_back_heap() -> None:

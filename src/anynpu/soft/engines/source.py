@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ModelError
-from ..mapping import give_back, map_file
+from ..mapping import private_pages, show_file, show_private
 
 _ALIGNED = 64
 """A model that begins elsewhere in its file is copied: its arrays would lie across words."""
@@ -26,54 +27,97 @@ Stamp = tuple[int, int, int, int]
 """Which file it is, and when it was written: device, number, bytes, nanoseconds."""
 
 
-class ModelBytes:
-    """A model's bytes, `data`: those that were given, or a file's pages where that can be mapped.
+SHARED_FILES = "ANYNPU_SOFT_SHARED_FILES"
 
-    Pages are read from the file when they are looked at, and take no memory after `give_back` until
-    they are looked at again; processes that have mapped the same file share them. A file that is
-    written to changes what they hold, which is for `check` to see; one that takes its name, as
-    `os.replace` does, changes nothing.
+
+def shares_files() -> bool:
+    """Whether runs read weights in files' own pages, as ``$ANYNPU_SOFT_SHARED_FILES`` asks for."""
+    return os.environ.get(SHARED_FILES, "") == "1"
+
+
+class ModelBytes:
+    """A model's bytes, `data`: those that were given, or a file's.
+
+    A file's are in memory of the process's own while somebody has them `held`, so that nothing that
+    happens to the file can hurt a reader. After that the file's pages are in their place, without
+    a copy, for those who look again: `check` sees whether the file was written to, and `held` reads
+    it anew. One that takes the file's name, as `os.replace` does, changes nothing.
     """
 
     def __init__(self, data: bytes) -> None:
         self.data = memoryview(data)
         self._pages: NDArray[np.uint8] | None = None
-        self._fd, self._close = -1, os.close
+        self._start, self._fd, self._close = 0, -1, os.close
         self._name, self._stamp = "", (0, 0, 0, 0)
+        self._lock, self._holders, self._shows_file = threading.RLock(), 0, False
 
     @classmethod
     def of_file(cls, file: BinaryIO, start: int, end: int) -> ModelBytes:
         """A part of an open file, `start` to `end`, which it has."""
-        if start % _ALIGNED == 0:
-            try:
-                pages = map_file(file.fileno(), end)
-            except OSError:
-                pass  # Some file systems can't.
-            else:
-                mapped = cls(b"")
-                mapped.data, mapped._pages = memoryview(pages.data)[start:], pages
-                mapped._name, mapped._fd = file.name, os.dup(file.fileno())
-                mapped._stamp = _stamp(os.fstat(mapped._fd))
-                return mapped
-        file.seek(start)
-        return cls(file.read(end - start))
+        fd = file.fileno()
+        if start % _ALIGNED:
+            file.seek(start)
+            return cls(file.read(end - start))
+        result = cls(b"")
+        result._stamp, result._name, result._start = _stamp(os.fstat(fd)), file.name, start
+        try:
+            pages = private_pages(fd, start, end)
+        except ValueError as error:
+            raise ModelError(f"{file.name}: {error}") from None
+        result.data, result._pages = memoryview(pages.data).toreadonly()[start:], pages
+        result._fd = os.dup(fd)
+        return result
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """In memory of the process's own; raises `ModelError` where the file was written to."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def hold(self) -> None:
+        """As `held` does, until `release`."""
+        with self._lock:
+            if self._shows_file and self._pages is not None:
+                self.check()
+                try:
+                    show_private(self._pages, self._fd, self._start)
+                except ValueError:
+                    raise ModelError(self._complaint) from None
+                self._shows_file = False
+                # Something may have been written while it was read.
+                self._check_stamp()
+            self._holders += 1
+
+    def release(self) -> None:
+        """The end of a `hold`; the last one gives the memory back where that is possible."""
+        with self._lock:
+            self._holders -= 1
+            if self._holders or self._pages is None or self._shows_file:
+                return
+            if _stamp(os.fstat(self._fd)) == self._stamp:
+                with suppress(OSError):  # Some file systems can't.
+                    show_file(self._pages, self._fd)
+                    self._shows_file = True
 
     def check(self) -> None:
-        """Raise `ModelError` where the bytes are a file's that was written to since it was mapped.
+        """Raise `ModelError` where the bytes are those of a file that was written to since."""
+        if self._shows_file:
+            self._check_stamp()
 
-        Reading what such a file has lost would end the process.
-        """
-        if self._pages is not None and _stamp(os.fstat(self._fd)) != self._stamp:
-            raise ModelError(
-                f"{self._name} was written to since the model was loaded from it: load it again. "
-                "A new file that takes its name (os.replace, mv) changes nothing for a model that "
-                "is loaded"
-            )
+    def _check_stamp(self) -> None:
+        if _stamp(os.fstat(self._fd)) != self._stamp:
+            raise ModelError(self._complaint)
 
-    def give_back(self) -> None:
-        """Free the memory of a file's pages; they are read again when they are looked at again."""
-        if self._pages is not None:
-            give_back(self._pages)
+    @property
+    def _complaint(self) -> str:
+        return (
+            f"{self._name} was written to since the model was loaded from it: load it again. "
+            "A new file that takes its name (os.replace, mv) changes nothing for a model that "
+            "is loaded"
+        )
 
     def __del__(self) -> None:
         if self._fd >= 0:

@@ -17,6 +17,7 @@ import pytest
 from anynpu.errors import ModelError
 from anynpu.soft.engines import Instance, ModelSource, load
 from anynpu.soft.engines.compiled.program import CompiledProgram
+from anynpu.soft.engines.source import SHARED_FILES
 from anynpu.soft.rknn.programs import program_of
 
 from .test_networks import FOLDER, archive_of
@@ -87,16 +88,34 @@ def test_a_part_of_a_file_is_a_model(tmp_path: Path, before: int) -> None:
     assert outputs(program.instance(0)) == outputs(CompiledProgram(data).instance(0))
 
 
-def test_pages_are_given_back_after_loading(whole_numbers: Path, floats: Path) -> None:
-    for path, stays in ((whole_numbers, False), (floats, True)):
-        program = load(ModelSource.of(path))
-        assert kilobytes(path) == [0]
-        instance = program.instance(0)
-        outputs(instance)
-        assert [bool(size) for size in kilobytes(path)] == [stays]
-        del program, instance
-        gc.collect()
-        assert kilobytes(path) == []
+@pytest.fixture
+def shares_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SHARED_FILES, "1")
+
+
+def test_pages_are_given_back_after_loading(whole_numbers: Path) -> None:
+    program = load(ModelSource.of(whole_numbers))
+    assert kilobytes(whole_numbers) == [0]
+    instance = program.instance(0)
+    outputs(instance)
+    assert kilobytes(whole_numbers) == [0]
+    del program, instance
+    gc.collect()
+    assert kilobytes(whole_numbers) == []
+
+
+def test_what_runs_read_is_kept(floats: Path) -> None:
+    instance = load(ModelSource.of(floats)).instance(0)
+    outputs(instance)
+    assert kilobytes(floats) == []
+
+
+@pytest.mark.usefixtures("shares_files")
+def test_runs_read_the_file_s_own_pages_on_request(floats: Path) -> None:
+    instance = load(ModelSource.of(floats)).instance(0)
+    assert kilobytes(floats) == [0]
+    outputs(instance)
+    assert kilobytes(floats)[0] > 0
 
 
 def test_a_new_file_of_the_same_name_changes_nothing(file: Path) -> None:
@@ -107,19 +126,41 @@ def test_a_new_file_of_the_same_name_changes_nothing(file: Path) -> None:
 
 
 @pytest.mark.parametrize("bytes_left", [1, 0])
-def test_a_file_that_is_written_to(whole_numbers: Path, floats: Path, bytes_left: int) -> None:
-    for path, is_read in ((whole_numbers, False), (floats, True)):
-        program = load(ModelSource.of(path))
+def test_a_file_that_is_written_to(file: Path, bytes_left: int) -> None:
+    instance = load(ModelSource.of(file)).instance(0)
+    before = outputs(instance)
+    file.write_bytes(bytes(file.stat().st_size * bytes_left))
+    assert outputs(instance) == before
+
+
+@pytest.mark.parametrize("bytes_left", [1, 0])
+def test_who_looks_again_at_a_file_that_was_written_to(
+    whole_numbers: Path, bytes_left: int
+) -> None:
+    program = load(ModelSource.of(whole_numbers))
+    whole_numbers.write_bytes(bytes(whole_numbers.stat().st_size * bytes_left))
+    for look in (program.instance, program.mistakes):
+        with pytest.raises(ModelError, match=r"whole_numbers\.rknn was written to since"):
+            look(0)
+
+
+@pytest.mark.usefixtures("shares_files")
+@pytest.mark.parametrize("bytes_left", [1, 0])
+def test_a_shared_file_that_is_written_to(floats: Path, bytes_left: int) -> None:
+    instance = load(ModelSource.of(floats)).instance(0)
+    outputs(instance)
+    floats.write_bytes(bytes(floats.stat().st_size * bytes_left))
+    with pytest.raises(ModelError, match=r"floats\.rknn was written to since"):
+        instance.run()
+
+
+def test_a_file_that_is_cut_off_as_contexts_are_made(file: Path) -> None:
+    """Reading mapped pages that a file has lost would end the process."""
+    program = CompiledProgram(ModelSource.of(file).mapped())
+    with program._held():
+        file.write_bytes(b"")
         instance = program.instance(0)
-        before = outputs(instance)
-        path.write_bytes(bytes(path.stat().st_size * bytes_left))
-        if is_read:
-            with pytest.raises(ModelError, match=rf"{path.name} was written to since"):
-                instance.run()
-        else:
-            assert outputs(instance) == before
-        with pytest.raises(ModelError, match=rf"{path.name} was written to since"):
-            program.mistakes(0)
+    assert any(outputs(instance))
 
 
 def test_contexts_of_a_file_share_its_program(file: Path) -> None:
@@ -147,6 +188,7 @@ def shared_kilobytes(path: str) -> int:
     return sum(kilobytes(Path(path), "Shared_Clean") + kilobytes(Path(path), "Shared_Dirty"))
 
 
+@pytest.mark.usefixtures("shares_files")
 def test_processes_share_the_weights_of_floats(floats: Path) -> None:
     code = f"from {__name__} import shared_kilobytes; print(shared_kilobytes({str(floats)!r}))"
 

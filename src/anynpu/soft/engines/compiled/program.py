@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -32,7 +33,7 @@ from ..rknpu import Executor, PreparedGraph, count_tasks, prepare
 from ..rknpu.generations import GENERATIONS
 from ..rknpu.rounding import SILICON, Rounding
 from ..rknpu.tasks import Task
-from ..source import ModelBytes
+from ..source import ModelBytes, shares_files
 from ..work import Budget
 from . import recurrent
 from .board_operators import known, refusals
@@ -76,8 +77,9 @@ class CompiledProgram(Program):
 
     A list of tasks for several cores computes the same bytes as the one for a single core, so that
     one is run whatever the core mask. The NPU's tasks round as boards do, or by another `rounding`.
-    A file's bytes stay mapped: graphs that are asked for later read them, and runs of floats, whose
-    weights kernels take from there. Where it was written to since, both are refused.
+    Graphs that are asked for later read the file again, and are refused where it was written to
+    since. Kernels take the weights of floats from where they lie, so that such a file is kept in
+    memory, unless processes shall share its pages (`shares_files`).
     """
 
     follows_from_one_file = True
@@ -91,7 +93,16 @@ class CompiledProgram(Program):
         file = data if isinstance(data, ModelBytes) else ModelBytes(data)
         partner = weights if isinstance(weights, CompiledProgram) else None
         self._files: tuple[ModelBytes, ...] = (file, *(partner._files if partner else ()))
-        self._check_files()
+        self._graphs: dict[int, GraphProgram] = {}
+        self._lowered: dict[int, LoweredModel] = {}
+        self._lock = threading.Lock()
+        self._rounding = rounding
+        self._keeps_files = False
+        with self._held():
+            self._read(file, partner)
+            self.graph(0)
+
+    def _read(self, file: ModelBytes, partner: CompiledProgram | None) -> None:
         self.model: CompiledModel = fill_weights(
             read_model(file.data), partner.model if partner else None
         )
@@ -105,15 +116,24 @@ class CompiledProgram(Program):
         self.input_shapes = tuple(
             tuple(port.shape for port in variant.inputs) for variant in self._variants
         )
-        self._rounding = rounding
-        self._graphs: dict[int, GraphProgram] = {}
-        self._lowered: dict[int, LoweredModel] = {}
-        self._lock = threading.Lock()
-        self.graph(0)
 
-    def _check_files(self) -> None:
-        for file in self._files:
-            file.check()
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """The files in memory; raises `ModelError` where one was written to since."""
+        with ExitStack() as stack:
+            for file in self._files:
+                stack.enter_context(file.held())
+            yield
+        # Kernels have most weights in an order of their own.
+        give_back_heap()
+
+    def _keep_files(self) -> None:
+        """Hold the files for good: runs read them."""
+        with self._lock:
+            if not self._keeps_files:
+                self._keeps_files = True
+                for file in self._files:
+                    file.hold()
 
     def variant(self, number: int) -> Variant:
         return self._variants[number]
@@ -128,12 +148,8 @@ class CompiledProgram(Program):
         """A graph, decoded; raises `ModelError` for what can't be run."""
         with self._lock:
             if number not in self._graphs:
-                self._check_files()
-                self._graphs[number] = self._prepare(number)
-                # Kernels have most weights in an order of their own.
-                for file in self._files:
-                    file.give_back()
-                give_back_heap()
+                with self._held():
+                    self._graphs[number] = self._prepare(number)
             return self._graphs[number]
 
     def custom_nodes(self, number: int, op_types: Collection[str] = ()) -> tuple[CustomNode, ...]:
@@ -149,9 +165,9 @@ class CompiledProgram(Program):
 
     def mistakes(self, number: int) -> tuple[str, ...]:
         graph = self.model.graphs[number]
-        self._check_files()
         decoded = self._graphs.get(number)
-        return self._mistakes(graph, decoded.prepared.tasks if decoded else {})
+        with self._held():
+            return self._mistakes(graph, decoded.prepared.tasks if decoded else {})
 
     def _mistakes(self, graph: Graph, tasks: Mapping[int, Sequence[Task]]) -> tuple[str, ...]:
         nodes = tuple(computing_nodes(graph))
@@ -163,12 +179,16 @@ class CompiledProgram(Program):
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
         program = self.graph(number)
         # A context has its own copy of the sections that tasks write.
-        self._check_files()
-        return CompiledInstance(program, self.model.batch, custom)
+        with self._held():
+            instance = CompiledInstance(program, self.model.batch, custom)
+            if instance.reads_files and not shares_files():
+                self._keep_files()
+        return instance
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, CompiledInstance), "an instance of this program"
-        return instance.timed()
+        with self._held():
+            return instance.timed()
 
     def _prepare(self, number: int) -> GraphProgram:
         graph = self.model.graphs[number]
@@ -229,6 +249,7 @@ class CompiledInstance(Instance):
         executor = program.prepared.executor(memory)
         self._executor: Executor | None = executor
         self._files = program.files
+        self.reads_files = executor.reads_constants
         self._steps = _bind_steps(program, memory, executor, custom)
         self._calls = list(_merged(self._steps, executor))
         self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
@@ -241,7 +262,7 @@ class CompiledInstance(Instance):
         assert executor is not None, "run after close"
         # A `cancel` that came after the end of the run before is not meant for this one.
         executor.allow()
-        if executor.reads_constants:
+        if self.reads_files:
             for file in self._files:
                 file.check()
         for sample in range(self._batch):
