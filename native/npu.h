@@ -498,9 +498,10 @@ _Static_assert(sizeof(struct move) == 88, "move");
 
 /* A convolution as rows times weights.
  * Where there are few pixels, rows are gathered by a step of their own and units are groups of
- * kernels; otherwise units are pixels, tile at a time. depth is from row to row. fused: products
- * are exact. Integer sums are multiplied by truncate before the stages, and halves go up with
- * truncate_up, else to the even number. */
+ * kernels; otherwise units are pixels, whose rows are gathered tile at a time. Sums of together
+ * pixels are kept. depth is from row to row. fused: products are exact. Integer sums are
+ * multiplied by truncate before the stages, and halves go up with truncate_up, else to the even
+ * number. */
 struct dense {
     struct dpu dpu;
     struct writer writer;
@@ -509,6 +510,7 @@ struct dense {
     struct weights weights;
     float *rows;
     int64_t tile;
+    int64_t together;
     int64_t depth;
     int64_t fused;
     double truncate;
@@ -522,11 +524,12 @@ _Static_assert(offsetof(struct dense, window) == 920, "dense.window");
 _Static_assert(offsetof(struct dense, weights) == 1024, "dense.weights");
 _Static_assert(offsetof(struct dense, rows) == 1088, "dense.rows");
 _Static_assert(offsetof(struct dense, tile) == 1096, "dense.tile");
-_Static_assert(offsetof(struct dense, depth) == 1104, "dense.depth");
-_Static_assert(offsetof(struct dense, fused) == 1112, "dense.fused");
-_Static_assert(offsetof(struct dense, truncate) == 1120, "dense.truncate");
-_Static_assert(offsetof(struct dense, truncate_up) == 1128, "dense.truncate_up");
-_Static_assert(sizeof(struct dense) == 1136, "dense");
+_Static_assert(offsetof(struct dense, together) == 1104, "dense.together");
+_Static_assert(offsetof(struct dense, depth) == 1112, "dense.depth");
+_Static_assert(offsetof(struct dense, fused) == 1120, "dense.fused");
+_Static_assert(offsetof(struct dense, truncate) == 1128, "dense.truncate");
+_Static_assert(offsetof(struct dense, truncate_up) == 1136, "dense.truncate_up");
+_Static_assert(sizeof(struct dense) == 1144, "dense");
 #endif
 
 /* Depthwise products, or without weights a pooling by its method.

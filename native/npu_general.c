@@ -1256,14 +1256,15 @@ static void multiply(const float *rows, int64_t depth, const float *panel, int64
 }
 
 /* One group's sums of `pixels` rows, continued from chunk to chunk; or, for integers, added up as
- * doubles from chunk to chunk. */
+ * doubles from chunk to chunk. `panel` has the factors already if there is only one chunk. */
 static void multiply_group(const struct weights *weights, const struct window *k, int64_t channels,
                            int64_t g, const float *rows, int64_t depth, int64_t pixels,
                            int64_t fused, float *panel, float *sums, double *totals) {
     const int64_t seen = k->height * k->width * channels;
     for (int64_t p = 0; p < seen; p += CHUNK) {
         const int64_t n = least(seen - p, CHUNK);
-        pack(weights, k, channels, g, p, p + n, panel);
+        if (seen > CHUNK)
+            pack(weights, k, channels, g, p, p + n, panel);
         multiply(rows + p, depth, panel, n, sums, pixels, fused, totals || !p);
         for (int64_t i = 0; totals && i < pixels * GROUP; i++)
             totals[i] = p ? totals[i] + sums[i] : sums[i];
@@ -1280,16 +1281,23 @@ static void truncate_sums(double *sums, int64_t count, double truncate, int64_t 
 static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int64_t first,
                             int64_t pixels, const float *rows, void *scratch) {
     double *totals = a->dpu.is_integer ? scratch : NULL;
-    float *panel = totals ? (float *)(totals + a->tile * GROUP) : scratch;
+    const struct window *k = &a->window;
+    const int64_t seen = k->height * k->width * a->features.channels;
+    float *panel = totals ? (float *)(totals + a->together * GROUP) : scratch;
     float *sums = panel + CHUNK * GROUP;
     for (int64_t g = from; g < to; g++) {
-        multiply_group(&a->weights, &a->window, a->features.channels, g, rows, a->depth, pixels,
-                       a->fused, panel, sums, totals);
-        if (totals) {
-            truncate_sums(totals, pixels * GROUP, a->truncate, a->truncate_up);
-            finish_integers(&a->dpu, &a->writer, g, first, pixels, totals);
-        } else
-            finish(&a->dpu, &a->writer, g, first, pixels, sums);
+        if (seen <= CHUNK)
+            pack(&a->weights, k, a->features.channels, g, 0, seen, panel);
+        for (int64_t done = 0; done < pixels; done += a->together) {
+            const int64_t n = least(pixels - done, a->together);
+            multiply_group(&a->weights, k, a->features.channels, g, rows + done * a->depth,
+                           a->depth, n, a->fused, panel, sums, totals);
+            if (totals) {
+                truncate_sums(totals, n * GROUP, a->truncate, a->truncate_up);
+                finish_integers(&a->dpu, &a->writer, g, first + done, n, totals);
+            } else
+                finish(&a->dpu, &a->writer, g, first + done, n, sums);
+        }
     }
 }
 
@@ -1309,7 +1317,7 @@ EXPORT void anynpu_npu_general_dense(const void *arguments, int64_t first, int64
         return;
     }
     const int64_t groups = (a->writer.channels + GROUP - 1) / GROUP;
-    float *rows = (float *)scratch + (CHUNK + a->tile * (a->dpu.is_integer ? 3 : 1)) * GROUP;
+    float *rows = (float *)scratch + (CHUNK + a->together * (a->dpu.is_integer ? 3 : 1)) * GROUP;
     for (; first < end; first += a->tile) {
         const int64_t pixels = least(end - first, a->tile);
         gather(&a->features, &a->window, first, pixels, rows, a->depth);

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ......native.memory import address_of
+from ......native.threads import thread_count
 from ...elements import Element
 from ...layout import image_view, weight_view, written
 from ...memory import Memory, Strided
@@ -34,7 +35,10 @@ _TILE_BYTES = 3 << 17
 """Gathered rows that are multiplied at a time, so that they stay in the cache."""
 
 _FEWEST, _MOST = 48, 240
-"""Pixels of a tile: weights are packed for each, and sums of all are kept."""
+"""Pixels whose sums are kept together."""
+
+_TOGETHER = 2
+"""How often as many pixels a tile has where all that a kernel sees is packed at once."""
 
 _MANY_GROUPS = 8
 """Groups of channels that threads share, rather than rows of all of them."""
@@ -226,11 +230,13 @@ class _Dense(_Convolution):
         most = min(max(_TILE_BYTES // (4 * self._depth), _FEWEST), _MOST)
         pixels = self._pixels = convolution.height * convolution.width
         self._is_gathered = pixels <= most
-        tiles = -(-pixels // most)
-        self._tile = -(-pixels // (tiles * structures.ROWS)) * structures.ROWS
+        self._together = self._tile = _parts(pixels, most)
+        if self._depth - _SKEW <= structures.CHUNK and not self._is_gathered:
+            self._tile = _parts(pixels, most * _TOGETHER)
+            self._together = _parts(self._tile, most)
         totals = 1 if convolution.source.element.is_float else 3
         self._row_bytes = self._tile * self._depth * 4
-        self.own_bytes = (structures.CHUNK + self._tile * totals) * structures.GROUP * 4
+        self.own_bytes = (structures.CHUNK + self._together * totals) * structures.GROUP * 4
         if self._is_gathered:
             self.shared_bytes += self._row_bytes
         else:
@@ -243,6 +249,7 @@ class _Dense(_Convolution):
             *self._common(memory, writer),
             address_of(scratch.shared) if self._is_gathered else None,
             self._tile,
+            self._together,
             self._depth,
             self._is_fused,
             *_truncation(self._convolution),
@@ -260,6 +267,15 @@ class _Dense(_Convolution):
             kernels.kernel("gather"), arguments, self._pixels, pixels * self._depth, keeps=keeps
         )
         return [gather, KernelStep(dense, arguments, self._groups, work, keeps=keeps), *after]
+
+
+def _parts(pixels: int, most: int) -> int:
+    """Pixels of parts that threads share evenly, each of at most `most`."""
+    parts = -(-pixels // most)
+    threads = thread_count()
+    if parts > 1:
+        parts = -(-parts // threads) * threads
+    return -(-pixels // (parts * structures.ROWS)) * structures.ROWS
 
 
 class _Depthwise(_Convolution):
