@@ -332,23 +332,22 @@ static int has_short_finish(const struct dpu *d, const struct writer *w) {
 }
 
 WITH_AVX512_VNNI static void finish_short(const struct dpu *d, const struct writer *w, int64_t g,
-                                          int64_t first, int64_t count, const float *v) {
-    struct quad_task q;
+                                          const struct quad_task *q, int64_t first, int64_t count,
+                                          const float *v) {
     ALIGNED float e[(BLOCK + QUAD) * GROUP];
     const int is_one = w->line == w->width * w->pixel; /* row */
     int64_t y = first / w->width, x = first % w->width;
-    prepare(d, w, g, &q);
     while (count) {
         const int64_t n = least(least(count, BLOCK), is_one ? count : w->width - x);
         uint8_t *surfaces[4] = {0};
-        for (int i = 0; i < q.surfaces; i++) {
+        for (int i = 0; i < q->surfaces; i++) {
             const int64_t s = g * GROUP / w->lanes + i;
             surfaces[i] = w->base + s / w->group * w->group_stride + s % w->group * w->surface +
                           y * w->line + x * w->pixel;
         }
         if (d->operation != NONE)
             load_second(d, g, first, n, e);
-        finish_row(&q, v, e, n, surfaces, w->pixel);
+        finish_row(q, v, e, n, surfaces, w->pixel);
         first += n, v += n * GROUP, count -= n, y = first / w->width, x = first % w->width;
     }
 }

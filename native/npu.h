@@ -498,8 +498,9 @@ _Static_assert(sizeof(struct move) == 88, "move");
 
 /* A convolution as rows times weights.
  * Where there are few pixels, rows are gathered by a step of their own and units are groups of
- * kernels; otherwise units are pixels, whose rows are gathered tile at a time. Sums of together
- * pixels are kept. depth is from row to row. fused: products are exact. Integer sums are
+ * kernels; otherwise units are pixels, whose rows are gathered tile at a time. Or units are
+ * output rows, tile at a time, and rows those of the padded input, with columns pixels. Sums of
+ * together pixels are kept. depth is from row to row. fused: products are exact. Integer sums are
  * multiplied by truncate before the stages, and halves go up with truncate_up, else to the even
  * number. */
 struct dense {
@@ -512,6 +513,7 @@ struct dense {
     int64_t tile;
     int64_t together;
     int64_t depth;
+    int64_t columns;
     int64_t fused;
     double truncate;
     int64_t truncate_up;
@@ -526,10 +528,11 @@ _Static_assert(offsetof(struct dense, rows) == 1088, "dense.rows");
 _Static_assert(offsetof(struct dense, tile) == 1096, "dense.tile");
 _Static_assert(offsetof(struct dense, together) == 1104, "dense.together");
 _Static_assert(offsetof(struct dense, depth) == 1112, "dense.depth");
-_Static_assert(offsetof(struct dense, fused) == 1120, "dense.fused");
-_Static_assert(offsetof(struct dense, truncate) == 1128, "dense.truncate");
-_Static_assert(offsetof(struct dense, truncate_up) == 1136, "dense.truncate_up");
-_Static_assert(sizeof(struct dense) == 1144, "dense");
+_Static_assert(offsetof(struct dense, columns) == 1120, "dense.columns");
+_Static_assert(offsetof(struct dense, fused) == 1128, "dense.fused");
+_Static_assert(offsetof(struct dense, truncate) == 1136, "dense.truncate");
+_Static_assert(offsetof(struct dense, truncate_up) == 1144, "dense.truncate_up");
+_Static_assert(sizeof(struct dense) == 1152, "dense");
 #endif
 
 /* Depthwise products, or without weights a pooling by its method.

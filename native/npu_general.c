@@ -643,22 +643,45 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
 
 #include "float_stages.h"
 
-static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
-                   int64_t count, float *v) {
+/* What finishes one group's sums, prepared once for all of its pixels. */
+struct finish {
+    const struct dpu *dpu;
+    const struct writer *writer;
+    int64_t g;
 #ifdef AVX512
-    if (has_avx512(running_form) && has_short_finish(d, w)) {
-        finish_short(d, w, g, first, count, v);
+    int is_short;
+    struct quad_task quad;
+#endif
+};
+
+static void begin_finish(const struct dpu *d, const struct writer *w, int64_t g,
+                         struct finish *to) {
+    to->dpu = d;
+    to->writer = w;
+    to->g = g;
+#ifdef AVX512
+    to->is_short = has_avx512(running_form) && !d->is_integer && has_short_finish(d, w);
+    if (to->is_short)
+        prepare(d, w, g, &to->quad);
+#endif
+}
+
+static void finish(const struct finish *f, int64_t first, int64_t count, float *v) {
+    const struct dpu *d = f->dpu;
+#ifdef AVX512
+    if (f->is_short) {
+        finish_short(d, f->writer, f->g, &f->quad, first, count, v);
         return;
     }
 #endif
     for (int64_t n; count > 0; first += n, count -= n, v += n * GROUP) {
         n = least(count, BLOCK);
-        run_stages(d, g, first, n, v);
+        run_stages(d, f->g, first, n, v);
         if (d->after) {
             convert_floats(d, v, n * GROUP);
-            run_stages(d->after, g, first, n, v);
+            run_stages(d->after, f->g, first, n, v);
         }
-        store_results(d->after ? d->after : d, w, g, first, n, v);
+        store_results(d->after ? d->after : d, f->writer, f->g, first, n, v);
     }
 }
 
@@ -1100,6 +1123,11 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
     }
 }
 
+/* Places that a sum takes its factors from: so many lines, `step` floats apart. */
+struct lines {
+    int64_t count, step;
+};
+
 /* Sums of as many pixels fit into registers of four floats. */
 #ifdef __aarch64__
 enum { SOME = 4 };
@@ -1188,30 +1216,31 @@ WITH_AVX2 static void multiply_avx2(const float *rows, int64_t depth, const floa
 #ifdef AVX512
 enum { TALL = 14 };
 
-/* The same with all of a pixel's sums in one register; `begins` sets them. */
-WITH_AVX512_VNNI INLINE void multiply_tall(const float *rows, int64_t depth, const float *panel,
-                                           int64_t count, float *sums, const int pixels,
-                                           int begins) {
+/* The same with all of a pixel's sums in one register, for some lines; `begins` sets the sums. */
+WITH_AVX512_VNNI INLINE void multiply_tall(const float *rows, int64_t depth, struct lines lines,
+                                           const float *panel, int64_t count, float *sums,
+                                           const int pixels, int begins) {
     __m512 total[TALL];
     for (int r = 0; r < pixels; r++)
         total[r] = begins ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + GROUP * r);
-    for (int64_t p = 0; p < count; p++, panel += GROUP) {
-        const __m512 factors = _mm512_loadu_ps(panel);
+    for (int64_t l = 0; l < lines.count; l++, rows += lines.step)
+        for (int64_t p = 0; p < count; p++, panel += GROUP) {
+            const __m512 factors = _mm512_loadu_ps(panel);
 #pragma GCC unroll 14
-        for (int r = 0; r < pixels; r++)
-            total[r] = _mm512_fmadd_ps(_mm512_set1_ps(rows[r * depth + p]), factors, total[r]);
-    }
+            for (int r = 0; r < pixels; r++)
+                total[r] = _mm512_fmadd_ps(_mm512_set1_ps(rows[r * depth + p]), factors, total[r]);
+        }
     for (int r = 0; r < pixels; r++)
         _mm512_storeu_ps(sums + GROUP * r, total[r]);
 }
 
 #define TALL_ROWS(n)                                                                               \
-    case n: multiply_tall(rows, depth, panel, count, sums, n, begins); break;
+    case n: multiply_tall(rows, depth, lines, panel, count, sums, n, begins); break;
 
 /* In parts of about the same height, of which none is so low that each sum waits for itself. */
-WITH_AVX512_VNNI static void multiply_avx512(const float *rows, int64_t depth, const float *panel,
-                                             int64_t count, float *sums, int64_t pixels,
-                                             int begins) {
+WITH_AVX512_VNNI static void multiply_avx512(const float *rows, int64_t depth, struct lines lines,
+                                             const float *panel, int64_t count, float *sums,
+                                             int64_t pixels, int begins) {
     for (int64_t parts = (pixels + TALL - 1) / TALL, n; parts > 0; parts--) {
         n = pixels / parts;
         switch (n) {
@@ -1235,24 +1264,26 @@ WITH_AVX512_VNNI static void multiply_avx512(const float *rows, int64_t depth, c
 }
 #endif
 
-/* Sums of `count` products more for each of some rows; `begins` sets them. */
-static void multiply(const float *rows, int64_t depth, const float *panel, int64_t count,
-                     float *sums, int64_t pixels, int64_t fused, int begins) {
+/* Sums of `count` products more of each line for each of some rows; `begins` sets them. */
+static void multiply(const float *rows, int64_t depth, struct lines lines, const float *panel,
+                     int64_t count, float *sums, int64_t pixels, int64_t fused, int begins) {
 #ifdef AVX512
     if (has_avx512(running_form) && fused) {
-        multiply_avx512(rows, depth, panel, count, sums, pixels, begins);
+        multiply_avx512(rows, depth, lines, panel, count, sums, pixels, begins);
         return;
     }
 #endif
     if (begins)
         memset(sums, 0, pixels * GROUP * sizeof *sums);
+    for (int64_t l = 0; l < lines.count; l++, rows += lines.step, panel += count * GROUP) {
 #ifdef X86
-    if (has_avx2(running_form)) {
-        multiply_avx2(rows, depth, panel, count, sums, pixels, fused);
-        return;
-    }
+        if (has_avx2(running_form)) {
+            multiply_avx2(rows, depth, panel, count, sums, pixels, fused);
+            continue;
+        }
 #endif
-    multiply_plain(rows, depth, panel, count, sums, pixels, fused);
+        multiply_plain(rows, depth, panel, count, sums, pixels, fused);
+    }
 }
 
 /* One group's sums of `pixels` rows, continued from chunk to chunk; or, for integers, added up as
@@ -1261,11 +1292,12 @@ static void multiply_group(const struct weights *weights, const struct window *k
                            int64_t g, const float *rows, int64_t depth, int64_t pixels,
                            int64_t fused, float *panel, float *sums, double *totals) {
     const int64_t seen = k->height * k->width * channels;
+    const struct lines one = {1, 0};
     for (int64_t p = 0; p < seen; p += CHUNK) {
         const int64_t n = least(seen - p, CHUNK);
         if (seen > CHUNK)
             pack(weights, k, channels, g, p, p + n, panel);
-        multiply(rows + p, depth, panel, n, sums, pixels, fused, totals || !p);
+        multiply(rows + p, depth, one, panel, n, sums, pixels, fused, totals || !p);
         for (int64_t i = 0; totals && i < pixels * GROUP; i++)
             totals[i] = p ? totals[i] + sums[i] : sums[i];
     }
@@ -1285,7 +1317,9 @@ static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int
     const int64_t seen = k->height * k->width * a->features.channels;
     float *panel = totals ? (float *)(totals + a->together * GROUP) : scratch;
     float *sums = panel + CHUNK * GROUP;
+    struct finish how;
     for (int64_t g = from; g < to; g++) {
+        begin_finish(&a->dpu, &a->writer, g, &how);
         if (seen <= CHUNK)
             pack(&a->weights, k, a->features.channels, g, 0, seen, panel);
         for (int64_t done = 0; done < pixels; done += a->together) {
@@ -1296,9 +1330,59 @@ static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int
                 truncate_sums(totals, n * GROUP, a->truncate, a->truncate_up);
                 finish_integers(&a->dpu, &a->writer, g, first + done, n, totals);
             } else
-                finish(&a->dpu, &a->writer, g, first + done, n, sums);
+                finish(&how, first + done, n, sums);
         }
     }
+}
+
+/* Rows [first, end) of the padded input, all channels of a pixel side by side. */
+static void spread_rows(const struct dense *a, int64_t first, int64_t end, float *rows) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const int64_t channels = f->channels, left = least(k->left, a->columns);
+    const int64_t n = least(f->width, a->columns - left), right = left + n;
+    const int is_packed = f->pixel == channels * size_of(f->element) && f->valid >= channels;
+    for (; first < end; first++, rows += a->depth) {
+        const int64_t y = first - k->top;
+        if (y < 0 || y >= f->height) {
+            fill(rows, channels, a->columns, channels, k->padding);
+            continue;
+        }
+        fill(rows, channels, left, channels, k->padding);
+        if (is_packed)
+            widen(f->base + y * f->line, 0, 1, rows + left * channels, 0, n * channels, f->element);
+        else
+            gather_pixels(f, y, 0, 1, n, rows + left * channels, channels);
+        fill(rows + right * channels, channels, a->columns - right, channels, k->padding);
+    }
+}
+
+/* Whole output rows from number `first` on, from the input as it lies there. */
+static void multiply_lines(const struct dense *a, int64_t first, int64_t count, void *scratch) {
+    const struct window *k = &a->window;
+    const int64_t channels = a->features.channels,
+                  groups = (a->writer.channels + GROUP - 1) / GROUP;
+    const int64_t reach = (k->height - 1) * k->dilation_y + 1, width = k->out_width;
+    const struct lines lines = {k->height, k->dilation_y * a->depth};
+    float *panel = scratch, *sums = panel + CHUNK * GROUP, *rows = sums + width * GROUP;
+    spread_rows(a, first * k->stride_y, (first + count - 1) * k->stride_y + reach, rows);
+    struct finish how;
+    for (int64_t g = 0; g < groups; g++) {
+        begin_finish(&a->dpu, &a->writer, g, &how);
+        pack(&a->weights, k, channels, g, 0, k->height * k->width * channels, panel);
+        for (int64_t i = 0; i < count; i++) {
+            multiply(rows + i * k->stride_y * a->depth, k->stride_x * channels, lines, panel,
+                     k->width * channels, sums, width, a->fused, 1);
+            finish(&how, (first + i) * width, width, sums);
+        }
+    }
+}
+
+EXPORT void anynpu_npu_general_lines(const void *arguments, int64_t first, int64_t end,
+                                     void *scratch) {
+    const struct dense *a = arguments;
+    for (; first < end; first += a->tile)
+        multiply_lines(a, first, least(end - first, a->tile), scratch);
 }
 
 EXPORT void anynpu_npu_general_gather(const void *arguments, int64_t first, int64_t end,
@@ -1517,6 +1601,8 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
                         first * k->stride_y};
     ALIGNED float totals[BLOCK * GROUP];
     double whole[BLOCK * GROUP];
+    struct finish how;
+    begin_finish(&a->dpu, &a->writer, g, &how);
     if (a->method == PRODUCTS)
         pack_channels(&a->weights, places, g, scratch);
     for (int64_t oy = first; oy < end; oy++) {
@@ -1528,7 +1614,7 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
             if (!(a->fused && see_fused(&ring, k, scratch, oy, ox * k->stride_x, n, totals)))
                 see(&ring, k, scratch, oy, ox * k->stride_x, n, totals, a->method);
             if (!a->dpu.is_integer) {
-                finish(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, totals);
+                finish(&how, oy * k->out_width + ox, n, totals);
                 continue;
             }
             for (int64_t i = 0; i < n * GROUP; i++)
@@ -1555,11 +1641,13 @@ EXPORT void anynpu_npu_general_depthwise(const void *arguments, int64_t first, i
 static void process_group(const struct process *a, int64_t g, int64_t first, int64_t end) {
     ALIGNED float v[BLOCK * GROUP];
     double whole[BLOCK * GROUP];
+    struct finish how;
+    begin_finish(&a->dpu, &a->writer, g, &how);
     for (; first < end; first += BLOCK) {
         const int64_t n = least(end - first, BLOCK);
         load(&a->features, g, first, n, v);
         if (!a->dpu.is_integer) {
-            finish(&a->dpu, &a->writer, g, first, n, v);
+            finish(&how, first, n, v);
             continue;
         }
         for (int64_t i = 0; i < n * GROUP; i++)
