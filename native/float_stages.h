@@ -85,28 +85,7 @@ WITH_AVX512_VNNI __attribute__((noinline, cold)) static void look_up_inexact(con
         _mm_storeu_ps(v + i, look_up_four(t, _mm_loadu_ps(v + i)));
 }
 
-WITH_AVX512_VNNI INLINE __m128d one_pair(const float *pairs, uint64_t place) {
-    double pair;
-    memcpy(&pair, pairs + 2 * place, sizeof pair);
-    return _mm_set_sd(pair);
-}
-
-/* The pairs at four places, loaded into their lanes: few processors shuffle as much as they load. */
-WITH_AVX512_VNNI INLINE __m256d four_pairs(const float *pairs, __m128i at) {
-    const uint64_t low = (uint64_t)_mm_cvtsi128_si64(at), high = (uint64_t)_mm_extract_epi64(at, 1);
-    __m256d found = _mm256_castpd128_pd256(one_pair(pairs, (uint32_t)low));
-    found = _mm256_mask_broadcastsd_pd(found, 2, one_pair(pairs, low >> 32));
-    found = _mm256_mask_broadcastsd_pd(found, 4, one_pair(pairs, (uint32_t)high));
-    return _mm256_mask_broadcastsd_pd(found, 8, one_pair(pairs, high >> 32));
-}
-
-WITH_AVX512_VNNI INLINE __m512 eight_pairs(const float *pairs, __m256i at) {
-    const __m256d low = four_pairs(pairs, _mm256_castsi256_si128(at));
-    return _mm512_castpd_ps(_mm512_insertf64x4(
-        _mm512_castpd256_pd512(low), four_pairs(pairs, _mm256_extracti128_si256(at, 1)), 1));
-}
-
-/* Which pairs values need, and how far from their entries they are; those for which float32 is exact. */
+/* Which pairs values need, and how far they are from the entries; for which of them float32 is exact. */
 WITH_AVX512_VNNI INLINE __mmask16 find_pairs(const struct quad_table *t, __m512 x, __m512i *at,
                                              __m512 *rest) {
     const __m512i one = _mm512_set1_epi32(1), last = _mm512_set1_epi32(TABLE_ENTRIES - 1);
@@ -125,32 +104,67 @@ WITH_AVX512_VNNI INLINE __mmask16 find_pairs(const struct quad_table *t, __m512 
     return _mm512_mask_cmplt_epu32_mask(is_exact, far, t->reach);
 }
 
-WITH_AVX512_VNNI INLINE __m512 interpolate(const float *pairs, __m512i at, __m512 rest) {
+/* Where a row's values lie in a table: found for all of them before the first is fetched, since a
+ * processor waits for what has just been written. */
+struct places {
+    uint32_t at[(BLOCK + QUAD) * GROUP];
+    float rest[(BLOCK + QUAD) * GROUP];
+    uint8_t is_found[BLOCK + QUAD]; /* of a quad's first pixel: whether rest is the result */
+};
+
+WITH_AVX512_VNNI INLINE void find_quad(const struct quad_table *t, const __m512 *v, int64_t i,
+                                       struct places *to) {
+    uint32_t *at = to->at + i * GROUP;
+    float *rest = to->rest + i * GROUP;
+    __mmask16 is_exact = 0xFFFF;
+    UNROLLED for (int j = 0; j < QUAD; j++) {
+        __m512i place;
+        __m512 r;
+        is_exact &= find_pairs(t, v[j], &place, &r);
+        _mm512_store_si512(at + j * GROUP, place);
+        _mm512_store_ps(rest + j * GROUP, r);
+    }
+    to->is_found[i] = is_exact != 0xFFFF;
+    if (is_exact != 0xFFFF) {
+        for (int j = 0; j < QUAD; j++)
+            _mm512_store_ps(rest + j * GROUP, v[j]);
+        look_up_inexact(t->table, rest);
+    }
+}
+
+WITH_AVX512_VNNI INLINE __m128d two_pairs_at(const float *pairs, const uint32_t *at) {
+    double one, other;
+    memcpy(&one, pairs + 2 * (int64_t)at[0], sizeof one);
+    memcpy(&other, pairs + 2 * (int64_t)at[1], sizeof other);
+    return _mm_set_pd(other, one);
+}
+
+WITH_AVX512_VNNI INLINE __m512 eight_pairs_at(const float *pairs, const uint32_t *at) {
+    const __m256d low = _mm256_set_m128d(two_pairs_at(pairs, at + 2), two_pairs_at(pairs, at));
+    const __m256d high = _mm256_set_m128d(two_pairs_at(pairs, at + 6), two_pairs_at(pairs, at + 4));
+    return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castpd256_pd512(low), high, 1));
+}
+
+/* As look_up_eight, of a quad whose places are known. */
+WITH_AVX512_VNNI INLINE void look_up_quad(const struct quad_table *t, const struct places *places,
+                                          int64_t i, __m512 *v) {
     const __m512i evens =
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));
-    const __m512 low = eight_pairs(pairs, _mm512_castsi512_si256(at)),
-                 high = eight_pairs(pairs, _mm512_extracti64x4_epi64(at, 1));
-    return _mm512_fmadd_ps(_mm512_permutex2var_ps(low, odds, high), rest,
-                           _mm512_permutex2var_ps(low, evens, high));
-}
-
-/* As look_up_eight. */
-WITH_AVX512_VNNI INLINE void look_up_quad(const struct quad_table *t, __m512 *v) {
-    __m512i at[QUAD];
-    __m512 rest[QUAD];
-    __mmask16 is_exact = 0xFFFF;
-    UNROLLED for (int i = 0; i < QUAD; i++) is_exact &= find_pairs(t, v[i], at + i, rest + i);
-    if (is_exact != 0xFFFF) {
-        ALIGNED float own[QUAD * GROUP];
-        for (int i = 0; i < QUAD; i++)
-            _mm512_store_ps(own + i * GROUP, v[i]);
-        look_up_inexact(t->table, own);
-        for (int i = 0; i < QUAD; i++)
-            v[i] = _mm512_load_ps(own + i * GROUP);
+    const uint32_t *at = places->at + i * GROUP;
+    const float *rest = places->rest + i * GROUP;
+    if (places->is_found[i]) {
+        for (int j = 0; j < QUAD; j++)
+            v[j] = _mm512_load_ps(rest + j * GROUP);
         return;
     }
-    UNROLLED for (int i = 0; i < QUAD; i++) v[i] = interpolate(t->table->pairs, at[i], rest[i]);
+    UNROLLED for (int j = 0; j < QUAD; j++) {
+        const __m512 low = eight_pairs_at(t->table->pairs, at + j * GROUP),
+                     high = eight_pairs_at(t->table->pairs, at + j * GROUP + 8);
+        v[j] = _mm512_fmadd_ps(_mm512_permutex2var_ps(low, odds, high),
+                               _mm512_load_ps(rest + j * GROUP),
+                               _mm512_permutex2var_ps(low, evens, high));
+    }
 }
 
 WITH_AVX512_VNNI INLINE __m512 operated(int64_t operation, __m512 v, __m512 e) {
@@ -227,14 +241,15 @@ WITH_AVX512_VNNI INLINE void run_quad_output(const struct quad_dpu *q, __m512 *v
         UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_add_ps(v[i], q->addend);
 }
 
-WITH_AVX512_VNNI INLINE void run_quad_stages(const struct quad_dpu *q, const float *e, __m512 *v) {
-    const struct dpu *d = q->dpu;
-    if (d->has_bs)
+WITH_AVX512_VNNI INLINE void run_first_stages(const struct quad_dpu *q, __m512 *v) {
+    if (q->dpu->has_bs)
         run_quad_stage(&q->bs, v);
-    if (d->has_bn)
+    if (q->dpu->has_bn)
         run_quad_stage(&q->bn, v);
-    if (d->has_table)
-        look_up_quad(&q->table, v);
+}
+
+WITH_AVX512_VNNI INLINE void run_third_stage(const struct quad_dpu *q, const float *e, __m512 *v) {
+    const struct dpu *d = q->dpu;
     if (d->operation != NONE)
         UNROLLED for (int i = 0; i < QUAD; i++) v[i] =
             operated(d->operation, v[i], _mm512_loadu_ps(e + i * GROUP));
@@ -245,10 +260,7 @@ WITH_AVX512_VNNI INLINE void run_quad_stages(const struct quad_dpu *q, const flo
 
 /* Those of a task that has no third one. */
 WITH_AVX512_VNNI INLINE void run_last_stages(const struct quad_dpu *q, __m512 *v) {
-    if (q->dpu->has_bs)
-        run_quad_stage(&q->bs, v);
-    if (q->dpu->has_bn)
-        run_quad_stage(&q->bn, v);
+    run_first_stages(q, v);
     run_quad_output(q, v);
 }
 
@@ -296,9 +308,28 @@ WITH_AVX512_VNNI INLINE void store_quad_floats(const struct quad_task *q, const 
     }
 }
 
+WITH_AVX512_VNNI INLINE void load_quad(const float *v, int64_t i, int64_t n, __m512 *x) {
+    for (int j = 0; j < QUAD; j++)
+        x[j] = _mm512_loadu_ps(v + (i + least(j, n - 1)) * GROUP);
+}
+
+WITH_AVX512_VNNI static void find_places(const struct quad_dpu *q, const float *v, int64_t count,
+                                         struct places *to) {
+    for (int64_t i = 0; i < count; i += QUAD) {
+        __m512 x[QUAD];
+        load_quad(v, i, count - i, x);
+        run_first_stages(q, x);
+        find_quad(&q->table, x, i, to);
+    }
+}
+
 /* `count` neighbours in a row, with their second operands. */
 WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *v, const float *e,
                                         int64_t count, uint8_t *const *surfaces, int64_t pixel) {
+    ALIGNED struct places places;
+    const int has_table = q->dpu.dpu->has_table != 0;
+    if (has_table)
+        find_places(&q->dpu, v, count, &places);
     for (int64_t i = 0; i < count; i += QUAD) {
         const int64_t n = least(count - i, QUAD);
         const int is_whole = n == QUAD && pixel == ATOM;
@@ -306,9 +337,13 @@ WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *
         __m512 x[QUAD];
         for (int s = 0; s < 4; s++)
             to[s] = is_whole ? surfaces[s] + i * ATOM : own[s];
-        for (int j = 0; j < QUAD; j++)
-            x[j] = _mm512_loadu_ps(v + (i + least(j, n - 1)) * GROUP);
-        run_quad_stages(&q->dpu, e + i * GROUP, x);
+        if (has_table)
+            look_up_quad(&q->dpu.table, &places, i, x);
+        else {
+            load_quad(v, i, n, x);
+            run_first_stages(&q->dpu, x);
+        }
+        run_third_stage(&q->dpu, e + i * GROUP, x);
         if (q->has_after)
             run_last_stages(&q->after, x); /* to which any of them is the same */
         keep_one_quad_nan(x);
