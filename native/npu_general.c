@@ -1287,7 +1287,7 @@ static void multiply(const float *rows, int64_t depth, struct lines lines, const
 }
 
 /* One group's sums of `pixels` rows, continued from chunk to chunk; or, for integers, added up as
- * doubles from chunk to chunk. `panel` has the factors already if there is only one chunk. */
+ * doubles from chunk to chunk. */
 static void multiply_group(const struct weights *weights, const struct window *k, int64_t channels,
                            int64_t g, const float *rows, int64_t depth, int64_t pixels,
                            int64_t fused, float *panel, float *sums, double *totals) {
@@ -1295,8 +1295,7 @@ static void multiply_group(const struct weights *weights, const struct window *k
     const struct lines one = {1, 0};
     for (int64_t p = 0; p < seen; p += CHUNK) {
         const int64_t n = least(seen - p, CHUNK);
-        if (seen > CHUNK)
-            pack(weights, k, channels, g, p, p + n, panel);
+        pack(weights, k, channels, g, p, p + n, panel);
         multiply(rows + p, depth, one, panel, n, sums, pixels, fused, totals || !p);
         for (int64_t i = 0; totals && i < pixels * GROUP; i++)
             totals[i] = p ? totals[i] + sums[i] : sums[i];
@@ -1309,6 +1308,40 @@ static void truncate_sums(double *sums, int64_t count, double truncate, int64_t 
         sums[i] = up ? __builtin_floor(sums[i] * truncate + 0.5) : nearest(sums[i] * truncate);
 }
 
+INLINE void count_endless_inline(const float *v, int64_t count, int64_t *endless) {
+    for (int64_t i = 0; i < count; i++)
+        *endless += (bits_of_float(v[i]) & 0x7F800000) == 0x7F800000;
+}
+
+IN_EACH_FORM(count_endless, (const float *v, int64_t count, int64_t *endless), (v, count, endless))
+
+/* Some places of what kernels see, and their factors. */
+struct section {
+    int64_t first, count;
+};
+
+/* Places of a panel without the first and last ones whose factors are all zero. Sums begin with a positive
+ * zero, which no product with zero changes, unless a value is no finite number; `are_finite` remembers
+ * whether these rows' are, and is negative before somebody has looked. */
+static struct section without_zeros(const struct dense *a, const float *rows, int64_t pixels,
+                                    const float *panel, int64_t seen, int *are_finite) {
+    static const float zeros[GROUP];
+    const struct section all = {0, seen};
+    int64_t from = 0, to = seen, endless = 0;
+    /* A negative zero is none of these, which does no harm. */
+    while (to > from && !memcmp(panel + (to - 1) * GROUP, zeros, sizeof zeros))
+        to--;
+    while (from < to && !memcmp(panel + from * GROUP, zeros, sizeof zeros))
+        from++;
+    if (to - from > seen / 2) /* Looking at the values takes time too. */
+        return all;
+    for (int64_t i = 0; *are_finite < 0 && i < pixels; i++)
+        count_endless(rows + i * a->depth, seen, &endless);
+    if (*are_finite < 0)
+        *are_finite = !endless;
+    return *are_finite ? (struct section){from, to - from} : all;
+}
+
 /* Groups `from` to `to` of some pixels. `scratch` takes the totals of integers, a panel and the sums. */
 static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int64_t first,
                             int64_t pixels, const float *rows, void *scratch) {
@@ -1317,15 +1350,25 @@ static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int
     const int64_t seen = k->height * k->width * a->features.channels;
     float *panel = totals ? (float *)(totals + a->together * GROUP) : scratch;
     float *sums = panel + CHUNK * GROUP;
+    const struct lines one = {1, 0};
+    int are_finite = -1;
     struct finish how;
     for (int64_t g = from; g < to; g++) {
+        struct section used = {0, 0};
         begin_finish(&a->dpu, &a->writer, g, &how);
-        if (seen <= CHUNK)
+        if (seen <= CHUNK && !totals) {
             pack(&a->weights, k, a->features.channels, g, 0, seen, panel);
+            used = without_zeros(a, rows, pixels, panel, seen, &are_finite);
+        }
         for (int64_t done = 0; done < pixels; done += a->together) {
             const int64_t n = least(pixels - done, a->together);
-            multiply_group(&a->weights, k, a->features.channels, g, rows + done * a->depth,
-                           a->depth, n, a->fused, panel, sums, totals);
+            const float *own = rows + done * a->depth;
+            if (seen <= CHUNK && !totals)
+                multiply(own + used.first, a->depth, one, panel + used.first * GROUP, used.count,
+                         sums, n, a->fused, 1);
+            else
+                multiply_group(&a->weights, k, a->features.channels, g, own, a->depth, n, a->fused,
+                               panel, sums, totals);
             if (totals) {
                 truncate_sums(totals, n * GROUP, a->truncate, a->truncate_up);
                 finish_integers(&a->dpu, &a->writer, g, first + done, n, totals);
