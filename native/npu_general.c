@@ -1104,9 +1104,7 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
         int64_t count = least(least(to - from, channels - c), RUN);
         count = w->row ? count : least(count, width - lane);
         int64_t set = g * GROUP / w->kernel_group, row = g * GROUP % w->kernel_group;
-        for (int64_t j = 0; j < GROUP; j++, row++) {
-            if (row == w->kernel_group)
-                set++, row = 0;
+        for (int64_t j = 0, n; j < GROUP; j += n, set++, row = 0) {
             const int64_t height = least(w->kernel_group, w->kernels - set * w->kernel_group);
             const int64_t before = set * w->kernel_group * w->channels * places +
                                    block * w->channel_group * places * height;
@@ -1114,7 +1112,10 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
             const int64_t line = set * w->kernel_group * k->height * w->row +
                                  (place / k->width * height + row) * w->row;
             const int64_t at = w->row ? line + place % k->width * w->channels + c : before + inside;
-            kernels[j] = g * GROUP + j < w->kernels ? w->base + at * size : zeros;
+            const int64_t step = (w->row ? w->row : width) * size, left = w->kernels - g * GROUP;
+            n = least(GROUP - j, w->kernel_group - row);
+            for (int64_t i = 0; i < n; i++)
+                kernels[j + i] = j + i < left ? w->base + at * size + i * step : zeros;
         }
         pack_run(kernels, count, w->element, panel);
         for (int64_t i = 0; w->offsets && i < count * GROUP; i++)
