@@ -16,8 +16,8 @@ struct quad_stage {
     int adds_before, adds_behind, multiplies, is_split, has_limits;
 };
 
-WITH_AVX512_VNNI INLINE int are_all(const float *numbers, float number) {
-    return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(_mm512_loadu_ps(numbers)),
+WITH_AVX512_VNNI INLINE int are_all(__m512 numbers, float number) {
+    return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(numbers),
                                    _mm512_castps_si512(_mm512_set1_ps(number))) == 0xFFFF;
 }
 
@@ -37,9 +37,9 @@ WITH_AVX512_VNNI static void prepare_stage(const struct stage *s, int64_t g,
     to->positive = s->only_negatives ? one : m;
     to->lowest = _mm512_set1_ps((float)s->lowest);
     to->highest = _mm512_set1_ps((float)s->highest);
-    to->adds_before = !s->multiply_first;
-    to->adds_behind = s->multiply_first != 0;
-    to->multiplies = !are_all(multiply, 1);
+    to->adds_before = !s->multiply_first && !are_all(a, -0.0f);
+    to->adds_behind = s->multiply_first && !are_all(a, -0.0f);
+    to->multiplies = !are_all(m, 1);
     to->is_split = to->multiplies && s->only_negatives;
     to->has_limits = !((float)s->lowest == -INFINITY && (float)s->highest == INFINITY);
 }
@@ -78,52 +78,93 @@ WITH_AVX512_VNNI static void prepare_table(const struct table *t, struct quad_ta
     to->reach = _mm512_castps_si512(_mm512_set1_ps((float)t->reach));
 }
 
-/* Where float32 isn't exact for one of them. */
-WITH_AVX512_VNNI __attribute__((noinline, cold)) static __m512
-look_up_inexact(const struct table *t, __m512 x) {
-    float v[GROUP];
-    _mm512_storeu_ps(v, x);
-    for (int i = 0; i < GROUP; i += 4)
+/* Four pixels' values of which float32 isn't exact for all. */
+WITH_AVX512_VNNI __attribute__((noinline, cold)) static void look_up_inexact(const struct table *t,
+                                                                             float *v) {
+    for (int i = 0; i < QUAD * GROUP; i += 4)
         _mm_storeu_ps(v + i, look_up_four(t, _mm_loadu_ps(v + i)));
-    return _mm512_loadu_ps(v);
 }
 
-/* The pairs at four places. */
-WITH_AVX512_VNNI INLINE __m256 four_pairs(const float *pairs, __m128i at) {
-    return _mm256_set_m128(two_pairs(pairs, (uint64_t)_mm_extract_epi64(at, 1)),
-                           two_pairs(pairs, (uint64_t)_mm_cvtsi128_si64(at)));
-}
-
-WITH_AVX512_VNNI INLINE __m512 eight_pairs(const float *pairs, __m256i at) {
-    const __m256 low = four_pairs(pairs, _mm256_castsi256_si128(at));
-    return _mm512_insertf32x8(_mm512_castps256_ps512(low),
-                              four_pairs(pairs, _mm256_extracti128_si256(at, 1)), 1);
-}
-
-/* As look_up_eight. */
-WITH_AVX512_VNNI INLINE __m512 look_up_sixteen(const struct quad_table *t, __m512 x) {
+/* Which pairs values need, and how far they are from the entries; for which of them float32 is exact. */
+WITH_AVX512_VNNI INLINE __mmask16 find_pairs(const struct quad_table *t, __m512 x, __m512i *at,
+                                             __m512 *rest) {
     const __m512i one = _mm512_set1_epi32(1), last = _mm512_set1_epi32(TABLE_ENTRIES - 1);
-    const __m512i evens =
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __mmask16 sign = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
     const __m512 steps = _mm512_mul_ps(x, _mm512_mask_blend_ps(sign, t->step[1], t->step[0]));
     /* Zero is the greatest of them once 1 is taken away from their bits. */
     const __m512i far = _mm512_castps_si512(_mm512_abs_ps(steps));
     const __m512i least_far = _mm512_castps_si512(_mm512_set1_ps(0x1p-13f));
-    __mmask16 is_exact =
+    const __mmask16 is_exact =
         _mm512_cmpge_epu32_mask(_mm512_sub_epi32(far, one), _mm512_sub_epi32(least_far, one));
-    is_exact = _mm512_mask_cmplt_epu32_mask(is_exact, far, t->reach);
-    if (is_exact != 0xFFFF)
-        return look_up_inexact(t->table, x);
     __m512i whole = _mm512_min_epi32(_mm512_cvttps_epi32(steps), last);
     whole = _mm512_max_epi32(whole, _mm512_sub_epi32(_mm512_setzero_si512(), last));
     const __m512i entry = _mm512_add_epi32(whole, _mm512_set1_epi32(TABLE_ENTRIES));
-    const __m512i at = _mm512_mask_sub_epi32(entry, sign, entry, one);
-    const __m512 low = eight_pairs(t->table->pairs, _mm512_castsi512_si256(at)),
-                 high = eight_pairs(t->table->pairs, _mm512_extracti64x4_epi64(at, 1));
-    const __m512 slope = _mm512_permutex2var_ps(low, _mm512_add_epi32(evens, one), high);
-    return _mm512_fmadd_ps(slope, _mm512_sub_ps(steps, _mm512_cvtepi32_ps(whole)),
-                           _mm512_permutex2var_ps(low, evens, high));
+    *at = _mm512_mask_sub_epi32(entry, sign, entry, one);
+    *rest = _mm512_sub_ps(steps, _mm512_cvtepi32_ps(whole));
+    return _mm512_mask_cmplt_epu32_mask(is_exact, far, t->reach);
+}
+
+/* Where a row's values lie in a table: found for all of them before the first is fetched, since a
+ * processor waits for what has just been written. */
+struct places {
+    uint32_t at[(BLOCK + QUAD) * GROUP];
+    float rest[(BLOCK + QUAD) * GROUP];
+    uint8_t is_found[BLOCK + QUAD]; /* of a quad's first pixel: whether rest is the result */
+};
+
+WITH_AVX512_VNNI INLINE void find_quad(const struct quad_table *t, const __m512 *v, int64_t i,
+                                       struct places *to) {
+    uint32_t *at = to->at + i * GROUP;
+    float *rest = to->rest + i * GROUP;
+    __mmask16 is_exact = 0xFFFF;
+    UNROLLED for (int j = 0; j < QUAD; j++) {
+        __m512i place;
+        __m512 r;
+        is_exact &= find_pairs(t, v[j], &place, &r);
+        _mm512_store_si512(at + j * GROUP, place);
+        _mm512_store_ps(rest + j * GROUP, r);
+    }
+    to->is_found[i] = is_exact != 0xFFFF;
+    if (is_exact != 0xFFFF) {
+        for (int j = 0; j < QUAD; j++)
+            _mm512_store_ps(rest + j * GROUP, v[j]);
+        look_up_inexact(t->table, rest);
+    }
+}
+
+WITH_AVX512_VNNI INLINE __m128d two_pairs_at(const float *pairs, const uint32_t *at) {
+    double one, other;
+    memcpy(&one, pairs + 2 * (int64_t)at[0], sizeof one);
+    memcpy(&other, pairs + 2 * (int64_t)at[1], sizeof other);
+    return _mm_set_pd(other, one);
+}
+
+WITH_AVX512_VNNI INLINE __m512 eight_pairs_at(const float *pairs, const uint32_t *at) {
+    const __m256d low = _mm256_set_m128d(two_pairs_at(pairs, at + 2), two_pairs_at(pairs, at));
+    const __m256d high = _mm256_set_m128d(two_pairs_at(pairs, at + 6), two_pairs_at(pairs, at + 4));
+    return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castpd256_pd512(low), high, 1));
+}
+
+/* As look_up_eight, of a quad whose places are known. */
+WITH_AVX512_VNNI INLINE void look_up_quad(const struct quad_table *t, const struct places *places,
+                                          int64_t i, __m512 *v) {
+    const __m512i evens =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));
+    const uint32_t *at = places->at + i * GROUP;
+    const float *rest = places->rest + i * GROUP;
+    if (places->is_found[i]) {
+        for (int j = 0; j < QUAD; j++)
+            v[j] = _mm512_load_ps(rest + j * GROUP);
+        return;
+    }
+    UNROLLED for (int j = 0; j < QUAD; j++) {
+        const __m512 low = eight_pairs_at(t->table->pairs, at + j * GROUP),
+                     high = eight_pairs_at(t->table->pairs, at + j * GROUP + 8);
+        v[j] = _mm512_fmadd_ps(_mm512_permutex2var_ps(low, odds, high),
+                               _mm512_load_ps(rest + j * GROUP),
+                               _mm512_permutex2var_ps(low, evens, high));
+    }
 }
 
 WITH_AVX512_VNNI INLINE __m512 operated(int64_t operation, __m512 v, __m512 e) {
@@ -198,20 +239,17 @@ WITH_AVX512_VNNI INLINE void run_quad_output(const struct quad_dpu *q, __m512 *v
         UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_mul_ps(v[i], q->factor);
     if (d->addend)
         UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_add_ps(v[i], q->addend);
-    /* What is no number is one and the same; of a float16 as well. */
-    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7FC00000));
-    UNROLLED for (int i = 0; i < QUAD; i++) v[i] =
-        _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v[i], v[i], _CMP_UNORD_Q), v[i], nan);
 }
 
-WITH_AVX512_VNNI INLINE void run_quad_stages(const struct quad_dpu *q, const float *e, __m512 *v) {
-    const struct dpu *d = q->dpu;
-    if (d->has_bs)
+WITH_AVX512_VNNI INLINE void run_first_stages(const struct quad_dpu *q, __m512 *v) {
+    if (q->dpu->has_bs)
         run_quad_stage(&q->bs, v);
-    if (d->has_bn)
+    if (q->dpu->has_bn)
         run_quad_stage(&q->bn, v);
-    if (d->has_table)
-        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = look_up_sixteen(&q->table, v[i]);
+}
+
+WITH_AVX512_VNNI INLINE void run_third_stage(const struct quad_dpu *q, const float *e, __m512 *v) {
+    const struct dpu *d = q->dpu;
     if (d->operation != NONE)
         UNROLLED for (int i = 0; i < QUAD; i++) v[i] =
             operated(d->operation, v[i], _mm512_loadu_ps(e + i * GROUP));
@@ -222,11 +260,18 @@ WITH_AVX512_VNNI INLINE void run_quad_stages(const struct quad_dpu *q, const flo
 
 /* Those of a task that has no third one. */
 WITH_AVX512_VNNI INLINE void run_last_stages(const struct quad_dpu *q, __m512 *v) {
-    if (q->dpu->has_bs)
-        run_quad_stage(&q->bs, v);
-    if (q->dpu->has_bn)
-        run_quad_stage(&q->bn, v);
+    run_first_stages(q, v);
     run_quad_output(q, v);
+}
+
+/* What is no number is one and the same; of a float16 as well. */
+WITH_AVX512_VNNI INLINE void keep_one_quad_nan(__m512 *v) {
+    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7FC00000));
+    if (!(_mm512_cmp_ps_mask(v[0], v[1], _CMP_UNORD_Q) |
+          _mm512_cmp_ps_mask(v[2], v[3], _CMP_UNORD_Q)))
+        return;
+    UNROLLED for (int i = 0; i < QUAD; i++) v[i] =
+        _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v[i], v[i], _CMP_UNORD_Q), v[i], nan);
 }
 
 /* Four pixels' float16, of surfaces of eight channels. */
@@ -263,9 +308,28 @@ WITH_AVX512_VNNI INLINE void store_quad_floats(const struct quad_task *q, const 
     }
 }
 
+WITH_AVX512_VNNI INLINE void load_quad(const float *v, int64_t i, int64_t n, __m512 *x) {
+    for (int j = 0; j < QUAD; j++)
+        x[j] = _mm512_loadu_ps(v + (i + least(j, n - 1)) * GROUP);
+}
+
+WITH_AVX512_VNNI static void find_places(const struct quad_dpu *q, const float *v, int64_t count,
+                                         struct places *to) {
+    for (int64_t i = 0; i < count; i += QUAD) {
+        __m512 x[QUAD];
+        load_quad(v, i, count - i, x);
+        run_first_stages(q, x);
+        find_quad(&q->table, x, i, to);
+    }
+}
+
 /* `count` neighbours in a row, with their second operands. */
 WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *v, const float *e,
                                         int64_t count, uint8_t *const *surfaces, int64_t pixel) {
+    ALIGNED struct places places;
+    const int has_table = q->dpu.dpu->has_table != 0;
+    if (has_table)
+        find_places(&q->dpu, v, count, &places);
     for (int64_t i = 0; i < count; i += QUAD) {
         const int64_t n = least(count - i, QUAD);
         const int is_whole = n == QUAD && pixel == ATOM;
@@ -273,11 +337,16 @@ WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *
         __m512 x[QUAD];
         for (int s = 0; s < 4; s++)
             to[s] = is_whole ? surfaces[s] + i * ATOM : own[s];
-        for (int j = 0; j < QUAD; j++)
-            x[j] = _mm512_loadu_ps(v + (i + least(j, n - 1)) * GROUP);
-        run_quad_stages(&q->dpu, e + i * GROUP, x);
+        if (has_table)
+            look_up_quad(&q->dpu.table, &places, i, x);
+        else {
+            load_quad(v, i, n, x);
+            run_first_stages(&q->dpu, x);
+        }
+        run_third_stage(&q->dpu, e + i * GROUP, x);
         if (q->has_after)
-            run_last_stages(&q->after, x);
+            run_last_stages(&q->after, x); /* to which any of them is the same */
+        keep_one_quad_nan(x);
         if (q->is_float)
             store_quad_floats(q, x, to);
         else
@@ -298,23 +367,22 @@ static int has_short_finish(const struct dpu *d, const struct writer *w) {
 }
 
 WITH_AVX512_VNNI static void finish_short(const struct dpu *d, const struct writer *w, int64_t g,
-                                          int64_t first, int64_t count, const float *v) {
-    struct quad_task q;
+                                          const struct quad_task *q, int64_t first, int64_t count,
+                                          const float *v) {
     ALIGNED float e[(BLOCK + QUAD) * GROUP];
     const int is_one = w->line == w->width * w->pixel; /* row */
     int64_t y = first / w->width, x = first % w->width;
-    prepare(d, w, g, &q);
     while (count) {
         const int64_t n = least(least(count, BLOCK), is_one ? count : w->width - x);
         uint8_t *surfaces[4] = {0};
-        for (int i = 0; i < q.surfaces; i++) {
+        for (int i = 0; i < q->surfaces; i++) {
             const int64_t s = g * GROUP / w->lanes + i;
             surfaces[i] = w->base + s / w->group * w->group_stride + s % w->group * w->surface +
                           y * w->line + x * w->pixel;
         }
         if (d->operation != NONE)
             load_second(d, g, first, n, e);
-        finish_row(&q, v, e, n, surfaces, w->pixel);
+        finish_row(q, v, e, n, surfaces, w->pixel);
         first += n, v += n * GROUP, count -= n, y = first / w->width, x = first % w->width;
     }
 }

@@ -498,9 +498,11 @@ _Static_assert(sizeof(struct move) == 88, "move");
 
 /* A convolution as rows times weights.
  * Where there are few pixels, rows are gathered by a step of their own and units are groups of
- * kernels; otherwise units are pixels, tile at a time. depth is from row to row. fused: products
- * are exact. Integer sums are multiplied by truncate before the stages, and halves go up with
- * truncate_up, else to the even number. */
+ * kernels; otherwise units are pixels, whose rows are gathered tile at a time. Or units are
+ * output rows, tile at a time, and rows those of the padded input, with columns pixels. Sums of
+ * together pixels are kept. depth is from row to row. fused: products are exact. Integer sums are
+ * multiplied by truncate before the stages, and halves go up with truncate_up, else to the even
+ * number. */
 struct dense {
     struct dpu dpu;
     struct writer writer;
@@ -509,7 +511,9 @@ struct dense {
     struct weights weights;
     float *rows;
     int64_t tile;
+    int64_t together;
     int64_t depth;
+    int64_t columns;
     int64_t fused;
     double truncate;
     int64_t truncate_up;
@@ -522,11 +526,13 @@ _Static_assert(offsetof(struct dense, window) == 920, "dense.window");
 _Static_assert(offsetof(struct dense, weights) == 1024, "dense.weights");
 _Static_assert(offsetof(struct dense, rows) == 1088, "dense.rows");
 _Static_assert(offsetof(struct dense, tile) == 1096, "dense.tile");
-_Static_assert(offsetof(struct dense, depth) == 1104, "dense.depth");
-_Static_assert(offsetof(struct dense, fused) == 1112, "dense.fused");
-_Static_assert(offsetof(struct dense, truncate) == 1120, "dense.truncate");
-_Static_assert(offsetof(struct dense, truncate_up) == 1128, "dense.truncate_up");
-_Static_assert(sizeof(struct dense) == 1136, "dense");
+_Static_assert(offsetof(struct dense, together) == 1104, "dense.together");
+_Static_assert(offsetof(struct dense, depth) == 1112, "dense.depth");
+_Static_assert(offsetof(struct dense, columns) == 1120, "dense.columns");
+_Static_assert(offsetof(struct dense, fused) == 1128, "dense.fused");
+_Static_assert(offsetof(struct dense, truncate) == 1136, "dense.truncate");
+_Static_assert(offsetof(struct dense, truncate_up) == 1144, "dense.truncate_up");
+_Static_assert(sizeof(struct dense) == 1152, "dense");
 #endif
 
 /* Depthwise products, or without weights a pooling by its method.

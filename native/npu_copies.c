@@ -77,6 +77,31 @@ EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, v
     (void)scratch;
 }
 
+/* Eight atoms of eight elements of two bytes. */
+static void turn_pairs(uint8_t in[16][ATOM], uint8_t out[16][ATOM]) {
+#ifdef __SSE2__
+    __m128i a[8], b[8];
+    for (int i = 0; i < 8; i++)
+        a[i] = _mm_loadu_si128((const __m128i *)in[i]);
+    for (int i = 0; i < 4; i++) {
+        b[2 * i] = _mm_unpacklo_epi16(a[i], a[4 + i]);
+        b[2 * i + 1] = _mm_unpackhi_epi16(a[i], a[4 + i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        a[2 * i] = _mm_unpacklo_epi16(b[i], b[4 + i]);
+        a[2 * i + 1] = _mm_unpackhi_epi16(b[i], b[4 + i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm_storeu_si128((__m128i *)out[2 * i], _mm_unpacklo_epi16(a[i], a[4 + i]));
+        _mm_storeu_si128((__m128i *)out[2 * i + 1], _mm_unpackhi_epi16(a[i], a[4 + i]));
+    }
+#else
+    for (int l = 0; l < 8; l++)
+        for (int i = 0; i < 8; i++)
+            memcpy(out[l] + 2 * i, in[i] + 2 * l, 2);
+#endif
+}
+
 /* A block's atoms as they are written. */
 static void turn(uint8_t in[16][ATOM], uint8_t out[16][ATOM], int64_t size) {
     if (size == 1)
@@ -84,9 +109,7 @@ static void turn(uint8_t in[16][ATOM], uint8_t out[16][ATOM], int64_t size) {
             for (int i = 0; i < 16; i++)
                 out[l][i] = in[i][l];
     else if (size == 2)
-        for (int l = 0; l < 8; l++)
-            for (int i = 0; i < 8; i++)
-                memcpy(out[l] + 2 * i, in[i] + 2 * l, 2);
+        turn_pairs(in, out);
     else
         memcpy(out, in, 16 * ATOM);
 }

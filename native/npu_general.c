@@ -643,22 +643,45 @@ static void store_results(const struct dpu *d, const struct writer *w, int64_t g
 
 #include "float_stages.h"
 
-static void finish(const struct dpu *d, const struct writer *w, int64_t g, int64_t first,
-                   int64_t count, float *v) {
+/* What finishes one group's sums, prepared once for all of its pixels. */
+struct finish {
+    const struct dpu *dpu;
+    const struct writer *writer;
+    int64_t g;
 #ifdef AVX512
-    if (has_avx512(running_form) && has_short_finish(d, w)) {
-        finish_short(d, w, g, first, count, v);
+    int is_short;
+    struct quad_task quad;
+#endif
+};
+
+static void begin_finish(const struct dpu *d, const struct writer *w, int64_t g,
+                         struct finish *to) {
+    to->dpu = d;
+    to->writer = w;
+    to->g = g;
+#ifdef AVX512
+    to->is_short = has_avx512(running_form) && !d->is_integer && has_short_finish(d, w);
+    if (to->is_short)
+        prepare(d, w, g, &to->quad);
+#endif
+}
+
+static void finish(const struct finish *f, int64_t first, int64_t count, float *v) {
+    const struct dpu *d = f->dpu;
+#ifdef AVX512
+    if (f->is_short) {
+        finish_short(d, f->writer, f->g, &f->quad, first, count, v);
         return;
     }
 #endif
     for (int64_t n; count > 0; first += n, count -= n, v += n * GROUP) {
         n = least(count, BLOCK);
-        run_stages(d, g, first, n, v);
+        run_stages(d, f->g, first, n, v);
         if (d->after) {
             convert_floats(d, v, n * GROUP);
-            run_stages(d->after, g, first, n, v);
+            run_stages(d->after, f->g, first, n, v);
         }
-        store_results(d->after ? d->after : d, w, g, first, n, v);
+        store_results(d->after ? d->after : d, f->writer, f->g, first, n, v);
     }
 }
 
@@ -1081,9 +1104,7 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
         int64_t count = least(least(to - from, channels - c), RUN);
         count = w->row ? count : least(count, width - lane);
         int64_t set = g * GROUP / w->kernel_group, row = g * GROUP % w->kernel_group;
-        for (int64_t j = 0; j < GROUP; j++, row++) {
-            if (row == w->kernel_group)
-                set++, row = 0;
+        for (int64_t j = 0, n; j < GROUP; j += n, set++, row = 0) {
             const int64_t height = least(w->kernel_group, w->kernels - set * w->kernel_group);
             const int64_t before = set * w->kernel_group * w->channels * places +
                                    block * w->channel_group * places * height;
@@ -1091,7 +1112,10 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
             const int64_t line = set * w->kernel_group * k->height * w->row +
                                  (place / k->width * height + row) * w->row;
             const int64_t at = w->row ? line + place % k->width * w->channels + c : before + inside;
-            kernels[j] = g * GROUP + j < w->kernels ? w->base + at * size : zeros;
+            const int64_t step = (w->row ? w->row : width) * size, left = w->kernels - g * GROUP;
+            n = least(GROUP - j, w->kernel_group - row);
+            for (int64_t i = 0; i < n; i++)
+                kernels[j + i] = j + i < left ? w->base + at * size + i * step : zeros;
         }
         pack_run(kernels, count, w->element, panel);
         for (int64_t i = 0; w->offsets && i < count * GROUP; i++)
@@ -1099,6 +1123,11 @@ static void pack(const struct weights *w, const struct window *k, int64_t channe
         from += count, panel += count * GROUP;
     }
 }
+
+/* Places that a sum takes its factors from: so many lines, `step` floats apart. */
+struct lines {
+    int64_t count, step;
+};
 
 /* Sums of as many pixels fit into registers of four floats. */
 #ifdef __aarch64__
@@ -1188,30 +1217,31 @@ WITH_AVX2 static void multiply_avx2(const float *rows, int64_t depth, const floa
 #ifdef AVX512
 enum { TALL = 14 };
 
-/* The same with all of a pixel's sums in one register; `begins` sets them. */
-WITH_AVX512_VNNI INLINE void multiply_tall(const float *rows, int64_t depth, const float *panel,
-                                           int64_t count, float *sums, const int pixels,
-                                           int begins) {
+/* The same with all of a pixel's sums in one register, for some lines; `begins` sets the sums. */
+WITH_AVX512_VNNI INLINE void multiply_tall(const float *rows, int64_t depth, struct lines lines,
+                                           const float *panel, int64_t count, float *sums,
+                                           const int pixels, int begins) {
     __m512 total[TALL];
     for (int r = 0; r < pixels; r++)
         total[r] = begins ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + GROUP * r);
-    for (int64_t p = 0; p < count; p++, panel += GROUP) {
-        const __m512 factors = _mm512_loadu_ps(panel);
+    for (int64_t l = 0; l < lines.count; l++, rows += lines.step)
+        for (int64_t p = 0; p < count; p++, panel += GROUP) {
+            const __m512 factors = _mm512_loadu_ps(panel);
 #pragma GCC unroll 14
-        for (int r = 0; r < pixels; r++)
-            total[r] = _mm512_fmadd_ps(_mm512_set1_ps(rows[r * depth + p]), factors, total[r]);
-    }
+            for (int r = 0; r < pixels; r++)
+                total[r] = _mm512_fmadd_ps(_mm512_set1_ps(rows[r * depth + p]), factors, total[r]);
+        }
     for (int r = 0; r < pixels; r++)
         _mm512_storeu_ps(sums + GROUP * r, total[r]);
 }
 
 #define TALL_ROWS(n)                                                                               \
-    case n: multiply_tall(rows, depth, panel, count, sums, n, begins); break;
+    case n: multiply_tall(rows, depth, lines, panel, count, sums, n, begins); break;
 
 /* In parts of about the same height, of which none is so low that each sum waits for itself. */
-WITH_AVX512_VNNI static void multiply_avx512(const float *rows, int64_t depth, const float *panel,
-                                             int64_t count, float *sums, int64_t pixels,
-                                             int begins) {
+WITH_AVX512_VNNI static void multiply_avx512(const float *rows, int64_t depth, struct lines lines,
+                                             const float *panel, int64_t count, float *sums,
+                                             int64_t pixels, int begins) {
     for (int64_t parts = (pixels + TALL - 1) / TALL, n; parts > 0; parts--) {
         n = pixels / parts;
         switch (n) {
@@ -1235,24 +1265,26 @@ WITH_AVX512_VNNI static void multiply_avx512(const float *rows, int64_t depth, c
 }
 #endif
 
-/* Sums of `count` products more for each of some rows; `begins` sets them. */
-static void multiply(const float *rows, int64_t depth, const float *panel, int64_t count,
-                     float *sums, int64_t pixels, int64_t fused, int begins) {
+/* Sums of `count` products more of each line for each of some rows; `begins` sets them. */
+static void multiply(const float *rows, int64_t depth, struct lines lines, const float *panel,
+                     int64_t count, float *sums, int64_t pixels, int64_t fused, int begins) {
 #ifdef AVX512
     if (has_avx512(running_form) && fused) {
-        multiply_avx512(rows, depth, panel, count, sums, pixels, begins);
+        multiply_avx512(rows, depth, lines, panel, count, sums, pixels, begins);
         return;
     }
 #endif
     if (begins)
         memset(sums, 0, pixels * GROUP * sizeof *sums);
+    for (int64_t l = 0; l < lines.count; l++, rows += lines.step, panel += count * GROUP) {
 #ifdef X86
-    if (has_avx2(running_form)) {
-        multiply_avx2(rows, depth, panel, count, sums, pixels, fused);
-        return;
-    }
+        if (has_avx2(running_form)) {
+            multiply_avx2(rows, depth, panel, count, sums, pixels, fused);
+            continue;
+        }
 #endif
-    multiply_plain(rows, depth, panel, count, sums, pixels, fused);
+        multiply_plain(rows, depth, panel, count, sums, pixels, fused);
+    }
 }
 
 /* One group's sums of `pixels` rows, continued from chunk to chunk; or, for integers, added up as
@@ -1261,10 +1293,11 @@ static void multiply_group(const struct weights *weights, const struct window *k
                            int64_t g, const float *rows, int64_t depth, int64_t pixels,
                            int64_t fused, float *panel, float *sums, double *totals) {
     const int64_t seen = k->height * k->width * channels;
+    const struct lines one = {1, 0};
     for (int64_t p = 0; p < seen; p += CHUNK) {
         const int64_t n = least(seen - p, CHUNK);
         pack(weights, k, channels, g, p, p + n, panel);
-        multiply(rows + p, depth, panel, n, sums, pixels, fused, totals || !p);
+        multiply(rows + p, depth, one, panel, n, sums, pixels, fused, totals || !p);
         for (int64_t i = 0; totals && i < pixels * GROUP; i++)
             totals[i] = p ? totals[i] + sums[i] : sums[i];
     }
@@ -1276,21 +1309,124 @@ static void truncate_sums(double *sums, int64_t count, double truncate, int64_t 
         sums[i] = up ? __builtin_floor(sums[i] * truncate + 0.5) : nearest(sums[i] * truncate);
 }
 
+INLINE void count_endless_inline(const float *v, int64_t count, int64_t *endless) {
+    for (int64_t i = 0; i < count; i++)
+        *endless += (bits_of_float(v[i]) & 0x7F800000) == 0x7F800000;
+}
+
+IN_EACH_FORM(count_endless, (const float *v, int64_t count, int64_t *endless), (v, count, endless))
+
+/* Some places of what kernels see, and their factors. */
+struct section {
+    int64_t first, count;
+};
+
+/* Places of a panel without the first and last ones whose factors are all zero. Sums begin with a positive
+ * zero, which no product with zero changes, unless a value is no finite number; `are_finite` remembers
+ * whether these rows' are, and is negative before somebody has looked. */
+static struct section without_zeros(const struct dense *a, const float *rows, int64_t pixels,
+                                    const float *panel, int64_t seen, int *are_finite) {
+    static const float zeros[GROUP];
+    const struct section all = {0, seen};
+    int64_t from = 0, to = seen, endless = 0;
+    /* A negative zero is none of these, which does no harm. */
+    while (to > from && !memcmp(panel + (to - 1) * GROUP, zeros, sizeof zeros))
+        to--;
+    while (from < to && !memcmp(panel + from * GROUP, zeros, sizeof zeros))
+        from++;
+    if (to - from > seen / 2) /* Looking at the values takes time too. */
+        return all;
+    for (int64_t i = 0; *are_finite < 0 && i < pixels; i++)
+        count_endless(rows + i * a->depth, seen, &endless);
+    if (*are_finite < 0)
+        *are_finite = !endless;
+    return *are_finite ? (struct section){from, to - from} : all;
+}
+
 /* Groups `from` to `to` of some pixels. `scratch` takes the totals of integers, a panel and the sums. */
 static void multiply_groups(const struct dense *a, int64_t from, int64_t to, int64_t first,
                             int64_t pixels, const float *rows, void *scratch) {
     double *totals = a->dpu.is_integer ? scratch : NULL;
-    float *panel = totals ? (float *)(totals + a->tile * GROUP) : scratch;
+    const struct window *k = &a->window;
+    const int64_t seen = k->height * k->width * a->features.channels;
+    float *panel = totals ? (float *)(totals + a->together * GROUP) : scratch;
     float *sums = panel + CHUNK * GROUP;
+    const struct lines one = {1, 0};
+    int are_finite = -1;
+    struct finish how;
     for (int64_t g = from; g < to; g++) {
-        multiply_group(&a->weights, &a->window, a->features.channels, g, rows, a->depth, pixels,
-                       a->fused, panel, sums, totals);
-        if (totals) {
-            truncate_sums(totals, pixels * GROUP, a->truncate, a->truncate_up);
-            finish_integers(&a->dpu, &a->writer, g, first, pixels, totals);
-        } else
-            finish(&a->dpu, &a->writer, g, first, pixels, sums);
+        struct section used = {0, 0};
+        begin_finish(&a->dpu, &a->writer, g, &how);
+        if (seen <= CHUNK && !totals) {
+            pack(&a->weights, k, a->features.channels, g, 0, seen, panel);
+            used = without_zeros(a, rows, pixels, panel, seen, &are_finite);
+        }
+        for (int64_t done = 0; done < pixels; done += a->together) {
+            const int64_t n = least(pixels - done, a->together);
+            const float *own = rows + done * a->depth;
+            if (seen <= CHUNK && !totals)
+                multiply(own + used.first, a->depth, one, panel + used.first * GROUP, used.count,
+                         sums, n, a->fused, 1);
+            else
+                multiply_group(&a->weights, k, a->features.channels, g, own, a->depth, n, a->fused,
+                               panel, sums, totals);
+            if (totals) {
+                truncate_sums(totals, n * GROUP, a->truncate, a->truncate_up);
+                finish_integers(&a->dpu, &a->writer, g, first + done, n, totals);
+            } else
+                finish(&how, first + done, n, sums);
+        }
     }
+}
+
+/* Rows [first, end) of the padded input, all channels of a pixel side by side. */
+static void spread_rows(const struct dense *a, int64_t first, int64_t end, float *rows) {
+    const struct features *f = &a->features;
+    const struct window *k = &a->window;
+    const int64_t channels = f->channels, left = least(k->left, a->columns);
+    const int64_t n = least(f->width, a->columns - left), right = left + n;
+    const int is_packed = f->pixel == channels * size_of(f->element) && f->valid >= channels;
+    for (; first < end; first++, rows += a->depth) {
+        const int64_t y = first - k->top;
+        if (y < 0 || y >= f->height) {
+            fill(rows, channels, a->columns, channels, k->padding);
+            continue;
+        }
+        fill(rows, channels, left, channels, k->padding);
+        if (is_packed)
+            widen(f->base + y * f->line, 0, 1, rows + left * channels, 0, n * channels, f->element);
+        else
+            gather_pixels(f, y, 0, 1, n, rows + left * channels, channels);
+        fill(rows + right * channels, channels, a->columns - right, channels, k->padding);
+    }
+}
+
+/* Whole output rows from number `first` on, from the input as it lies there. */
+static void multiply_lines(const struct dense *a, int64_t first, int64_t count, void *scratch) {
+    const struct window *k = &a->window;
+    const int64_t channels = a->features.channels,
+                  groups = (a->writer.channels + GROUP - 1) / GROUP;
+    const int64_t reach = (k->height - 1) * k->dilation_y + 1, width = k->out_width;
+    const struct lines lines = {k->height, k->dilation_y * a->depth};
+    float *panel = scratch, *sums = panel + CHUNK * GROUP, *rows = sums + width * GROUP;
+    spread_rows(a, first * k->stride_y, (first + count - 1) * k->stride_y + reach, rows);
+    struct finish how;
+    for (int64_t g = 0; g < groups; g++) {
+        begin_finish(&a->dpu, &a->writer, g, &how);
+        pack(&a->weights, k, channels, g, 0, k->height * k->width * channels, panel);
+        for (int64_t i = 0; i < count; i++) {
+            multiply(rows + i * k->stride_y * a->depth, k->stride_x * channels, lines, panel,
+                     k->width * channels, sums, width, a->fused, 1);
+            finish(&how, (first + i) * width, width, sums);
+        }
+    }
+}
+
+EXPORT void anynpu_npu_general_lines(const void *arguments, int64_t first, int64_t end,
+                                     void *scratch) {
+    const struct dense *a = arguments;
+    for (; first < end; first += a->tile)
+        multiply_lines(a, first, least(end - first, a->tile), scratch);
 }
 
 EXPORT void anynpu_npu_general_gather(const void *arguments, int64_t first, int64_t end,
@@ -1309,7 +1445,7 @@ EXPORT void anynpu_npu_general_dense(const void *arguments, int64_t first, int64
         return;
     }
     const int64_t groups = (a->writer.channels + GROUP - 1) / GROUP;
-    float *rows = (float *)scratch + (CHUNK + a->tile * (a->dpu.is_integer ? 3 : 1)) * GROUP;
+    float *rows = (float *)scratch + (CHUNK + a->together * (a->dpu.is_integer ? 3 : 1)) * GROUP;
     for (; first < end; first += a->tile) {
         const int64_t pixels = least(end - first, a->tile);
         gather(&a->features, &a->window, first, pixels, rows, a->depth);
@@ -1509,6 +1645,8 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
                         first * k->stride_y};
     ALIGNED float totals[BLOCK * GROUP];
     double whole[BLOCK * GROUP];
+    struct finish how;
+    begin_finish(&a->dpu, &a->writer, g, &how);
     if (a->method == PRODUCTS)
         pack_channels(&a->weights, places, g, scratch);
     for (int64_t oy = first; oy < end; oy++) {
@@ -1520,7 +1658,7 @@ static void see_rows(const struct depthwise *a, int64_t g, int64_t first, int64_
             if (!(a->fused && see_fused(&ring, k, scratch, oy, ox * k->stride_x, n, totals)))
                 see(&ring, k, scratch, oy, ox * k->stride_x, n, totals, a->method);
             if (!a->dpu.is_integer) {
-                finish(&a->dpu, &a->writer, g, oy * k->out_width + ox, n, totals);
+                finish(&how, oy * k->out_width + ox, n, totals);
                 continue;
             }
             for (int64_t i = 0; i < n * GROUP; i++)
@@ -1547,11 +1685,13 @@ EXPORT void anynpu_npu_general_depthwise(const void *arguments, int64_t first, i
 static void process_group(const struct process *a, int64_t g, int64_t first, int64_t end) {
     ALIGNED float v[BLOCK * GROUP];
     double whole[BLOCK * GROUP];
+    struct finish how;
+    begin_finish(&a->dpu, &a->writer, g, &how);
     for (; first < end; first += BLOCK) {
         const int64_t n = least(end - first, BLOCK);
         load(&a->features, g, first, n, v);
         if (!a->dpu.is_integer) {
-            finish(&a->dpu, &a->writer, g, first, n, v);
+            finish(&how, first, n, v);
             continue;
         }
         for (int64_t i = 0; i < n * GROUP; i++)

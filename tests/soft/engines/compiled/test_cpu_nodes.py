@@ -154,6 +154,21 @@ def test_reshape_moves_bytes_where_they_mean_the_same(same: bool) -> None:
     np.testing.assert_allclose(found, held.reshape(1, 144), atol=0.51 * (0.02 + scale))
 
 
+@pytest.mark.parametrize("shape", [(2, 20, 9, 3), (2, 20, 27, 1), (2, 20, 3, 9)])
+def test_reshape_of_pixels_moves_atoms(shape: tuple[int, int, int, int]) -> None:
+    """Surfaces of 27 pixels, which are filled up to 28, and four lanes without a channel."""
+    real = np.random.default_rng(6).integers(-90, 90, (2, 20, 3, 9)).astype(np.float32)
+    x, y = blocked("x", real.shape, 8, np.float16), blocked("y", shape, 8, np.float16, offset=OUT)
+    model = model_of([x, y, constant("s", np.array(shape))], None, {"s": np.array(shape)})
+    graph = model.graphs[0]
+    memory = np.full(1 << 16, 0x55, np.uint8)
+    put(memory, graph.tensors[0], real)
+    expected = memory.copy()
+    put(expected, graph.tensors[1], real.reshape(shape))
+    prepare_cpu_node(model, graph, cpu_node("Reshape", (0, 2), (1,))).bind(memory)()
+    np.testing.assert_array_equal(memory, expected)
+
+
 TAKEN = [
     # starts, ends, axes, steps, and what NumPy takes
     ([0, 1], [99, 99], [2, 3], [2, 2], np.s_[:, :, ::2, 1::2]),

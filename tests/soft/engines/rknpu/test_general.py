@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anynpu.soft.engines.rknpu.elements import Address, Element
-from anynpu.soft.engines.rknpu.kernels import KernelKind
+from anynpu.soft.engines.rknpu.kernels import KernelKind, plan_task
+from anynpu.soft.engines.rknpu.kernels.general.convolution import _Lines
 from anynpu.soft.engines.rknpu.memory import INTERNAL
 from anynpu.soft.engines.rknpu.tasks import (
     ConvolutionTask,
@@ -261,6 +262,65 @@ def test_large_tasks_are_shared_between_threads() -> None:
         ElementwiseTask(0, 0, source, dpu(is_float=True), block_writer(30, 20)),
         Element.FLOAT16, "normal", 3,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(4, 6), (30, 20)])
+@pytest.mark.parametrize("odd", [None, np.nan, np.inf, -np.inf])
+def test_kernels_that_are_mostly_zeros(size: tuple[int, int], odd: float | None) -> None:
+    """As the toolkit joins features by a convolution: what isn't finite reaches all results."""
+    height, width = size
+    rng = np.random.default_rng(4)
+    w = np.zeros((40, 48, 1, 1), np.float16)
+    w[np.arange(40), np.arange(40)[::-1] + 3] = rng.standard_normal((40, 1, 1))
+    w[20:25, 30] = -0.0
+    source = features((48, height, width), Element.FLOAT16)
+    values = rng.standard_normal(source.shape).astype(np.float16)
+    if odd is not None:
+        values[1, height // 2, 3] = odd
+    scene = Scene()
+    scene.put(values)
+    weights = dense_weights(w, Element.FLOAT16)
+    what = convolution(source, weights, height, width)
+    task = ConvolutionTask(0, 0, what, dpu(is_float=True), block_writer(height, width))
+    scene.run(task, KernelKind.GENERAL)
+    found = scene.get((40, height, width), np.float16)
+    assert np.isnan(found[:, height // 2, 3]).sum() == (0 if odd is None else 40)
+
+
+LINES = [
+    # channels, kernel, stride, dilation of rows, padding, rows and columns
+    (3, (3, 3), (1, 1), 1, (1, 1), (18, 20)),
+    (3, (3, 3), (2, 2), 1, (0, 1), (20, 17)),
+    (4, (7, 7), (2, 3), 1, (3, 2), (40, 21)),
+    (16, (3, 2), (1, 2), 3, (2, 0), (11, 31)),
+    (5, (1, 5), (3, 1), 1, (0, 4), (25, 23)),
+]
+
+
+@pytest.mark.parametrize(("channels", "size", "stride", "apart", "padding", "shape"), LINES)
+@pytest.mark.parametrize("content", ["normal", "special"])
+def test_small_kernels_over_rows_of_the_input(
+    channels: int,
+    size: tuple[int, int],
+    stride: tuple[int, int],
+    apart: int,
+    padding: tuple[int, int],
+    shape: tuple[int, int],
+    content: str,
+) -> None:
+    height, width = shape
+    rows = (height - 1) * stride[0] + (size[0] - 1) * apart + 1 - 2 * padding[0]
+    columns = (width - 1) * stride[1] + size[1] - 2 * padding[1]
+    source = features((channels, rows, columns), Element.FLOAT16)
+    rng = np.random.default_rng(channels)
+    w = rng.standard_normal((20, channels, *size)).astype(np.float16)
+    what = convolution(
+        source, dense_weights(w, Element.FLOAT16), height, width,
+        stride=stride, dilation=(apart, 1), padding=padding, padding_value=0.5,
+    )  # fmt: skip
+    task = ConvolutionTask(0, 0, what, dpu(is_float=True), block_writer(height, width))
+    assert isinstance(plan_task(task), _Lines)
+    compare(task, Element.FLOAT16, content, 5)
 
 
 @pytest.mark.parametrize("channels", [8, 40])

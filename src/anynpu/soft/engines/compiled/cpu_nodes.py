@@ -37,7 +37,7 @@ from .layers import is_scratch
 from .real_values import RealValues, as_real, real_dtype
 from .sessions import Compute, OneNode, compute_with_onnxruntime
 from .slices import OP_TYPE as SLICE
-from .slices import Slice, prepare_slice
+from .slices import Slice, has_whole_words, moved_atoms, prepare_slice
 
 # The compiler's own names of operators that ONNX has.
 _RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}
@@ -86,6 +86,12 @@ class Move:
     def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node in an internal memory; one thread at a time."""
         source, target = TensorBuffer(memory, self.source), TensorBuffer(memory, self.target)
+        if self._keeps_atoms(source, target):
+            before, after = (
+                buffer.array.reshape(*buffer.array.shape[:2], -1, buffer.array.shape[-1])
+                for buffer in (source, target)
+            )
+            return moved_atoms(memory, before, self.target, after)
         between: NDArray[Any] = np.empty(self.source.shape, element_dtype(self.source))
 
         def run() -> None:
@@ -93,6 +99,17 @@ class Move:
             target.write(between)
 
         return run
+
+    def _keeps_atoms(self, source: TensorBuffer, target: TensorBuffer) -> bool:
+        """Whether channels stay what they are, and rows lie without gaps in both."""
+        return (
+            self.source.shape[:2] == self.target.shape[:2]
+            and has_whole_words(self.source)
+            and has_whole_words(self.target)
+            and source.array.shape[-1] == target.array.shape[-1]
+            and not (self.source.row or self.target.row)
+            and not np.may_share_memory(source.array, target.array)
+        )
 
 
 Runnable = CpuNode | Move | Slice | Spread | Average | Bilinear

@@ -32,31 +32,45 @@ class Slice:
     def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node in an internal memory; one thread at a time."""
         source, target = TensorBuffer(memory, self.source), TensorBuffer(memory, self.target)
-        # Words of the same place in all atoms are moved together: an atom has few.
-        taken = source.array[:, :, self.rows, self.columns].view(np.uint64)
-        filled = target.array.view(np.uint64)
-        moves = [
-            (taken[:, surface, ..., word], mask, filled[:, surface, ..., word])
-            for (surface, word), mask in np.ndenumerate(_masks(target.array, self.target.shape[1]))
-        ]
-        whole = memory[self.target.offset : self.target.offset + held_bytes(self.target)]
-        is_padded = whole.size > target.array.nbytes
-
-        def run() -> None:
-            if is_padded:
-                whole[...] = 0
-            for words, mask, into in moves:
-                np.bitwise_and(words, mask, into)
-
-        return run
+        taken = source.array[:, :, self.rows, self.columns]
+        return moved_atoms(memory, taken, self.target, target.array)
 
 
-def _masks(array: NDArray[Any], channels: int) -> NDArray[np.uint64]:
+def moved_atoms(
+    memory: NDArray[np.uint8], source: NDArray[Any], tensor: Tensor, target: NDArray[Any]
+) -> Callable[[], None]:
+    """What moves atoms (N, C1, ..., C2) to `target`, which holds `tensor` in `memory`.
+
+    Lanes without a channel, and what fills up surfaces, become 0. Atoms are whole words of 8 bytes.
+    """
+    channels, surfaces, lanes = tensor.shape[1], target.shape[1], target.shape[-1]
+    whole = channels // lanes
+    # Words of the same place in all atoms are moved together: an atom has few.
+    taken, filled = source[:, whole:].view(np.uint64), target[:, whole:].view(np.uint64)
+    last = [
+        (taken[:, surface, ..., word], mask, filled[:, surface, ..., word])
+        for (surface, word), mask in np.ndenumerate(
+            _masks(surfaces - whole, lanes, target.itemsize, channels - whole * lanes)
+        )
+    ]
+    held = memory[tensor.offset : tensor.offset + held_bytes(tensor)]
+    is_padded = held.size > target.nbytes
+
+    def run() -> None:
+        if is_padded:
+            held[...] = 0
+        np.copyto(target[:, :whole], source[:, :whole])
+        for words, mask, into in last:
+            np.bitwise_and(words, mask, into)
+
+    return run
+
+
+def _masks(surfaces: int, lanes: int, itemsize: int, channels: int) -> NDArray[np.uint64]:
     """(C1, words of an atom): the bits of channels, not of the lanes after the last one."""
-    surfaces, lanes = array.shape[1], array.shape[-1]
-    kept = np.zeros((surfaces * lanes, array.itemsize), np.uint8)
+    kept = np.zeros((surfaces * lanes, itemsize), np.uint8)
     kept[:channels] = 0xFF
-    return kept.reshape(surfaces, -1).view(np.uint64)
+    return kept.reshape(surfaces, lanes * itemsize).view(np.uint64)
 
 
 def prepare_slice(
@@ -102,13 +116,14 @@ def _move_alike(source: Tensor, target: Tensor) -> bool:
         and len(source.shape) == len(target.shape) == _IMAGE_AXES
         and source.shape[:2] == target.shape[:2]
         and (source_end <= target.offset or target_end <= source.offset)
-        and _has_whole_words(source)
-        and _has_whole_words(target)
+        and has_whole_words(source)
+        and has_whole_words(target)
         and source.native_shape[-1] == target.native_shape[-1]
     )
 
 
-def _has_whole_words(tensor: Tensor) -> bool:
+def has_whole_words(tensor: Tensor) -> bool:
+    """Whether a tensor is a picture in blocks whose atoms are words of 8 bytes."""
     shape, dtype = tensor.native_shape, tensor.element.dtype
     return (
         dtype is not None

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ......native.memory import address_of
+from ......native.threads import thread_count
 from ...elements import Element
 from ...layout import image_view, weight_view, written
 from ...memory import Memory, Strided
 from ...reference.convolution import convert_input
 from ...rounding import Ties
-from ...tasks import Convolution, ConvolutionTask, Dpu, Features
+from ...tasks import Convolution, ConvolutionTask, Dpu, Features, Image
 from ...weights import StoredOperand, Weights, widen
 from .. import structures
 from ..arguments import features_of, window_of
@@ -34,7 +35,13 @@ _TILE_BYTES = 3 << 17
 """Gathered rows that are multiplied at a time, so that they stay in the cache."""
 
 _FEWEST, _MOST = 48, 240
-"""Pixels of a tile: weights are packed for each, and sums of all are kept."""
+"""Pixels whose sums are kept together."""
+
+_TOGETHER = 2
+"""How often as many pixels a tile has where all that a kernel sees is packed at once."""
+
+_WIDEST = 512
+"""Pixels of an output row that is computed at once."""
 
 _MANY_GROUPS = 8
 """Groups of channels that threads share, rather than rows of all of them."""
@@ -72,8 +79,33 @@ def plan_convolution(task: ConvolutionTask, after: Dpu | None = None) -> Plan | 
     target = Target(written(task, after), shape, size, _reads(task), read_operands(task.dpu))
     if not target.is_known or (after and not target.is_direct):
         return None
-    kind = _Depthwise if convolution.weights.layout.is_depthwise else _Dense
-    return kind(task, target, after)
+    return _kind(convolution)(task, target, after)
+
+
+def _kind(convolution: Convolution) -> type[_Convolution]:
+    if convolution.weights.layout.is_depthwise:
+        return _Depthwise
+    return _Lines if _has_small_kernels(convolution) else _Dense
+
+
+def _has_small_kernels(convolution: Convolution) -> bool:
+    """Whether neighbours see much of the same, or pictures that lie as they are needed.
+
+    Then the input is widened once, rather than for each place of a kernel. What a kernel sees are
+    lines of a few pixels with all their channels, of which there are few.
+    """
+    source, layout = convolution.source, convolution.weights.layout
+    seen = layout.height * layout.width * _seen_channels(convolution)
+    return (
+        (layout.height * layout.width > 1 or isinstance(source, Image))
+        and source.element.is_float
+        and seen <= structures.CHUNK
+        and convolution.inserted == (0, 0)
+        and convolution.dilation[1] == 1
+        and min(convolution.stride) > 0
+        and convolution.width <= _WIDEST
+        and convolution.height * convolution.width > _MOST
+    )
 
 
 def _is_known(convolution: Convolution) -> bool:
@@ -226,11 +258,13 @@ class _Dense(_Convolution):
         most = min(max(_TILE_BYTES // (4 * self._depth), _FEWEST), _MOST)
         pixels = self._pixels = convolution.height * convolution.width
         self._is_gathered = pixels <= most
-        tiles = -(-pixels // most)
-        self._tile = -(-pixels // (tiles * structures.ROWS)) * structures.ROWS
+        self._together = self._tile = _parts(pixels, most)
+        if self._depth - _SKEW <= structures.CHUNK and not self._is_gathered:
+            self._tile = _parts(pixels, most * _TOGETHER)
+            self._together = _parts(self._tile, most)
         totals = 1 if convolution.source.element.is_float else 3
         self._row_bytes = self._tile * self._depth * 4
-        self.own_bytes = (structures.CHUNK + self._tile * totals) * structures.GROUP * 4
+        self.own_bytes = (structures.CHUNK + self._together * totals) * structures.GROUP * 4
         if self._is_gathered:
             self.shared_bytes += self._row_bytes
         else:
@@ -243,7 +277,9 @@ class _Dense(_Convolution):
             *self._common(memory, writer),
             address_of(scratch.shared) if self._is_gathered else None,
             self._tile,
+            self._together,
             self._depth,
+            0,
             self._is_fused,
             *_truncation(self._convolution),
         )
@@ -260,6 +296,47 @@ class _Dense(_Convolution):
             kernels.kernel("gather"), arguments, self._pixels, pixels * self._depth, keeps=keeps
         )
         return [gather, KernelStep(dense, arguments, self._groups, work, keeps=keeps), *after]
+
+
+class _Lines(_Convolution):
+    """Output rows: widen the input's rows, multiply them where they lie, finish."""
+
+    def __init__(self, task: ConvolutionTask, target: Target, after: Dpu | None) -> None:
+        super().__init__(task, target, after)
+        convolution, layout = self._convolution, self._convolution.weights.layout
+        (stride, across), width = convolution.stride, convolution.width
+        self._columns = (width - 1) * across + layout.width
+        self._depth = self._columns * self._channels + _SKEW
+        most = max(1, min(_MOST * _TOGETHER // width, _TILE_BYTES // (4 * self._depth * stride)))
+        parts = -(-convolution.height // most)
+        self._tile = -(-convolution.height // (-(-parts // thread_count()) * thread_count()))
+        rows = (self._tile - 1) * stride + (layout.height - 1) * convolution.dilation[0] + 1
+        self.own_bytes = ((structures.CHUNK + width) * structures.GROUP + rows * self._depth) * 4
+
+    def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
+        writer, after = self._target.bind(memory, scratch.shared)
+        convolution, layout = self._convolution, self._convolution.weights.layout
+        arguments = structures.Dense(
+            *self._common(memory, writer), None, self._tile, convolution.width, self._depth,
+            self._columns, self._is_fused, *_truncation(convolution),
+        )  # fmt: skip
+        results = float(convolution.height * convolution.width) * convolution.channels
+        seen = layout.height * layout.width * self._channels
+        step = KernelStep(
+            kernels.kernel("lines"), arguments, convolution.height,
+            results * (seen * _WORK_OF_A_PRODUCT + WORK_OF_A_RESULT), multiple=self._tile,
+            keeps=(self, memory, scratch),
+        )  # fmt: skip
+        return [step, *after]
+
+
+def _parts(pixels: int, most: int) -> int:
+    """Pixels of parts that threads share evenly, each of at most `most`."""
+    parts = -(-pixels // most)
+    threads = thread_count()
+    if parts > 1:
+        parts = -(-parts // threads) * threads
+    return -(-pixels // (parts * structures.ROWS)) * structures.ROWS
 
 
 class _Depthwise(_Convolution):
