@@ -18,7 +18,7 @@
 #include "vip_dots.h"
 
 enum {
-    VECTORS = 3, /* of pixels that are computed together */
+    VECTORS = 2, /* of pixels that are computed together: more would need more than 16 registers */
     BIAS = 128,
     BLOCK = 64,    /* values that get a second operand together */
     LINE_END = 64, /* bytes behind a row that vectors may read or write */
@@ -69,6 +69,11 @@ INLINE struct row row_of(const struct planes *p, int64_t channel, int64_t y, int
 }
 
 /* ------------------------------------------------------------------ the image as 16-bit numbers */
+
+/* Whether rows of a channel lie side by side, so that they are one. */
+INLINE int is_one_row(const struct planes *p, int64_t rows, int64_t width) {
+    return p->group == 1 && p->row == width && (!p->size || rows * width <= p->size);
+}
 
 /* Few bytes are quicker without a call. */
 INLINE void copy_bytes(uint8_t *to, const uint8_t *from, int64_t count) {
@@ -150,12 +155,31 @@ INLINE void take_pixels(const struct convolution *c, int64_t address, int64_t y,
 INLINE void take_row(const struct convolution *c, int64_t channel, int64_t y, uint8_t *to,
                      int64_t count) {
     if (channel >= c->channels || y < 0 || y >= c->height) {
-        /* Channels that fill up a pair meet weights of zero. */
         memset(to, border_of(c), (size_t)count);
         return;
     }
     take_borders(c, to, count);
     take_pixels(c, channel_of(&c->source, channel), y, to, count);
+}
+
+/* Whether rows from `y` on are one row of the image without borders, in which each pixel is for itself. */
+INLINE int is_flat(const struct convolution *c, int64_t y, int64_t rows) {
+    return c->kernel_height * c->kernel_width == 1 && c->stride == 1 &&
+           c->packed_width == c->width && y >= 0 && y + rows <= c->height &&
+           is_one_row(&c->source, rows, c->width);
+}
+
+/* A row as it is packed: of `count` pixels, as many as those of all rows where they are flat. Channels that
+ * fill up a pair or a quad meet weights of zero. */
+INLINE void take_line(const struct convolution *c, int64_t channel, int64_t y, uint8_t *to,
+                      int64_t count, int flat) {
+    if (!flat) {
+        take_row(c, channel, y, to, count);
+    } else if (channel < c->channels) {
+        const struct row from = row_at(&c->source, channel_of(&c->source, channel), y, count);
+        copy_bytes(to, from.first, from.count);
+        copy_bytes(to + from.count, from.rest, count - from.count);
+    }
 }
 
 INLINE int32_t pair(uint8_t a, uint8_t b, uint8_t flip) {
@@ -201,13 +225,15 @@ WITH_AVX2 static void pair_wide(const uint8_t *line, const uint8_t *second, uint
 /* Rows from `y` on as pairs of channels: [pair][row][phase of the stride][pixel]. */
 INLINE void pack(const struct convolution *c, int64_t y, int64_t rows, int32_t *packed,
                  uint8_t *lines, uint8_t *second, int is_wide) {
-    const int64_t s = c->stride, width = c->packed_width, count = width * s;
+    const int64_t s = c->stride, plane = c->packed_rows * c->packed_width * s;
+    const int flat = is_flat(c, y, rows);
+    const int64_t width = flat ? rows * c->width : c->packed_width, count = width * s;
     const uint8_t flip = (uint8_t)c->flip ^ BIAS;
     for (int64_t channel = 0; channel < c->channels; channel += 2) {
-        int32_t *to = packed + channel / 2 * c->packed_rows * count;
-        for (int64_t r = 0; r < rows; r++, to += count) {
-            take_row(c, channel, y + r, lines, count);
-            take_row(c, channel + 1, y + r, second, count);
+        int32_t *to = packed + channel / 2 * plane;
+        for (int64_t r = 0; r < (flat ? 1 : rows); r++, to += count) {
+            take_line(c, channel, y + r, lines, count, flat);
+            take_line(c, channel + 1, y + r, second, count, flat);
 #ifdef X86
             if (is_wide)
                 pair_wide(lines, second, flip, s, to, width);
@@ -221,16 +247,45 @@ INLINE void pack(const struct convolution *c, int64_t y, int64_t rows, int32_t *
 
 /* ----------------------------------------------------------------------------------- weights */
 
-/* Weights of bytes as pairs of 16-bit numbers, less the zero points of KERNELS kernels. */
-INLINE void spread(const uint8_t *bytes, const int16_t *zero_points, int64_t taps, int32_t *pairs) {
-    int16_t zero[2 * KERNELS];
-    for (int k = 0; k < 2 * KERNELS; k++)
-        zero[k] = zero_points[k / 2];
+/* Quads of weights as pairs of 16-bit numbers, less the zero points of KERNELS kernels: of each quad those of
+ * its first two channels, window by window, and then of the others. */
+INLINE void spread_narrow(const struct convolution *c, int64_t group, int32_t *pairs) {
+    const int64_t window = c->kernel_height * c->kernel_width,
+                  quads = (c->channels + QUAD - 1) / QUAD, half = window * 2 * KERNELS;
+    const int8_t *bytes = (const int8_t *)c->weights + group * quads * window * QUAD * KERNELS;
+    const int16_t *zero = c->weight_zero_points + group * KERNELS;
     int16_t *to = (int16_t *)pairs;
-    for (int64_t t = 0; t < taps; t++)
-        for (int k = 0; k < 2 * KERNELS; k++)
-            to[t * 2 * KERNELS + k] = (int16_t)(bytes[t * 2 * KERNELS + k] - zero[k]);
+    for (int64_t quad = 0; quad < quads; quad++, to += half)
+        for (int64_t t = 0; t < window; t++, to += 2 * KERNELS, bytes += QUAD * KERNELS)
+            for (int k = 0; k < KERNELS; k++)
+                for (int e = 0; e < 2; e++) {
+                    const int less = zero[k] - BIAS;
+                    to[2 * k + e] = (int16_t)(bytes[QUAD * k + e] - less);
+                    to[2 * k + e + half] = (int16_t)(bytes[QUAD * k + e + 2] - less);
+                }
 }
+
+#ifdef X86
+WITH_AVX2 static void spread_wide(const struct convolution *c, int64_t group, int32_t *pairs) {
+    const int64_t window = c->kernel_height * c->kernel_width,
+                  quads = (c->channels + QUAD - 1) / QUAD;
+    const uint8_t *bytes = c->weights + group * quads * window * QUAD * KERNELS;
+    const int16_t *zero = c->weight_zero_points + group * KERNELS;
+    int16_t less[QUAD * KERNELS];
+    for (int i = 0; i < QUAD * KERNELS; i++)
+        less[i] = (int16_t)(zero[i / QUAD] - BIAS);
+    const __m256i zeros = _mm256_loadu_si256((const __m256i *)less),
+                  order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    for (int64_t quad = 0; quad < quads; quad++, pairs += window * KERNELS)
+        for (int64_t t = 0; t < window; t++, pairs += KERNELS, bytes += QUAD * KERNELS) {
+            const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)bytes));
+            const __m256i both = _mm256_permutevar8x32_epi32(_mm256_sub_epi16(wide, zeros), order);
+            _mm_storeu_si128((__m128i *)pairs, _mm256_castsi256_si128(both));
+            _mm_storeu_si128((__m128i *)(pairs + window * KERNELS),
+                             _mm256_extracti128_si256(both, 1));
+        }
+}
+#endif
 
 /* -------------------------------------------------------------------------------------- sums */
 
@@ -258,30 +313,29 @@ INLINE void sum_narrow(const struct convolution *c, const int32_t *packed, const
 }
 
 #ifdef X86
-#define COUNTS(F) F(1) F(2) F(3)
+#define COUNTS(F) F(1) F(2)
 #define WIDE_SUM(N)                                                                                \
     WITH_AVX2 static void sum_wide_##N(                                                            \
         const int32_t *packed, const int32_t *taps, int64_t tap_count, const int32_t *weights,     \
         const int32_t *bias, const int64_t *places, int32_t *sums, int64_t stride) {               \
         __m256i total[KERNELS][N];                                                                 \
         const int32_t *from[N];                                                                    \
-        for (int v = 0; v < N; v++)                                                                \
-            from[v] = packed + places[v];                                                          \
-        for (int k = 0; k < KERNELS; k++)                                                          \
-            for (int v = 0; v < N; v++)                                                            \
-                total[k][v] = _mm256_set1_epi32(bias[k]);                                          \
-        for (int64_t t = 0; t < tap_count; t++) {                                                  \
+        _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) from[v] = packed + places[v];          \
+        _Pragma("GCC unroll 4") for (int k = 0; k < KERNELS; k++)                                  \
+            _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) total[k][v] =                      \
+                _mm256_set1_epi32(bias[k]);                                                        \
+        for (int64_t t = 0; t < tap_count; t++, weights += KERNELS) {                              \
             __m256i x[N];                                                                          \
-            for (int v = 0; v < N; v++)                                                            \
-                x[v] = _mm256_loadu_si256((const __m256i *)(from[v] + taps[t]));                   \
-            for (int k = 0; k < KERNELS; k++) {                                                    \
-                const __m256i w = _mm256_set1_epi32(weights[t * KERNELS + k]);                     \
-                for (int v = 0; v < N; v++)                                                        \
-                    total[k][v] = _mm256_add_epi32(total[k][v], _mm256_madd_epi16(x[v], w));       \
+            _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) x[v] =                             \
+                _mm256_loadu_si256((const __m256i *)(from[v] + taps[t]));                          \
+            _Pragma("GCC unroll 4") for (int k = 0; k < KERNELS; k++) {                            \
+                const __m256i w = _mm256_set1_epi32(weights[k]);                                   \
+                _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) total[k][v] =                  \
+                    _mm256_add_epi32(total[k][v], _mm256_madd_epi16(x[v], w));                     \
             }                                                                                      \
         }                                                                                          \
-        for (int k = 0; k < KERNELS; k++)                                                          \
-            for (int v = 0; v < N; v++)                                                            \
+        _Pragma("GCC unroll 4") for (int k = 0; k < KERNELS; k++)                                  \
+            _Pragma("GCC unroll 4") for (int v = 0; v < N; v++)                                    \
                 _mm256_storeu_si256((__m256i *)(sums + k * stride + v * PIXELS), total[k][v]);     \
     }
 COUNTS(WIDE_SUM)
@@ -291,12 +345,9 @@ WITH_AVX2 static void sum_wide(const struct convolution *c, const int32_t *packe
                                int64_t count, int32_t *sums, int64_t stride) {
     int64_t v = 0;
     for (; v + VECTORS <= count; v += VECTORS)
-        sum_wide_3(packed, c->taps, c->tap_count, weights, bias, places + v, sums + v * PIXELS,
-                   stride);
-    if (count - v == 2)
         sum_wide_2(packed, c->taps, c->tap_count, weights, bias, places + v, sums + v * PIXELS,
                    stride);
-    else if (count - v == 1)
+    if (v < count)
         sum_wide_1(packed, c->taps, c->tap_count, weights, bias, places + v, sums + v * PIXELS,
                    stride);
 }
@@ -376,13 +427,16 @@ INLINE float first_bits(double value, struct adder adder) {
     return with_cut(taken, (double)taken != value);
 }
 
-/* The same of a product, toward zero: what its rounding added or took is known. */
-INLINE float product_bits(float sum, float scale, struct adder adder) {
+/* The same of a product within limits, of which one isn't positive and the other isn't negative. What the
+ * product's rounding added or took is known. */
+INLINE float product_bits(float sum, float scale, float low, float high, struct adder adder) {
     const float product = sum * scale, rest = __builtin_fmaf(sum, scale, -product);
-    const uint32_t is_longer = bits_of(product) ^ bits_of(rest), is_cut = bits_of(rest) << 1;
-    const float lower = float_of(bits_of(product) - (is_cut ? is_longer >> 31 : 0));
-    const float taken = limited(lower, adder);
-    return with_cut(taken, is_cut | difference(taken, lower));
+    const uint32_t is_longer = bits_of(product) ^ bits_of(rest), beyond = bits_of(rest) << 1;
+    const float exact = float_of(bits_of(product) - (beyond ? is_longer >> 31 : 0)),
+                above = exact < low ? low : exact, within = above > high ? high : above,
+                taken = limited(within, adder);
+    const uint32_t is_cut = (exact > low) & (exact < high) ? beyond : 0;
+    return with_cut(taken, is_cut | difference(taken, within));
 }
 
 /* The exponent of a number, or a very small one. */
@@ -432,28 +486,10 @@ INLINE void finish_narrow(const struct convolution *c, int64_t k, const int32_t 
         bytes[i] = (uint8_t)(half_even(clamped(sums[i] * scale, low, high)) + add);
 }
 
-/* A limit of results. Rounding never changes an order, so limits may be rounded instead of what they limit. */
-INLINE int32_t whole_limit(const struct convolution *c, double limit) {
-    const double zero_point = (double)c->zero_point;
-    return half_even(clamped(limit, -zero_point, 255 - zero_point));
-}
-
 /* 1.5 * 2^23: a sum with it has a whole number in its lower bits, rounded once, halves to even. Larger
  * numbers than have room there are larger as integers, too, once sums below zero are zero. */
 #define WHOLE 0x1.8p23f
 #define WHOLE_BITS 0x4B400000
-
-/* The limits of results as bytes. */
-struct limits {
-    int16_t zero_point;
-    uint8_t least, most;
-};
-
-INLINE struct limits limits_of(const struct convolution *c) {
-    const int32_t zero_point = (int32_t)c->zero_point;
-    return (struct limits){(int16_t)zero_point, (uint8_t)(whole_limit(c, c->low) + zero_point),
-                           (uint8_t)(whole_limit(c, c->high) + zero_point)};
-}
 
 #ifdef X86
 /* Scales of 16 sums that lie side by side, and what negative ones are multiplied by. */
@@ -495,10 +531,8 @@ WITH_AVX2 INLINE __m256i rounded_eight(const int32_t *sums, const struct scales_
 WITH_AVX2 INLINE void finish_vectors(const struct convolution *c, const struct scales_avx2 *scales,
                                      const int32_t *sums, int64_t count, uint8_t *bytes,
                                      int has_negative) {
-    const struct limits limits = limits_of(c);
-    const __m256i least = _mm256_set1_epi8((char)limits.least),
-                  most = _mm256_set1_epi8((char)limits.most),
-                  add = _mm256_set1_epi16(limits.zero_point),
+    const __m256i least = _mm256_set1_epi8((char)c->least), most = _mm256_set1_epi8((char)c->most),
+                  add = _mm256_set1_epi16((int16_t)c->zero_point),
                   order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     for (int64_t i = 0; i < count; i += 32) {
         __m256i v[4];
@@ -550,10 +584,8 @@ WITH_AVX512_VNNI INLINE __m512i rounded_sixteen(const int32_t *sums,
 WITH_AVX512_VNNI INLINE void finish_512(const struct convolution *c,
                                         const struct scales_avx512 *scales, const int32_t *sums,
                                         int64_t count, uint8_t *bytes, int has_negative) {
-    const struct limits limits = limits_of(c);
-    const __m512i least = _mm512_set1_epi8((char)limits.least),
-                  most = _mm512_set1_epi8((char)limits.most),
-                  add = _mm512_set1_epi16(limits.zero_point),
+    const __m512i least = _mm512_set1_epi8((char)c->least), most = _mm512_set1_epi8((char)c->most),
+                  add = _mm512_set1_epi16((int16_t)c->zero_point),
                   order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     for (int64_t i = 0; i < count; i += 64) {
         __m512i v[4];
@@ -649,16 +681,32 @@ INLINE void multiply_second(const struct convolution *c, double scale, const int
     }
 }
 
+/* Whether float32 holds a number. */
+INLINE int is_float(double number) {
+    return (double)(float)number == number;
+}
+
+/* Whether float32 holds each of BLOCK sums. */
+INLINE int are_small(const int32_t *sums) {
+    uint32_t all = 0;
+    for (int64_t i = 0; i < BLOCK; i++)
+        all |= (uint32_t)(sums[i] ^ sums[i] >> 31);
+    return all < 1 << (EXPONENT + 1);
+}
+
 /* BLOCK sums as an adder takes them. */
 INLINE void take_sums(const struct convolution *c, double scale, const int32_t *sums, float *taken,
                       struct adder adder, const int has_fma) {
     const double low = c->low, high = c->high;
-    if (has_fma && c->fits_float && low == -HUGE_VAL && high == HUGE_VAL)
+    if (has_fma && is_float(scale) && is_float(low) && is_float(high) && low <= 0 && high >= 0 &&
+        are_small(sums)) {
+        const float factor = (float)scale, lowest = (float)low, highest = (float)high;
         for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = product_bits((float)sums[i], (float)scale, adder);
-    else
-        for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = first_bits(clamped(sums[i] * scale, low, high), adder);
+            taken[i] = product_bits((float)sums[i], factor, lowest, highest, adder);
+        return;
+    }
+    for (int64_t i = 0; i < BLOCK; i++)
+        taken[i] = first_bits(clamped(sums[i] * scale, low, high), adder);
 }
 
 /* Up to BLOCK - 1 sums and bytes more are read, and as many bytes written. */
@@ -751,11 +799,6 @@ INLINE int are_beside(const struct planes *p, int64_t channel, int64_t count, in
     const struct row first = row_of(p, channel, y, width),
                      last = row_of(p, channel + count - 1, y, width);
     return first.count == width && last.count == width && last.first == first.first + count - 1;
-}
-
-/* Whether rows of a channel lie side by side, so that they are one. */
-INLINE int is_one_row(const struct planes *p, int64_t rows, int64_t width) {
-    return p->group == 1 && p->row == width && (!p->size || rows * width <= p->size);
 }
 
 /* Rows of a channel that lies alone; `step` bytes apart before. */
@@ -927,24 +970,22 @@ INLINE int has_quads(const struct convolution *c, int64_t channel, int64_t y, in
 /* Rows from `y` on in quads of channels: [quad][row][phase of the stride][pixel]. */
 WITH_AVX2 static void pack_quads(const struct convolution *c, int64_t y, int64_t rows,
                                  int32_t *packed, struct four_rows *four) {
-    const int64_t s = c->stride, width = c->packed_width, count = width * s;
+    const int64_t s = c->stride, plane = c->packed_rows * c->packed_width * s;
+    const int flat = is_flat(c, y, rows);
+    const int64_t width = flat ? rows * c->width : c->packed_width, count = width * s;
     const uint8_t flip = (uint8_t)c->flip;
     for (int64_t channel = 0; channel < c->channels; channel += QUAD) {
-        int32_t *to = packed + channel / QUAD * c->packed_rows * count;
-        for (int64_t r = 0; r < rows; r++, to += count) {
+        int32_t *to = packed + channel / QUAD * plane;
+        for (int64_t r = 0; r < (flat ? 1 : rows); r++, to += count) {
             int32_t *const quads = s == 1 ? to : four->quads;
-            if (has_quads(c, channel, y + r, count)) {
+            if (!flat && has_quads(c, channel, y + r, count)) {
                 take_quads(c, channel, y + r, quads, count);
                 if (flip)
                     for (int64_t x = 0; x < count; x++)
                         quads[x] ^= (int32_t)(0x01010101u * flip);
             } else {
                 for (int i = 0; i < QUAD; i++)
-                    if (channel + i < up_to(c->channels, 2))
-                        take_row(c, channel + i, y + r, four->lines[i], count);
-                    else
-                        /* Weights only have what fills up pairs: zeros for both. */
-                        memset(four->lines[i], flip, (size_t)count);
+                    take_line(c, channel + i, y + r, four->lines[i], count, flat);
                 interleave((const uint8_t *const *)four->lines, flip, count, quads);
             }
             if (s == 2)
@@ -974,6 +1015,7 @@ struct tiles {
 #ifdef BYTE_DOTS
     struct quads quads;
     int32_t *windows; /* NULL where no kernel needs sums under them */
+    int is_one_pixel;
 #endif
 };
 
@@ -1001,8 +1043,9 @@ INLINE struct tiles tiles_of(const struct convolution *c, void *scratch, const i
     t.sums = t.weights + parts * c->kernel_height * c->kernel_width * MANY;
     int32_t *const windows = t.sums + MANY * t.stride + LINE_END;
     t.places = (int64_t *)(windows + most_rows * t.pitch + 2 * PIXELS);
-    t.results = divide_rows(&t.four, (uint8_t *)(t.places + most_rows * t.vectors + 1),
-                            most(t.line, c->final_width));
+    const int64_t flat = most_rows * c->packed_width, line = most(t.line, c->final_width);
+    t.results =
+        divide_rows(&t.four, (uint8_t *)(t.places + most_rows * t.vectors + 1), most(line, flat));
     t.space = t.results + MANY * t.size;
 #ifdef BYTE_DOTS
     if (is_dots) {
@@ -1011,8 +1054,8 @@ INLINE struct tiles tiles_of(const struct convolution *c, void *scratch, const i
         t.quads = (struct quads){.packed = t.packed,
                                  .taps = c->taps,
                                  .tap_count = parts * c->kernel_height * c->kernel_width,
-                                 .weights = t.weights,
                                  .stride = t.stride};
+        t.is_one_pixel = running_form == AVX512_VNNI && most_rows * c->out_width == 1;
     }
 #endif
     return t;
@@ -1036,6 +1079,8 @@ INLINE void pack_block(const struct convolution *c, struct tiles *t, int64_t blo
         pack_quads(c, top, rows, t->packed, &t->four);
         if (t->windows)
             sum_windows(&t->quads, t->places, all, t->windows);
+        if (t->is_one_pixel)
+            repeat_pixel(&t->quads, t->weights);
         return;
     }
 #endif
@@ -1050,6 +1095,10 @@ INLINE void sum_tiles(const struct convolution *c, struct tiles *t, int64_t grou
 #ifdef BYTE_DOTS
     if (is_dots) {
         t->quads.windows = t->windows ? t->windows + first * PIXELS : NULL;
+        if (t->is_one_pixel) {
+            sum_pixel(&t->quads, t->weights, t->sums, blocks);
+            return;
+        }
         sum_quads(&t->quads, places, count, t->sums, blocks);
         return;
     }
@@ -1108,11 +1157,14 @@ INLINE void dense(const struct convolution *c, int64_t first_unit, int64_t end_u
                           kernels = least(blocks * KERNELS, c->out_channels - k);
 #ifdef BYTE_DOTS
             if (is_dots)
-                spread_quads(c, group, blocks, &t.quads);
-            else
+                take_weights(c, group, blocks, &t.quads);
 #endif
-                spread(c->weights + k * c->tap_count * 2, c->weight_zero_points + k, c->tap_count,
-                       t.weights);
+#ifdef X86
+            if (is_wide && !is_dots)
+                spread_wide(c, group, t.weights);
+#endif
+            if (!is_wide)
+                spread_narrow(c, group, t.weights);
             finish_tiles(c, &t, k, kernels, blocks, is_wide, is_dots);
             for (int64_t i = 0; i < kernels; i += KERNELS)
                 store_rows(c, k + i, least(KERNELS, kernels - i), t.y, t.y_end,
@@ -1166,6 +1218,19 @@ EXPORT void anynpu_vip_convolution(const void *arguments, int64_t first, int64_t
     }
 #endif
     convolve_narrow(arguments, first, end, scratch);
+}
+
+/* Sums of the weights of KERNELS kernels in each of some blocks, of `quads` quads a kernel. */
+EXPORT void anynpu_vip_sum_weights(const int8_t *weights, int64_t blocks, int64_t quads,
+                                   int32_t *sums) {
+    for (; blocks > 0; blocks--, sums += KERNELS) {
+        int32_t columns[QUAD * KERNELS] = {0};
+        for (int64_t q = 0; q < quads; q++, weights += QUAD * KERNELS)
+            for (int i = 0; i < QUAD * KERNELS; i++)
+                columns[i] += weights[i];
+        for (int k = 0; k < KERNELS; k++)
+            sums[k] = columns[4 * k] + columns[4 * k + 1] + columns[4 * k + 2] + columns[4 * k + 3];
+    }
 }
 
 /* Values of one block on either side. */

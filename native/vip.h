@@ -48,13 +48,15 @@ _Static_assert(sizeof(struct planes) == 56, "planes");
 
 /* Sums of products, and what makes bytes of them.
  * border is less 128; flip is what bytes are changed by first. The final image is the result's;
- * out is before a maximum of pool_size, 0 for none. weights of a dense kernel are pairs of
- * channels' bytes, which count from the kernel's weight_zero_points; those of a depthwise one are
- * as native/vip_depthwise.h says. taps say where each pair of a dense kernel is in the packed
+ * out is before a maximum of pool_size, 0 for none. weights of a dense kernel are quads of
+ * channels' bytes less 128, which count from the kernel's weight_zero_points; those of a
+ * depthwise one are as native/vip_depthwise.h says. quads_bias is the bias where quads are
+ * multiplied by bytes without a sign. taps say where each pair of a dense kernel is in the packed
  * image. negative is NULL where negative sums are scaled as others. fits_float says that sums
- * scaled in float32 give the same bytes. operands are what each byte of the second operand adds
- * or multiplies. There are a bias and scales for whole LANES of channels. A unit of work is rows
- * of the final image for kernel_blocks blocks of KERNELS kernels, or as many depthwise ones. */
+ * scaled in float32 give the same bytes, least to most. operands are what each byte of the second
+ * operand adds or multiplies. There are a bias and scales for whole LANES of channels. A unit of
+ * work is rows of the final image for kernel_blocks blocks of KERNELS kernels, or as many
+ * depthwise ones. */
 struct convolution {
     struct planes source;
     struct planes target;
@@ -84,11 +86,14 @@ struct convolution {
     const int32_t *taps;
     int64_t tap_count;
     const int32_t *bias;
+    const int32_t *quads_bias;
     const double *scale;
     const double *negative;
     double low;
     double high;
     int64_t fits_float;
+    int64_t least;
+    int64_t most;
     int64_t addition;
     const float *operands;
     double constant;
@@ -131,23 +136,26 @@ _Static_assert(offsetof(struct convolution, weight_zero_points) == 336,
 _Static_assert(offsetof(struct convolution, taps) == 344, "convolution.taps");
 _Static_assert(offsetof(struct convolution, tap_count) == 352, "convolution.tap_count");
 _Static_assert(offsetof(struct convolution, bias) == 360, "convolution.bias");
-_Static_assert(offsetof(struct convolution, scale) == 368, "convolution.scale");
-_Static_assert(offsetof(struct convolution, negative) == 376, "convolution.negative");
-_Static_assert(offsetof(struct convolution, low) == 384, "convolution.low");
-_Static_assert(offsetof(struct convolution, high) == 392, "convolution.high");
-_Static_assert(offsetof(struct convolution, fits_float) == 400, "convolution.fits_float");
-_Static_assert(offsetof(struct convolution, addition) == 408, "convolution.addition");
-_Static_assert(offsetof(struct convolution, operands) == 416, "convolution.operands");
-_Static_assert(offsetof(struct convolution, constant) == 424, "convolution.constant");
-_Static_assert(offsetof(struct convolution, zero_point) == 432, "convolution.zero_point");
-_Static_assert(offsetof(struct convolution, output_flip) == 440, "convolution.output_flip");
-_Static_assert(offsetof(struct convolution, shuffles_depth) == 448, "convolution.shuffles_depth");
-_Static_assert(offsetof(struct convolution, rows) == 456, "convolution.rows");
-_Static_assert(offsetof(struct convolution, row_blocks) == 464, "convolution.row_blocks");
-_Static_assert(offsetof(struct convolution, kernel_blocks) == 472, "convolution.kernel_blocks");
-_Static_assert(offsetof(struct convolution, packed_rows) == 480, "convolution.packed_rows");
-_Static_assert(offsetof(struct convolution, packed_width) == 488, "convolution.packed_width");
-_Static_assert(sizeof(struct convolution) == 496, "convolution");
+_Static_assert(offsetof(struct convolution, quads_bias) == 368, "convolution.quads_bias");
+_Static_assert(offsetof(struct convolution, scale) == 376, "convolution.scale");
+_Static_assert(offsetof(struct convolution, negative) == 384, "convolution.negative");
+_Static_assert(offsetof(struct convolution, low) == 392, "convolution.low");
+_Static_assert(offsetof(struct convolution, high) == 400, "convolution.high");
+_Static_assert(offsetof(struct convolution, fits_float) == 408, "convolution.fits_float");
+_Static_assert(offsetof(struct convolution, least) == 416, "convolution.least");
+_Static_assert(offsetof(struct convolution, most) == 424, "convolution.most");
+_Static_assert(offsetof(struct convolution, addition) == 432, "convolution.addition");
+_Static_assert(offsetof(struct convolution, operands) == 440, "convolution.operands");
+_Static_assert(offsetof(struct convolution, constant) == 448, "convolution.constant");
+_Static_assert(offsetof(struct convolution, zero_point) == 456, "convolution.zero_point");
+_Static_assert(offsetof(struct convolution, output_flip) == 464, "convolution.output_flip");
+_Static_assert(offsetof(struct convolution, shuffles_depth) == 472, "convolution.shuffles_depth");
+_Static_assert(offsetof(struct convolution, rows) == 480, "convolution.rows");
+_Static_assert(offsetof(struct convolution, row_blocks) == 488, "convolution.row_blocks");
+_Static_assert(offsetof(struct convolution, kernel_blocks) == 496, "convolution.kernel_blocks");
+_Static_assert(offsetof(struct convolution, packed_rows) == 504, "convolution.packed_rows");
+_Static_assert(offsetof(struct convolution, packed_width) == 512, "convolution.packed_width");
+_Static_assert(sizeof(struct convolution) == 520, "convolution");
 #endif
 
 /* A byte of a space for each value: value i's is blocks[i / size] + inside[i % size].

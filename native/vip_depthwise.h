@@ -168,6 +168,15 @@ WITH_AVX2 static void divide_lanes(const struct lanes *a, int64_t count) {
 }
 #endif
 
+INLINE void flip_lanes(const uint8_t *from, uint8_t flip, int8_t *to) {
+    for (int i = 0; i < LANES; i += 8) {
+        uint64_t lanes;
+        memcpy(&lanes, from + i, sizeof lanes);
+        lanes ^= flip * UINT64_C(0x0101010101010101);
+        memcpy(to + i, &lanes, sizeof lanes);
+    }
+}
+
 /* Rows of LANES channels where they lie side by side in memory; 0 where they don't. */
 INLINE int take_mixed(const struct convolution *c, const struct lanes *a, const struct band *b,
                       int64_t k, int64_t lanes, uint8_t flip) {
@@ -181,8 +190,7 @@ INLINE int take_mixed(const struct convolution *c, const struct lanes *a, const 
         const uint8_t *from = row_of(p, k, b->top + r, a->inside).first;
         int8_t *to = a->image + (r * a->pixels + c->left) * LANES;
         for (int64_t x = 0; x < a->inside; x++, from += p->group, to += LANES)
-            for (int l = 0; l < LANES; l++)
-                to[l] = (int8_t)(from[l] ^ flip);
+            flip_lanes(from, flip, to);
     }
     return 1;
 }
@@ -314,16 +322,71 @@ INLINE void sum_lanes(const struct convolution *c, const struct lanes *a, const 
 
 /* -------------------------------------------------------------------------------- the kernel */
 
-/* Sums of `lanes` channels from `k` on to results. */
-INLINE void finish_lanes(const struct convolution *c, const struct lanes *a, int64_t k,
-                         int64_t lanes, int64_t first, int64_t count, int64_t y, int64_t y_end,
-                         int is_wide) {
+#ifdef X86
+/* `count` channels that lie side by side in both. */
+INLINE void copy_pixels(const uint8_t *from, uint8_t *to, int64_t step, int64_t pixels,
+                        const int64_t count) {
+    for (int64_t x = 0; x < pixels; x++, from += LANES, to += step)
+        copy_bytes(to, from, count);
+}
+
+/* A row of some channels from `k` on, of results as they are mixed. */
+WITH_AVX2 static void store_pixels(const struct convolution *c, int64_t k, int64_t count, int64_t y,
+                                   const uint8_t *from) {
+    uint8_t *to = row_of(&c->target, k, y, c->final_width).first;
+    const int64_t step = c->target.group, pixels = c->final_width;
+    if (count == 16)
+        copy_pixels(from, to, step, pixels, 16);
+    else if (count == 9)
+        copy_pixels(from, to, step, pixels, 9);
+    else
+        copy_pixels(from, to, step, pixels, count);
+}
+
+/* How many of `lanes` channels from `k` on are in one group of the target's. */
+INLINE int64_t lanes_beside(const struct convolution *c, int64_t k, int64_t lanes) {
+    return least(lanes, c->target.group - k % c->target.group);
+}
+
+/* Whether results of `lanes` channels from `k` on are stored as they are mixed. */
+INLINE int stays_mixed(const struct convolution *c, int64_t k, int64_t lanes, int64_t y,
+                       int64_t y_end) {
+    if (c->target.group < QUAD || c->output_flip || c->shuffles_depth)
+        return 0;
+    for (int64_t l = 0, count; l < lanes; l += count) {
+        count = lanes_beside(c, k + l, lanes - l);
+        for (int64_t at = y; at < y_end; at++)
+            if (!are_beside(&c->target, k + l, count, at, c->final_width))
+                return 0;
+    }
+    return 1;
+}
+
+INLINE void store_mixed(const struct convolution *c, const struct lanes *a, int64_t k,
+                        int64_t lanes, int64_t y, int64_t y_end) {
+    const uint8_t *from = a->mixed;
+    for (; y < y_end; y++, from += c->final_width * LANES)
+        for (int64_t l = 0, count; l < lanes; l += count) {
+            count = lanes_beside(c, k + l, lanes - l);
+            store_pixels(c, k + l, count, y, from + l);
+        }
+}
+#endif
+
+/* Sums of `lanes` channels from `k` on to results; whether these are stored, too. */
+INLINE int finish_lanes(const struct convolution *c, const struct lanes *a, int64_t k,
+                        int64_t lanes, int64_t first, int64_t count, int64_t y, int64_t y_end,
+                        int is_wide) {
     const int64_t pixels = count * c->out_width;
 #ifdef X86
     if (is_wide && c->fits_float && !c->addition && !c->pool_size) {
         finish_fast(c, k, a->sums, pixels * LANES, a->mixed, 1);
+        if (stays_mixed(c, k, lanes, y, y_end)) {
+            store_mixed(c, a, k, lanes, y, y_end);
+            return 1;
+        }
         divide_lanes(a, pixels);
-        return;
+        return 0;
     }
 #endif
     for (int64_t l = 0; l < lanes; l++) {
@@ -339,6 +402,7 @@ INLINE void finish_lanes(const struct convolution *c, const struct lanes *a, int
             take_second(c, k + l, y, y_end, c->out_width, a->space);
         finish_part(c, k + l, a->lane, pixels, a->space, results, is_wide);
     }
+    return 0;
 }
 
 /* `lanes` channels from `k` on of the result's rows `y` .. `y_end`. */
@@ -351,7 +415,8 @@ INLINE void convolve_lanes(const struct convolution *c, const struct lanes *a, c
     for (int64_t r = 0; r < count; r++)
         sum_lanes(c, a, a->rows + r * c->stride * a->columns * ATOM, weights, c->bias + k,
                   c->out_width, a->sums + r * c->out_width * LANES, is_wide);
-    finish_lanes(c, a, k, lanes, row, count, y, y_end, is_wide);
+    if (finish_lanes(c, a, k, lanes, row, count, y, y_end, is_wide))
+        return;
     for (int64_t l = 0; l < lanes; l += QUAD)
         store_rows(c, k + l, least(QUAD, lanes - l), y, y_end, a->results + l * a->size, a->size,
                    c->pool_size ? c->final_width : c->out_width, (int32_t *)(void *)a->lines,

@@ -22,49 +22,36 @@ enum { MANY = 2 * KERNELS };
 
 /* ----------------------------------------------------------------------------------- weights */
 
-/* What the sums of some kernels are made of. Weights are a quad of each kernel, tap by tap; the sum of the
- * bytes under the window is counted `factors` times, where there are such sums. */
+/* What the sums of up to two blocks of kernels are made of: a quad of each kernel, tap by tap, of each block;
+ * the sum of the bytes under the window is counted `factors` times, where there are such sums. */
 struct quads {
     const int32_t *packed;
     const int32_t *taps;
     int64_t tap_count;
-    int32_t *weights;
+    const uint8_t *weights[MANY / KERNELS];
     int32_t bias[MANY];
     int32_t factors[MANY];
     const int32_t *windows;
     int64_t stride;
 };
 
-/* Weights of `blocks` blocks of KERNELS kernels, less 128, and what their sums begin with. */
-WITH_AVX2 static void spread_quads(const struct convolution *c, int64_t group, int64_t blocks,
-                                   struct quads *q) {
-    const int64_t pairs = (c->channels + 1) / 2, window = c->kernel_height * c->kernel_width;
-    const __m128i flip = _mm_set1_epi8(-128), ones = _mm_set1_epi8(1), one = _mm_set1_epi16(1);
+/* The weights of `blocks` blocks, and what their sums begin with. */
+INLINE void take_weights(const struct convolution *c, int64_t group, int64_t blocks,
+                         struct quads *q) {
     for (int64_t b = 0; b < blocks; b++) {
-        const uint8_t *bytes = c->weights + (group + b) * c->tap_count * 2 * KERNELS;
-        int32_t *to = q->weights + b * KERNELS;
-        __m128i sum = _mm_setzero_si128();
-        for (int64_t pair = 0; pair < pairs; pair += 2)
-            for (int64_t t = 0; t < window; t++, to += blocks * KERNELS) {
-                const uint8_t *at = bytes + (pair * window + t) * 2 * KERNELS;
-                const __m128i first = _mm_loadl_epi64((const __m128i *)at);
-                const __m128i second =
-                    pair + 1 < pairs ? _mm_loadl_epi64((const __m128i *)(at + window * 2 * KERNELS))
-                                     : flip;
-                const __m128i weights = _mm_xor_si128(_mm_unpacklo_epi16(first, second), flip);
-                sum = _mm_add_epi32(sum, _mm_madd_epi16(_mm_maddubs_epi16(ones, weights), one));
-                _mm_storeu_si128((__m128i *)to, weights);
-            }
-        int32_t sums[KERNELS];
-        _mm_storeu_si128((__m128i *)sums, sum);
+        q->weights[b] = c->weights + (group + b) * q->tap_count * QUAD * KERNELS;
         for (int k = 0; k < KERNELS; k++) {
             const int64_t kernel = (group + b) * KERNELS + k;
-            const int32_t factor = 128 - c->weight_zero_points[kernel];
-            q->factors[b * KERNELS + k] = factor;
-            q->bias[b * KERNELS + k] =
-                (int32_t)(c->bias[kernel] - 128 * (sums[k] + 2 * pairs * window * factor));
+            q->factors[b * KERNELS + k] = 128 - c->weight_zero_points[kernel];
+            q->bias[b * KERNELS + k] = c->quads_bias[kernel];
         }
     }
+}
+
+INLINE int32_t quad_at(const uint8_t *bytes) {
+    int32_t quad;
+    memcpy(&quad, bytes, sizeof quad);
+    return quad;
 }
 
 /* -------------------------------------------------------------------------------------- sums */
@@ -88,12 +75,13 @@ WITH_AVX2 static void spread_quads(const struct convolution *c, int64_t group, i
             }                                                                                      \
         }                                                                                          \
         for (int64_t t = 0; t < q->tap_count; t++) {                                               \
-            const int32_t *from = q->packed + q->taps[t], *weights = q->weights + t * kernels;     \
+            const int32_t *from = q->packed + q->taps[t];                                          \
             vector x[3];                                                                           \
             _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) x[v] =                       \
                 pixels_##form(from, places + v * PLACES);                                          \
             _Pragma("GCC unroll 8") for (int k = 0; k < kernels; k++) {                            \
-                const vector w = same(weights[k]);                                                 \
+                const vector w =                                                                   \
+                    same(quad_at(q->weights[k / KERNELS] + (t * KERNELS + k % KERNELS) * QUAD));   \
                 _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) total[k][v] =            \
                     dot(total[k][v], x[v], w);                                                     \
             }                                                                                      \
@@ -102,25 +90,26 @@ WITH_AVX2 static void spread_quads(const struct convolution *c, int64_t group, i
             _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++)                              \
                 store(sums + k * q->stride + first + v * PLACES * PIXELS, total[k][v]);            \
     }                                                                                              \
-    keyword static void sum_all_##form(const struct quads *q, const int64_t *places,               \
-                                       int64_t count, int32_t *sums, int64_t blocks) {             \
-        int64_t v = 0;                                                                             \
-        for (; v + 2 * (PLACES) < count; v += 3 * (PLACES))                                        \
+    /* From vector `v` of `count` on; with which to go on. */                                      \
+    keyword static int64_t sum_all_##form(const struct quads *q, const int64_t *places, int64_t v, \
+                                          int64_t count, int32_t *sums, int64_t blocks) {          \
+        for (; v + 3 * (PLACES) <= count; v += 3 * (PLACES))                                       \
             if (blocks == 2)                                                                       \
                 sum_some_##form(q, places + v, sums, v * PIXELS, KS, 3);                           \
             else                                                                                   \
                 sum_some_##form(q, places + v, sums, v * PIXELS, KERNELS, 3);                      \
-        for (; v < count; v += PLACES)                                                             \
+        for (; v + (PLACES) <= count; v += PLACES)                                                 \
             if (blocks == 2)                                                                       \
                 sum_some_##form(q, places + v, sums, v * PIXELS, KS, 1);                           \
             else                                                                                   \
                 sum_some_##form(q, places + v, sums, v * PIXELS, KERNELS, 1);                      \
+        return v;                                                                                  \
     }                                                                                              \
-    /* The sums of the bytes under each window. */                                                 \
-    keyword static void sum_windows_##form(const struct quads *q, const int64_t *places,           \
-                                           int64_t count, int32_t *sums) {                         \
+    /* The sums of the bytes under each window, likewise. */                                       \
+    keyword static int64_t sum_windows_##form(const struct quads *q, const int64_t *places,        \
+                                              int64_t v, int64_t count, int32_t *sums) {           \
         const vector ones = same(0x01010101);                                                      \
-        for (int64_t v = 0; v < count; v += PLACES) {                                              \
+        for (; v + (PLACES) <= count; v += PLACES) {                                               \
             vector even = same(0), odd = even;                                                     \
             int64_t t = 0;                                                                         \
             for (; t + 2 <= q->tap_count; t += 2) {                                                \
@@ -131,6 +120,7 @@ WITH_AVX2 static void spread_quads(const struct convolution *c, int64_t group, i
                 even = dot(even, pixels_##form(q->packed + q->taps[t], places + v), ones);         \
             store(sums + v * PIXELS, add(even, odd));                                              \
         }                                                                                          \
+        return v;                                                                                  \
     }
 
 #define LOAD_256(first, second) _mm256_loadu_si256((const __m256i *)(first))
@@ -146,21 +136,67 @@ VIP_DOTS(avx512_vnni, WITH_AVX512_VNNI, __m512i, 2, LOAD_512, _mm512_loadu_si512
          _mm512_storeu_si512, _mm512_set1_epi32, _mm512_add_epi32, _mm512_mullo_epi32,
          _mm512_dpbusd_epi32, MANY)
 
+/* Half a vector, where a row ends. */
+VIP_DOTS(half_avx512_vnni, WITH_AVX512_VNNI, __m256i, 1, LOAD_256, LOAD_ROW_256, STORE_256,
+         _mm256_set1_epi32, _mm256_add_epi32, _mm256_mullo_epi32, _mm256_dpbusd_epi32, MANY)
+
+/* The quads of the only pixel, each as often as there are kernels in a block. */
+static void repeat_pixel(const struct quads *q, int32_t *pixel) {
+    for (int64_t t = 0; t < q->tap_count; t++)
+        for (int k = 0; k < KERNELS; k++)
+            pixel[t * KERNELS + k] = q->packed[q->taps[t]];
+}
+
+INLINE int32_t quad_product(int32_t bytes, int32_t weights) {
+    int32_t sum = 0;
+    for (int i = 0; i < 32; i += 8)
+        sum += (uint8_t)(bytes >> i) * (int8_t)(weights >> i);
+    return sum;
+}
+
+/* The sums of the only pixel, for which weights are read as they lie: 4 taps of KERNELS kernels at a time. */
+WITH_AVX512_VNNI static void sum_pixel(const struct quads *q, const int32_t *pixel, int32_t *sums,
+                                       int64_t blocks) {
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t count = q->tap_count * KERNELS;
+        int32_t columns[4 * KERNELS];
+        __m512i even = _mm512_set1_epi32(0), odd = even;
+        int64_t i = 0;
+        for (; i + 32 <= count; i += 32) {
+            const uint8_t *weights = q->weights[b] + i * QUAD;
+            even = _mm512_dpbusd_epi32(even, _mm512_loadu_si512(pixel + i),
+                                       _mm512_loadu_si512(weights));
+            odd = _mm512_dpbusd_epi32(odd, _mm512_loadu_si512(pixel + i + 16),
+                                      _mm512_loadu_si512(weights + 64));
+        }
+        _mm512_storeu_si512(columns, _mm512_add_epi32(even, odd));
+        for (; i < count; i++)
+            columns[i % KERNELS] += quad_product(pixel[i], quad_at(q->weights[b] + i * QUAD));
+        for (int k = 0; k < KERNELS; k++)
+            sums[(b * KERNELS + k) * q->stride] =
+                q->bias[b * KERNELS + k] + columns[k] + columns[k + KERNELS] +
+                columns[k + 2 * KERNELS] + columns[k + 3 * KERNELS] +
+                (q->windows ? q->windows[0] * q->factors[b * KERNELS + k] : 0);
+    }
+}
+
 /* In the form that runs. */
 static void sum_quads(const struct quads *q, const int64_t *places, int64_t count, int32_t *sums,
                       int64_t blocks) {
     if (running_form == AVX512_VNNI)
-        sum_all_avx512_vnni(q, places, count, sums, blocks);
+        sum_all_half_avx512_vnni(q, places, sum_all_avx512_vnni(q, places, 0, count, sums, blocks),
+                                 count, sums, blocks);
     else
-        sum_all_avx_vnni(q, places, count, sums, blocks);
+        sum_all_avx_vnni(q, places, 0, count, sums, blocks);
 }
 
 static void sum_windows(const struct quads *q, const int64_t *places, int64_t count,
                         int32_t *sums) {
     if (running_form == AVX512_VNNI)
-        sum_windows_avx512_vnni(q, places, count, sums);
+        sum_windows_half_avx512_vnni(q, places, sum_windows_avx512_vnni(q, places, 0, count, sums),
+                                     count, sums);
     else
-        sum_windows_avx_vnni(q, places, count, sums);
+        sum_windows_avx_vnni(q, places, 0, count, sums);
 }
 #endif
 

@@ -69,11 +69,12 @@ class Convolution(Structure):
 
     `border` is less 128; `flip` is what bytes are changed by first. The `final` image is the
     result's; `out` is before a maximum of `pool_size`, 0 for none. `weights` of a dense kernel are
-    pairs of channels' bytes, which count from the kernel's `weight_zero_points`; those of a
-    depthwise one are as native/vip_depthwise.h says. `taps` say where each pair of a dense kernel
-    is in the packed image. `negative` is NULL where negative sums are scaled as others.
-    `fits_float` says that sums scaled in float32 give the same bytes. `operands` are what each byte
-    of the second operand adds or multiplies. There are a bias and scales for whole `LANES` of
+    quads of channels' bytes less 128, which count from the kernel's `weight_zero_points`; those of
+    a depthwise one are as native/vip_depthwise.h says. `quads_bias` is the bias where quads are
+    multiplied by bytes without a sign. `taps` say where each pair of a dense kernel is in the
+    packed image. `negative` is NULL where negative sums are scaled as others. `fits_float` says
+    that sums scaled in float32 give the same bytes, `least` to `most`. `operands` are what each
+    byte of the second operand adds or multiplies. There are a bias and scales for whole `LANES` of
     channels. A unit of work is `rows` of the final image for `kernel_blocks` blocks of `KERNELS`
     kernels, or as many depthwise ones.
     """
@@ -107,11 +108,14 @@ class Convolution(Structure):
         ("taps", _POINTER),
         ("tap_count", _INTEGER),
         ("bias", _POINTER),
+        ("quads_bias", _POINTER),
         ("scale", _POINTER),
         ("negative", _POINTER),
         ("low", _REAL),
         ("high", _REAL),
         ("fits_float", _INTEGER),
+        ("least", _INTEGER),
+        ("most", _INTEGER),
         ("addition", _INTEGER),
         ("operands", _POINTER),
         ("constant", _REAL),
@@ -209,6 +213,7 @@ POINTERS = {
     "convolution.weight_zero_points": "const int16_t *",
     "convolution.taps": "const int32_t *",
     "convolution.bias": "const int32_t *",
+    "convolution.quads_bias": "const int32_t *",
     "convolution.scale": "const double *",
     "convolution.negative": "const double *",
     "convolution.operands": "const float *",

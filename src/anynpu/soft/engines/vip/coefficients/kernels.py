@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures import KERNELS
+from ..structures import KERNELS, QUAD
 
 _LONGEST_STEP = 255
 """What a byte and a zero point differ by at most."""
@@ -18,10 +18,11 @@ _LONGEST_STEP = 255
 class Kernels:
     """Decoded coefficients, read-only, of the shape `form`: (channels, depth, height, width).
 
-    `stored` are bytes, each channel's counting from its one of `zero_points`: pairs of a row's
-    pixels where `is_depthwise`, of channels otherwise (see `pairs_of`). Of int16 weights it is
-    themselves, in the order of `form`. `bias` is one a channel; `scales` and `negative_scales` are
-    those of channels with their own. `end` is the byte of the blob after the records.
+    `stored` are bytes, each channel's counting from its one of `zero_points`: in the order of
+    `form` where `is_depthwise`, otherwise in quads of channels, less 128 (see `quads_of`). Of int16
+    weights it is themselves, in the order of `form`. `bias` is one a channel; `scales` and
+    `negative_scales` are those of channels with their own. `end` is the byte of the blob after the
+    records.
     """
 
     stored: NDArray[np.uint8] | NDArray[np.int16]
@@ -47,7 +48,7 @@ class Kernels:
         """Weights less their zero points; with these they are bytes. Copied."""
         zeros = zero_points.astype(np.int16)
         content = (weights + zeros[:, None, None, None]).astype(np.uint8)
-        stored = pairs_of(content, zeros, is_depthwise)
+        stored = content.reshape(-1) if is_depthwise else quads_of(content, zeros)
         stored.flags.writeable = zeros.flags.writeable = False
         form = weights.shape
         return cls(stored, zeros, form, is_depthwise, bias, scales, negative_scales, end)
@@ -68,13 +69,13 @@ class Kernels:
         if stored.dtype == np.int16:
             return stored.reshape(self.form).astype(np.int16, copy=False)
         if self.is_depthwise:
-            content = stored.reshape(channels, 1, height, -1)[..., :width]
+            content = stored.reshape(self.form)
         else:
             blocks = math.ceil(channels / KERNELS)
-            split = stored.reshape(blocks, -1, height, width, KERNELS, 2).transpose(
+            split = stored.reshape(blocks, -1, height, width, KERNELS, QUAD).transpose(
                 0, 4, 1, 5, 2, 3
             )
-            content = split.reshape(blocks * KERNELS, -1, height, width)[:channels, :depth]
+            content = split.reshape(blocks * KERNELS, -1, height, width)[:channels, :depth] ^ 128
         return content.astype(np.int16) - self.zero_points[:, None, None, None]
 
     def largest_sums(self, most: int) -> NDArray[np.int64]:
@@ -90,26 +91,20 @@ class Kernels:
         return np.array(sums, np.int64)
 
 
-def pairs_of(
-    content: NDArray[np.uint8], zero_points: NDArray[np.int16], is_depthwise: bool
-) -> NDArray[np.uint8]:
-    """The bytes of kernels (channels, depth, height, width), two by two.
+def quads_of(content: NDArray[np.uint8], zero_points: NDArray[np.int16]) -> NDArray[np.uint8]:
+    """The bytes of dense kernels (channels, depth, height, width), four by four and less 128.
 
-    Dense ones as (block of kernels, pair of channels, row, pixel, kernel, one of a pair),
-    depthwise ones as (channel, row, pair of pixels); what fills up a pair counts for nothing.
+    As (block of kernels, quad of channels, row, pixel, kernel, one of a quad); what fills up a quad
+    counts for nothing.
     """
     channels, depth, height, width = content.shape
-    fill = zero_points.astype(np.uint8)[:, None, None]
-    if is_depthwise:
-        rows = np.empty((channels, height, width + width % 2), np.uint8)
-        rows[:, :, :width] = content[:, 0]
-        rows[:, :, width:] = fill
-        return rows.reshape(-1)
-    blocks, pairs = math.ceil(channels / KERNELS), math.ceil(depth / 2)
+    blocks, quads = math.ceil(channels / KERNELS), math.ceil(depth / QUAD)
     padded = content
-    if depth % 2 or channels % KERNELS:
-        padded = np.zeros((blocks * KERNELS, pairs * 2, height, width), np.uint8)
+    if depth % QUAD or channels % KERNELS:
+        padded = np.zeros((blocks * KERNELS, quads * QUAD, height, width), np.uint8)
         padded[:channels, :depth] = content
-        padded[:channels, depth:] = fill[..., None]
-    split = padded.reshape(blocks, KERNELS, pairs, 2, height, width)
-    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3)).reshape(-1)
+        padded[:channels, depth:] = zero_points.astype(np.uint8)[:, None, None, None]
+    split = padded.reshape(blocks, KERNELS, quads, QUAD, height, width)
+    stored = np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3)).reshape(-1)
+    stored ^= 128
+    return stored

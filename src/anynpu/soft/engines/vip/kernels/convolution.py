@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from .....native import steps
 from .....native.memory import address_of
 from .. import structures
-from ..coefficients import pairs_of
+from ..coefficients import quads_of
 from ..memory import Memory, MemoryMap
 from ..planes import Planes
 from ..rounding import LONG_ADDER, SHORT_ADDER, Reals, small
@@ -48,6 +49,7 @@ class Weights:
     stored: NDArray[np.uint8] | NDArray[np.int16]
     zero_points: NDArray[np.int16]
     bias: NDArray[np.int32]
+    quads_bias: NDArray[np.int32]
     scale: NDArray[np.float64]
     negative: NDArray[np.float64] | None
     fits_float: bool
@@ -89,6 +91,7 @@ class ConvolutionPlan(Plan):
         sums, pooling = task.sums, task.pooling
         second = task.addition or task.product
         height, width = _before_pooling(task)
+        low, high = (max(limit, 0.0) if task.has_relu else limit for limit in (task.low, task.high))
         call = structures.Convolution(
             source=_planes(sums.source, memory),
             target=_planes(task.target, memory),
@@ -113,11 +116,14 @@ class ConvolutionPlan(Plan):
             taps=address_of(self._taps),
             tap_count=self._taps.size,
             bias=address_of(weights.bias),
+            quads_bias=address_of(weights.quads_bias),
             scale=address_of(weights.scale),
             negative=None if weights.negative is None else address_of(weights.negative),
-            low=max(task.low, 0.0) if task.has_relu else task.low,
-            high=max(task.high, 0.0) if task.has_relu else task.high,
+            low=low,
+            high=high,
             fits_float=weights.fits_float,
+            least=_byte(task, low),
+            most=_byte(task, high),
             zero_point=task.zero_point,
             output_flip=128 if task.is_signed else 0,
             shuffles_depth=task.shuffles_depth,
@@ -142,6 +148,12 @@ class ConvolutionPlan(Plan):
             units_of(units, self._threads),
         )
         return entry, (call, weights, self._taps, self._operands)
+
+
+def _byte(task: Convolution, limit: float) -> int:
+    """A limit of results as a byte. Rounding never changes an order, so limits may be rounded."""
+    zero_point = task.zero_point
+    return round(min(max(limit, -zero_point), 255 - zero_point)) + zero_point
 
 
 def _operands(task: Convolution) -> NDArray[np.float32] | None:
@@ -202,7 +214,6 @@ def plan_convolution(
     sums = task.sums
     key = (
         id(sums.kernels), sums.bias, task.scale, task.negative_scale, sums.channels,
-        task.addition is not None,
     )  # fmt: skip
     if key not in known:
         known[key] = _weights(task)
@@ -259,24 +270,16 @@ def _fits(task: Convolution) -> bool:
 
 
 def _weights(task: Convolution) -> Weights | None:
-    """The kernels in pairs; None where a sum may leave 32 bits."""
+    """The kernels as they are multiplied; None where a sum may leave 32 bits."""
     sums = task.sums
     kernels = sums.kernels
     channels = sums.channels
     if kernels is None:
         zero_points = np.zeros(channels, np.int16)
-        ones = np.ones((channels, 1, 1, 1), np.int16)
-        stored = (
-            _lanes(ones)
-            if sums.is_depthwise
-            else pairs_of(ones.astype(np.uint8), zero_points, False)
-        )
         bias = np.full(channels, sums.bias, np.int32)
         largest = np.full(channels, 128, np.int64)
     else:
         zero_points = kernels.zero_points
-        assert kernels.stored.dtype == np.uint8, "tasks with int16 weights have no plan"
-        stored = _lanes(kernels.weights) if sums.is_depthwise else kernels.stored.view(np.uint8)
         bias = kernels.bias.astype(np.int32, copy=False)
         largest = kernels.largest_sums(_MOST_SUM // 2)
     largest = largest + np.abs(bias.astype(np.int64))
@@ -293,18 +296,43 @@ def _weights(task: Convolution) -> Weights | None:
     if not (scale > 0).all() or (negative is not None and not (negative >= 0).all()):
         return None
     padding = (0, -channels % LANES)
+    zero_points, bias = np.pad(zero_points, padding), np.pad(bias, padding)
+    stored = _stored(sums)
     return Weights(
         stored,
-        np.pad(zero_points, padding),
-        np.pad(bias, padding),
+        zero_points,
+        bias,
+        bias if sums.is_depthwise else _quads_bias(channels, stored, zero_points, bias),
         np.pad(scale, padding),
         None if negative is None else np.pad(negative, padding),
-        all(
-            _fits_float(largest, factor, task.addition is not None)
-            for factor in (scale, negative)
-            if factor is not None
-        ),
+        all(_fits_float(largest, factor) for factor in (scale, negative) if factor is not None),
     )
+
+
+def _stored(sums: Sums) -> NDArray[Any]:
+    """Weights as they are multiplied: of bytes in quads, or as numbers of 16 bits in lanes."""
+    kernels = sums.kernels
+    if kernels is None:
+        ones = np.ones((sums.channels, 1, 1, 1), np.int16)
+        zeros = np.zeros(sums.channels, np.int16)
+        return _lanes(ones) if sums.is_depthwise else quads_of(ones.astype(np.uint8), zeros)
+    assert kernels.stored.dtype == np.uint8, "tasks with int16 weights have no plan"
+    return _lanes(kernels.weights) if sums.is_depthwise else kernels.stored
+
+
+def _quads_bias(
+    kernels: int,
+    stored: NDArray[np.uint8],
+    zero_points: NDArray[np.int16],
+    bias: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """What sums begin with where bytes of the image are 128 too large, modulo 2^32."""
+    blocks = math.ceil(kernels / KERNELS)
+    quads = stored.size // (blocks * KERNELS * QUAD)
+    sums = np.zeros(bias.size, np.int32)
+    native.call("anynpu_vip_sum_weights", address_of(stored), blocks, quads, address_of(sums))
+    weights = sums + QUAD * quads * (128 - zero_points.astype(np.int64))
+    return (bias - 128 * weights).astype(np.int32)
 
 
 def _lanes(weights: NDArray[np.int16]) -> NDArray[np.int16]:
@@ -317,15 +345,11 @@ def _lanes(weights: NDArray[np.int16]) -> NDArray[np.int16]:
     return np.ascontiguousarray(pairs)
 
 
-def _fits_float(largest: NDArray[np.int64], scale: NDArray[np.float64], has_addition: bool) -> bool:
-    """Whether float32 holds sums and scales.
-
-    Sums that are beyond any byte when scaled needn't be held, where nothing is added to them.
-    """
-    is_held = largest < _MOST_FLOAT
-    if not has_addition:
-        is_held |= (scale * _MOST_FLOAT >= _BEYOND) | (scale == 0)
-    return bool((is_held & (scale.astype(np.float32) == scale)).all())
+def _fits_float(largest: NDArray[np.int64], scale: NDArray[np.float64]) -> bool:
+    """Whether float32 holds scales, and sums that aren't beyond any byte when scaled."""
+    is_beyond = (scale * _MOST_FLOAT >= _BEYOND) | (scale == 0)
+    is_held = scale.astype(np.float32) == scale
+    return bool((is_held & (is_beyond | (largest < _MOST_FLOAT))).all())
 
 
 def _taps(sums: Sums, stride: int, shape: Shape) -> NDArray[np.int32]:
@@ -389,8 +413,9 @@ def _shape(task: Convolution, threads: int) -> Shape:
     vectors = sum_rows * pitch + 2 * PIXELS
     result = max(rows, sum_rows) * _up(max(pitch, final_width), 2 * PIXELS) + _LINE_END
     scratch += 4 * (together + 2) * vectors + (2 * together + 2) * result + together * _LINE_END
-    # A row as bytes and quads.
-    scratch += 2 * 4 * QUAD * (max(line * stride, final_width) + 2 * PIXELS + _LINE_END)
+    # A row as bytes and quads, or all rows where they are one.
+    flat = line * packed_rows if taps == 1 else 0
+    scratch += 2 * 4 * QUAD * (max(line * stride, flat, final_width) + 2 * PIXELS + _LINE_END)
     unit = kernel_blocks * (LANES if sums.is_depthwise else 1)
     return Shape(
         rows, row_blocks, unit, math.ceil(groups / kernel_blocks), packed_rows, line,

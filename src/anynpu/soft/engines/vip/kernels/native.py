@@ -25,3 +25,10 @@ def address(name: str) -> int:
     found = ctypes.cast(getattr(loaded, name), ctypes.c_void_p).value
     assert found is not None, "a function has an address"
     return found
+
+
+def call(name: str, *arguments: int) -> None:
+    """Call a function of addresses and int64."""
+    loaded = library()
+    assert loaded is not None, "the kernels are there"
+    getattr(loaded, name)(*map(ctypes.c_int64, arguments))
