@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..elements import Address, Element
+from ..elements import Element
 from ..layout import moved, read, written
 from ..memory import Memory, Strided
 from ..tasks import BlockWriter, ConvolutionTask, ElementwiseTask, Features, Task
@@ -66,18 +66,22 @@ def fusion_before(tasks: Sequence[Task], end: int, plans: Mapping[int, Plan]) ->
         if row < 0 or not _writes_rows(task, consumer.source, row):
             return None
         producers.append((task, row))
-    return None if row else _fusion(producers[::-1], consumer)
+    return None if row else _fusion(producers[::-1], consumer, plans)
 
 
-def _fusion(producers: Sequence[tuple[Producer, int]], consumer: ElementwiseTask) -> Fusion | None:
+def _fusion(
+    producers: Sequence[tuple[Producer, int]],
+    consumer: ElementwiseTask,
+    plans: Mapping[int, Plan],
+) -> Fusion | None:
     results = written(consumer).views
     if len(producers) > 1 and any(
         overlaps(view, result) for task, _ in producers for view in read(task) for result in results
     ):
         return None
-    plans = [_plan(task, row, consumer) for task, row in producers]
-    found = tuple(plan for plan in plans if plan is not None)
-    if len(found) < len(plans):
+    fused = [_plan(plans[task.index], task, row, consumer) for task, row in producers]
+    found = tuple(plan for plan in fused if plan is not None)
+    if len(found) < len(fused):
         return None
     tasks = tuple(task for task, _ in producers)
     between = tuple(view for task in tasks for view in written(task).views)
@@ -130,25 +134,24 @@ def _writes_rows(task: Producer, source: Features, row: int) -> bool:
         source.channels, source.width, source.atom, source.line,
     ):  # fmt: skip
         return False
+    first = writer.address
     blocks = (divmod(surface, writer.group) for surface in range(source.surfaces))
     return all(
-        moved(writer.address, block * writer.group_stride + surface * writer.surface)
-        == moved(address, row * source.line)
-        for (block, surface), address in zip(blocks, _surfaces(source), strict=True)
+        (first.section, first.offset + block * writer.group_stride + surface * writer.surface)
+        == (section, offset + row * source.line)
+        for (block, surface), (section, offset) in zip(blocks, _surfaces(source), strict=True)
     )
 
 
-def _surfaces(source: Features) -> Iterator[Address]:
-    """Where each surface begins."""
+def _surfaces(source: Features) -> Iterator[tuple[int, int]]:
+    """Section and offset of each surface."""
+    starts = [source.address] if source.odd is None else [source.address, source.odd]
     for surface in range(source.surfaces):
-        if source.odd is None:
-            yield moved(source.address, surface * source.surface)
-        else:
-            first = source.odd if surface % 2 else source.address
-            yield moved(first, surface // 2 * source.surface)
+        number, side = divmod(surface, len(starts))
+        yield starts[side].section, starts[side].offset + number * source.surface
 
 
-def _plan(task: Producer, row: int, consumer: ElementwiseTask) -> Plan | None:
+def _plan(plan: Plan, task: Producer, row: int, consumer: ElementwiseTask) -> Plan | None:
     """One that writes rows of the consumer's results straight to their place."""
     writer = consumer.writer
     assert isinstance(writer, BlockWriter), "as of all that may follow"
@@ -159,9 +162,9 @@ def _plan(task: Producer, row: int, consumer: ElementwiseTask) -> Plan | None:
         ),
     )
     if isinstance(own, ConvolutionTask):
-        plan = general.plan_convolution(own, consumer.dpu)
+        target = general.convolution_target(own, consumer.dpu)
     else:
-        plan = general.plan_elementwise(own, consumer.dpu)
-    if plan is not None:
-        plan.kind = KernelKind.GENERAL
-    return plan
+        target = general.elementwise_target(own, consumer.dpu)
+    if not (isinstance(plan, general.FollowedPlan) and target.is_known and target.is_direct):
+        return None
+    return plan.followed_by(target, consumer.dpu)

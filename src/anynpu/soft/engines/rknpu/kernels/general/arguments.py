@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -56,12 +57,9 @@ def is_known(features: Features) -> bool:
 
 
 class DpuArguments:
-    """The stages' parameters, shared by all contexts.
+    """The stages' parameters, shared by all contexts."""
 
-    `after` are stages without numbers in memory, which run on the floats that the others give.
-    """
-
-    def __init__(self, dpu: Dpu, shape: tuple[int, int, int], after: Dpu | None = None) -> None:
+    def __init__(self, dpu: Dpu, shape: tuple[int, int, int]) -> None:
         self._arrays: list[NDArray[Any]] = []
         self._is_float = dpu.is_float
         self._number = np.float32 if dpu.is_float else np.float64
@@ -69,8 +67,16 @@ class DpuArguments:
         self._stored: list[tuple[str, str, StoredOperand]] = []
         self._operand: Features | None = None
         self._shape = shape
-        self._after = DpuArguments(after, shape) if after else None
+        self._after: DpuArguments | None = None
         self._template = self._build(dpu)
+
+    def followed_by(self, after: Dpu) -> DpuArguments:
+        """The same with stages without numbers in memory, which run on the floats of these."""
+        result = copy(self)
+        result._after = DpuArguments(after, self._shape)
+        result._template = structures.Dpu.from_buffer_copy(self._template)
+        result._template.after = ctypes.addressof(result._after._template)
+        return result
 
     def bind(self, memory: Memory) -> structures.Dpu:
         """The structure for one context's memory; this object outlives it."""
@@ -100,8 +106,6 @@ class DpuArguments:
         result.scale, result.offset = output.scale * 2.0**-output.shift, output.offset
         result.output_away = output.ties is Ties.AWAY
         result.is_integer = not dpu.is_float
-        if self._after:
-            result.after = ctypes.addressof(self._after._template)
         return result
 
     def _stage(self, name: str, stage: Stage) -> structures.Stage:

@@ -29,6 +29,7 @@ from ..structures import Method
 from ..value_ranges import FLOAT_SUMS, largest_input
 from . import kernels
 from .arguments import DpuArguments, is_known, is_supported, stages_are_exact
+from .followed import FollowedPlan
 from .targets import Target, read_operands, stored_operands
 
 _TILE_BYTES = 3 << 17
@@ -63,8 +64,8 @@ _WORK_OF_A_PLACE = 8
 """The same for a depthwise product."""
 
 
-def plan_convolution(task: ConvolutionTask, after: Dpu | None = None) -> Plan | None:
-    """A plan, where the kernels know the task; `after` are stages of another one behind it."""
+def plan_convolution(task: ConvolutionTask) -> Plan | None:
+    """A plan, where the kernels know the task."""
     convolution = task.convolution
     shape = convolution.shape
     if not _is_known(convolution) or not is_supported(task.dpu, shape):
@@ -75,11 +76,16 @@ def plan_convolution(task: ConvolutionTask, after: Dpu | None = None) -> Plan | 
         return None
     if not task.dpu.is_float and not _is_exact(task):
         return None
+    target = convolution_target(task)
+    return _kind(convolution)(task, target) if target.is_known else None
+
+
+def convolution_target(task: ConvolutionTask, after: Dpu | None = None) -> Target:
+    """Where results go, those of the task or of stages that follow it."""
     size = (after or task.dpu).output.element.size
-    target = Target(written(task, after), shape, size, _reads(task), read_operands(task.dpu))
-    if not target.is_known or (after and not target.is_direct):
-        return None
-    return _kind(convolution)(task, target, after)
+    return Target(
+        written(task, after), task.convolution.shape, size, _reads(task), read_operands(task.dpu)
+    )
 
 
 def _kind(convolution: Convolution) -> type[_Convolution]:
@@ -215,13 +221,13 @@ def _truncation(convolution: Convolution) -> tuple[float, bool]:
     return 2.0**-convolution.truncate, convolution.truncate_ties is Ties.UP
 
 
-class _Convolution(Plan):
+class _Convolution(FollowedPlan):
     """What dense and depthwise convolutions have in common."""
 
-    def __init__(self, task: ConvolutionTask, target: Target, after: Dpu | None) -> None:
+    def __init__(self, task: ConvolutionTask, target: Target) -> None:
         convolution = self._convolution = task.convolution
         self._target = target
-        self._dpu = DpuArguments(task.dpu, convolution.shape, after)
+        self._dpu = DpuArguments(task.dpu, convolution.shape)
         self._groups = -(-convolution.channels // structures.GROUP)
         self._is_fused = _has_exact_products(convolution)
         self._channels = _seen_channels(convolution)
@@ -251,8 +257,8 @@ class _Dense(_Convolution):
     Where there are few pixels, their rows are gathered first, and threads share the kernels.
     """
 
-    def __init__(self, task: ConvolutionTask, target: Target, after: Dpu | None) -> None:
-        super().__init__(task, target, after)
+    def __init__(self, task: ConvolutionTask, target: Target) -> None:
+        super().__init__(task, target)
         convolution, layout = self._convolution, self._convolution.weights.layout
         self._depth = layout.height * layout.width * self._channels + _SKEW
         most = min(max(_TILE_BYTES // (4 * self._depth), _FEWEST), _MOST)
@@ -301,8 +307,8 @@ class _Dense(_Convolution):
 class _Lines(_Convolution):
     """Output rows: widen the input's rows, multiply them where they lie, finish."""
 
-    def __init__(self, task: ConvolutionTask, target: Target, after: Dpu | None) -> None:
-        super().__init__(task, target, after)
+    def __init__(self, task: ConvolutionTask, target: Target) -> None:
+        super().__init__(task, target)
         convolution, layout = self._convolution, self._convolution.weights.layout
         (stride, across), width = convolution.stride, convolution.width
         self._columns = (width - 1) * across + layout.width
@@ -342,8 +348,8 @@ def _parts(pixels: int, most: int) -> int:
 class _Depthwise(_Convolution):
     """Rows of the input in a ring, one group of channels after the other."""
 
-    def __init__(self, task: ConvolutionTask, target: Target, after: Dpu | None) -> None:
-        super().__init__(task, target, after)
+    def __init__(self, task: ConvolutionTask, target: Target) -> None:
+        super().__init__(task, target)
         convolution, layout = self._convolution, self._convolution.weights.layout
         ring = (layout.height - 1) * convolution.dilation[0] + 1
         columns = (convolution.width - 1) * convolution.stride[1]

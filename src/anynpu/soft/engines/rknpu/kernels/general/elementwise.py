@@ -14,6 +14,7 @@ from ..rearranging import is_known_writer
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
 from . import kernels
 from .arguments import DpuArguments, is_known, is_supported, stages_are_exact
+from .followed import FollowedPlan
 from .targets import Target, overlaps, read_operands, stored_operands
 
 _LARGEST = {Element.INT8: 2.0**7, Element.INT16: 2.0**15, Element.INT32: 2.0**31}
@@ -23,8 +24,8 @@ _MANY_GROUPS = 8
 """Groups of channels that threads share, rather than pixels of all of them."""
 
 
-def plan_elementwise(task: ElementwiseTask, after: Dpu | None = None) -> Plan | None:
-    """A plan, where the kernels know the task; `after` are stages of another one behind it."""
+def plan_elementwise(task: ElementwiseTask) -> Plan | None:
+    """A plan, where the kernels know the task."""
     source, dpu = task.source, task.dpu
     if not (is_known(source) and is_supported(dpu, source.shape)):
         return None
@@ -34,20 +35,19 @@ def plan_elementwise(task: ElementwiseTask, after: Dpu | None = None) -> Plan | 
         return None
     if dpu.reduction:
         return _plan_reduction(task)
-    return _plan_results(task, after)
-
-
-def _plan_results(task: ElementwiseTask, after: Dpu | None) -> Plan | None:
-    source, dpu = task.source, task.dpu
     if not is_known_writer(task.writer):
         return None
-    target = Target(
+    target = elementwise_target(task)
+    return _Elementwise(source, dpu, target) if target.is_known else None
+
+
+def elementwise_target(task: ElementwiseTask, after: Dpu | None = None) -> Target:
+    """Where results go, those of the task or of stages that follow it."""
+    source, dpu = task.source, task.dpu
+    return Target(
         written(task, after), source.shape, (after or dpu).output.element.size,
         stored_operands(dpu), [source, *read_operands(dpu)],
     )  # fmt: skip
-    if not target.is_known or (after and not target.is_direct):
-        return None
-    return _Elementwise(source, DpuArguments(dpu, source.shape, after), target)
 
 
 def _plan_reduction(task: ElementwiseTask) -> Plan | None:
@@ -67,9 +67,10 @@ def _plan_reduction(task: ElementwiseTask) -> Plan | None:
     return _Reduction(task, target)
 
 
-class _Elementwise(Plan):
-    def __init__(self, source: Features, dpu: DpuArguments, target: Target) -> None:
-        self._source, self._target, self._dpu = source, target, dpu
+class _Elementwise(FollowedPlan):
+    def __init__(self, source: Features, dpu: Dpu, target: Target) -> None:
+        self._source, self._target = source, target
+        self._dpu = DpuArguments(dpu, source.shape)
         self.shared_bytes = target.shared_bytes
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
