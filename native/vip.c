@@ -324,7 +324,7 @@ INLINE void sum_narrow(const struct convolution *c, const int32_t *packed, const
         _Pragma("GCC unroll 4") for (int k = 0; k < KERNELS; k++)                                  \
             _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) total[k][v] =                      \
                 _mm256_set1_epi32(bias[k]);                                                        \
-        for (int64_t t = 0; t < tap_count; t++, weights += KERNELS) {                              \
+        _Pragma("GCC unroll 2") for (int64_t t = 0; t < tap_count; t++, weights += KERNELS) {      \
             __m256i x[N];                                                                          \
             _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) x[v] =                             \
                 _mm256_loadu_si256((const __m256i *)(from[v] + taps[t]));                          \
@@ -446,8 +446,13 @@ INLINE int32_t exponent_of(float value) {
     return exponent > smallest ? exponent : smallest;
 }
 
-/* soft/engines/vip/rounding.py says what is known of this. */
-INLINE float small_sum(float a, float b, struct adder adder) {
+/* A sum, exact but for what was cut from its terms. soft/engines/vip/rounding.py says what is known of this. */
+struct long_sum {
+    float value;
+    uint32_t is_cut;
+};
+
+INLINE struct long_sum sum_of(float a, float b, struct adder adder) {
     const int32_t ea = exponent_of(a), eb = exponent_of(b), larger = ea > eb ? ea : eb,
                   smaller = ea > eb ? eb : ea, gap = larger - smaller,
                   guard = gap < 3 << EXPONENT ? gap : 3 << EXPONENT;
@@ -457,13 +462,26 @@ INLINE float small_sum(float a, float b, struct adder adder) {
                 unit = float_of((UINT32_C(2) * ONE << EXPONENT) - of_units), all_a = a * units,
                 all_b = b * units, first = truncf(all_a), second = truncf(all_b),
                 total = first + second;
-    const uint32_t first_cut = difference(first, all_a), second_cut = difference(second, all_b),
+    const uint32_t first_cut = bits_of(first) ^ bits_of(all_a),
+                   second_cut = bits_of(second) ^ bits_of(all_b),
                    borrowed = fabsf(a) < fabsf(b) ? first_cut : second_cut;
-    const float less = fabsf(total) - 1, nearer = copysignf(less > 0 ? less : 0, total);
+    /* One unit, of up to 2^20, nearer to zero. */
+    const float nearer = truncf(total * (1 - 0x1p-21f));
     /* A product with CUT_TO_NOTHING isn't less. */
-    const float sum = unit * ((a * b < -0x1p-50f) & (borrowed != 0) ? nearer : total),
-                kept = limited(sum, adder);
-    return with_cut(kept, first_cut | second_cut | difference(kept, sum));
+    const float sum = (a * b < -0x1p-50f) & (borrowed != 0) ? nearer : total;
+    return (struct long_sum){unit * sum, first_cut | second_cut};
+}
+
+INLINE float small_sum(float a, float b, struct adder adder) {
+    const struct long_sum sum = sum_of(a, b, adder);
+    const float kept = limited(sum.value, adder);
+    return with_cut(kept, sum.is_cut | difference(kept, sum.value));
+}
+
+/* The same for what becomes a byte, of which more bits change nothing, nor do limits beyond bytes. */
+INLINE float last_sum(float a, float b, struct adder adder) {
+    const struct long_sum sum = sum_of(a, b, adder);
+    return float_of(bits_of(sum.value) | (sum.is_cut ? 1 : 0));
 }
 
 /* Sums of channel k as bytes; `low` and `high` are the byte's own limits, too. */
@@ -647,17 +665,12 @@ INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, 
 INLINE void add_second(const struct convolution *c, float *taken, const float *others,
                        struct adder adder) {
     const float constant = (float)c->constant;
-    if (c->addition == SHORT_SUM) {
+    if (c->addition == SHORT_SUM)
         for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = small_sum(taken[i], constant, adder);
+            taken[i] = last_sum(small_sum(taken[i], constant, adder), others[i], adder);
+    else
         for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = small_sum(taken[i], others[i], adder);
-    } else {
-        for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = small_sum(taken[i], others[i], adder);
-        for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = small_sum(taken[i], constant, adder);
-    }
+            taken[i] = last_sum(small_sum(taken[i], others[i], adder), constant, adder);
 }
 
 /* As bytes, halves to even numbers. */
