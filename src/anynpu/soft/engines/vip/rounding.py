@@ -85,6 +85,11 @@ def to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     return result
 
 
+def cut_to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The bits of values as bfloat16, toward zero."""
+    return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16)
+
+
 def cut_to_float(values: Reals) -> NDArray[np.float32]:
     """Values as float32, toward zero."""
     with np.errstate(over="ignore", invalid="ignore"):

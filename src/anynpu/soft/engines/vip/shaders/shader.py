@@ -31,6 +31,7 @@ _DTYPES: Mapping[int, np.dtype[np.generic]] = {
     0x30: np.dtype(np.int8),
     0x71: np.dtype(np.float16),
     0x41: np.dtype(np.float16),
+    0x81: np.dtype(np.uint16),
     0xB1: np.dtype(np.uint16),
     0xF1: np.dtype(np.int16),
     0xB2: np.dtype(np.int32),
