@@ -70,6 +70,26 @@ def normal_halves(values: NDArray[np.float16]) -> Reals:
     return result
 
 
+def from_bfloat16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """What bfloat16 stand for, of which `bits` are the bits."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The bits of the nearest bfloat16, ties to even; what is no number stays none."""
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    nearest_bits = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
+    result: NDArray[np.uint16] = np.where(np.isnan(values), bits >> 16 | 0x40, nearest_bits).astype(
+        np.uint16
+    )
+    return result
+
+
+def cut_to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The bits of values as bfloat16, toward zero."""
+    return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16)
+
+
 def cut_to_float(values: Reals) -> NDArray[np.float32]:
     """Values as float32, toward zero."""
     with np.errstate(over="ignore", invalid="ignore"):

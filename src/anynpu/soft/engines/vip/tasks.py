@@ -300,16 +300,18 @@ class FullyConnected(Task):
 
 @dataclass(frozen=True, eq=False)
 class HalfFullyConnected(Task):
-    """A product of a matrix, (outputs, inputs), and a row, and a bias; float16, summed in float32.
+    """A product of a matrix, (outputs, inputs), and a row, and a bias, summed in float32.
 
-    Both windows have the bytes of a value as their last axis.
+    Values are float16, or bfloat16 with `is_bfloat16`. Both windows have the bytes of a value as
+    their last axis.
     """
 
     source: Window
     target: Window
-    weights: NDArray[np.float16]
+    weights: NDArray[np.float16] | NDArray[np.float32]
     bias: NDArray[np.float32]
     has_relu: bool
+    is_bfloat16: bool = False
 
     @property
     def macs(self) -> int:

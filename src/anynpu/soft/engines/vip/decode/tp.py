@@ -14,10 +14,11 @@ from ..operation import V853, OperationContext
 from ..places import Places
 from ..planes import Planes
 from ..refusal import Unknown
+from ..rounding import from_bfloat16
 from ..tasks import FullyConnected, HalfFullyConnected, Move, Table, Task
 from .loops import Loops, Tile, places
 
-UINT8, FLOAT16, INT8, INT16 = 0, 1, 2, 4
+UINT8, FLOAT16, INT8, INT16, BFLOAT16 = 0, 1, 2, 4, 6
 _ITEMS = {UINT8: 1, FLOAT16: 2, INT8: 1, INT16: 2}
 _FULLY_CONNECTED = 3
 _MIRROR = 3
@@ -38,6 +39,8 @@ def decode_tp(context: OperationContext) -> Task:
         if context.words[word]:
             raise Unknown(f"word {word} of the command is {context.words[word]:#010x}")
     types = {command.INPUT_TYPE, command.OUTPUT_TYPE}
+    if command.SEQUENCE == _FULLY_CONNECTED and types == {BFLOAT16}:
+        return _fully_connected(context, command)
     if not types <= _ITEMS.keys() or (INT16 in types and len(types) > 1):
         raise Unknown(f"values of type {command.INPUT_TYPE} to {command.OUTPUT_TYPE}")
     zero_points = command.INPUT_ZERO_POINT, command.OUTPUT_ZERO_POINT, command.BORDER_CONSTANT
@@ -58,6 +61,8 @@ def _scale(command: TpCommand) -> float:
 def _move(context: OperationContext, command: TpCommand) -> Move:
     if command.RELU:
         raise Unknown("a copy that cuts negative values off")
+    if command.POOLING == BFLOAT16:
+        raise Unknown("a maximum in a form that isn't known")
     item = _ITEMS[command.INPUT_TYPE]
     address = context.address(POINTERS["input"])
     source = Planes(
@@ -268,9 +273,12 @@ def _fully_connected(
     context: OperationContext, command: TpCommand
 ) -> FullyConnected | HalfFullyConnected:
     types = command.INPUT_TYPE, command.OUTPUT_TYPE
-    is_real = types == (FLOAT16, FLOAT16)
+    is_real = types in ((FLOAT16, FLOAT16), (BFLOAT16, BFLOAT16))
     if (types != (UINT8, UINT8) and not is_real) or command.TABLE:
         raise Unknown("a fully connected layer in this form")
+    # What says how a maximum is taken elsewhere is the coefficients' type here.
+    if is_real and command.POOLING != command.INPUT_TYPE:
+        raise Unknown("a fully connected layer of coefficients of another type")
     inputs = command.INPUT_WIDTH * command.INPUT_HEIGHT * command.INPUT_DEPTH
     outputs = command.COUNT_4
     if not inputs or not outputs:
@@ -286,15 +294,17 @@ def _fully_connected(
         window = Window(address.space, address.offset, shape, strides, circle)
         context.layout.check(window)
         windows.append(window)
-    weights, bias = _matrix(context, inputs, outputs, is_real=is_real)
+    weights, bias = _matrix(context, inputs, outputs, command.INPUT_TYPE)
     if is_real:
+        is_bfloat16 = command.INPUT_TYPE == BFLOAT16
         _check_has_no_scale(command)
         return HalfFullyConnected(
             source=windows[0],
             target=windows[1],
-            weights=_without_turn(weights),
+            weights=_without_turn(weights, is_bfloat16=is_bfloat16),
             bias=bias.view(np.float32),
             has_relu=bool(command.RELU),
+            is_bfloat16=is_bfloat16,
         )
     weights &= 255
     return FullyConnected(
@@ -318,20 +328,23 @@ def _check_has_no_scale(command: TpCommand) -> None:
         raise Unknown("a fully connected layer of float16 in this form")
 
 
-def _without_turn(values: NDArray[np.int16]) -> NDArray[np.float16]:
-    """Float16 whose bits were turned so that the sign is the lowest one."""
-    bits = values.view(np.uint16)
-    return (bits >> 1 | bits << 15).view(np.float16)
+def _without_turn(
+    values: NDArray[np.int16], *, is_bfloat16: bool
+) -> NDArray[np.float16] | NDArray[np.float32]:
+    """Real numbers whose bits were turned so that the sign is the lowest one."""
+    turned = values.view(np.uint16)
+    bits = (turned >> 1 | turned << 15).astype(np.uint16)
+    return from_bfloat16(bits) if is_bfloat16 else bits.view(np.float16)
 
 
 def _matrix(
-    context: OperationContext, inputs: int, outputs: int, *, is_real: bool
+    context: OperationContext, inputs: int, outputs: int, kind: int
 ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
     """The matrix as (outputs, inputs) values, and what is added: a stream for each input."""
     address = context.address(POINTERS["table"])
     blob = context.layout.blob(address.space)[address.offset :]
     header = Header.read(blob)
-    if (header.is_wide, header.is_real) != (is_real, is_real):
+    if (header.is_wide, header.is_real) != (kind != UINT8, kind == FLOAT16):
         raise Unknown("coefficients of another type than the command's")
     sizes_end = HEADER_SIZE + (_SIZE_BITS * inputs + 7) // 8
     start = -(-sizes_end // _ALIGNMENT) * _ALIGNMENT

@@ -7,7 +7,15 @@ from numpy.typing import NDArray
 
 from ..memory import Memory
 from ..refusal import Refusal
-from ..rounding import TABLE_BITS, Reals, half_away, nearest, to_halves
+from ..rounding import (
+    TABLE_BITS,
+    Reals,
+    from_bfloat16,
+    half_away,
+    nearest,
+    to_bfloat16,
+    to_halves,
+)
 from ..tasks import FullyConnected, HalfFullyConnected, Move
 from .compute import compute
 from .nn import half_bytes, half_values, wide_bytes
@@ -106,9 +114,13 @@ def _(task: FullyConnected, memory: Memory) -> None:
 @np.errstate(over="ignore", invalid="ignore")
 def _(task: HalfFullyConnected, memory: Memory) -> None:
     content = np.ascontiguousarray(memory.read(task.source))
-    values = content.view(np.float16)[..., 0].astype(np.float32)
+    if task.is_bfloat16:
+        values = from_bfloat16(content.view(np.uint16)[..., 0])
+    else:
+        values = content.view(np.float16)[..., 0].astype(np.float32)
     total = task.bias.copy()
     for weights, value in zip(task.weights.T.astype(np.float32), values, strict=True):
         total += weights * value
-    result = to_halves(np.maximum(total, 0) if task.has_relu else total)
+    kept = np.maximum(total, 0) if task.has_relu else total
+    result = to_bfloat16(kept) if task.is_bfloat16 else to_halves(kept)
     memory.write(task.target, result[:, None].view(np.uint8))

@@ -6,7 +6,7 @@ aren't normal are zeros.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from ..refusal import Unknown
 from ..rounding import (
     Reals,
+    cut_to_bfloat16,
     cut_to_float,
     cut_to_half,
+    from_bfloat16,
     normal_halves,
     to_halves,
     whole_sum,
 )
-from .quantized import F16, F32, types
+from .quantized import BF16, F16, F32, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -45,18 +47,35 @@ _PLAIN, _PADDED = 0x30, 0x50
 
 
 def mean_of_halves(shader: Shader) -> ShaderTask:
-    """Means over windows, or whole planes, of float16."""
+    """Means over windows, or whole planes, of float16; or planes of bfloat16."""
     if shader.has_operand(_PADDED):
         return _over_windows(shader)
-    if shader.program == _OF_TWO:
-        return _over_two(shader)
-    if shader.program == _OF_THREE:
-        return _over_three(shader)
-    if shader.program in _OF_ONE_FACTOR:
-        return _without_factors(shader)
-    if shader.program == _LONG_PLANES:
-        return _over_long_planes(shader)
-    return _over_planes(shader)
+    return _BY_PROGRAM.get(shader.program, _over_planes)(shader)
+
+
+_OF_BFLOAT16, _LANES = "601398ed241329d4", 4
+"""The program of means of planes of bfloat16, and how many sums it makes of each at once."""
+
+
+def _of_bfloat16(shader: Shader) -> ShaderTask:
+    """Planes, which are rows here: every fourth pixel is summed, then the four sums."""
+    source, output = shader.images(0x00, _PLAIN)
+    planes, rows, pixels = source.shape
+    if types(source, output) != (BF16, BF16) or output.shape != (1, rows, 1) or planes != 1:
+        raise Unknown(f"means of {source.shape} {source.dtype} to {output.shape} {output.dtype}")
+    count, factor = shader.whole(0x24), shader.real(0x28)
+    if not 0 <= count - pixels < _FOUR_OF_THEM:
+        raise Unknown(f"means over {count} of {pixels} pixels")
+
+    def function(values: Array) -> Array:
+        padded = np.zeros((rows, -(-pixels // _EIGHT) * _EIGHT), _F32)
+        padded[:, :pixels] = from_bfloat16(values[0])
+        pairs = padded.reshape(rows, -1, 2, _LANES)
+        lanes = np.add.accumulate(pairs[:, :, 0] + pairs[:, :, 1], 1)[:, -1]
+        total = lanes.sum(1, dtype=np.float64).astype(_F32)
+        return cut_to_bfloat16(total * factor)[None, :, None]
+
+    return ShaderTask((source,), output, function)
 
 
 def _over_planes(shader: Shader) -> ShaderTask:
@@ -210,3 +229,13 @@ def _sums(
         return total
 
     return sums
+
+
+_BY_PROGRAM: Mapping[str, Callable[[Shader], ShaderTask]] = {
+    _OF_BFLOAT16: _of_bfloat16,
+    _OF_TWO: _over_two,
+    _OF_THREE: _over_three,
+    _LONG_PLANES: _over_long_planes,
+    **dict.fromkeys(_OF_ONE_FACTOR, _without_factors),
+}
+"""Who knows a program; others are those of planes."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..refusal import Unknown
 from .half_means import mean_of_halves
-from .quantized import F16, F32, ONE, U8, to_bytes, types
+from .quantized import BF16, F16, F32, ONE, U8, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
@@ -125,7 +125,7 @@ def average_pooling(shader: Shader) -> ShaderTask:
     Windows that fill the image side by side have no table of factors.
     """
     (source,) = shader.images_of(0x00)
-    if source.dtype == F16:
+    if source.dtype in (BF16, F16):
         return mean_of_halves(shader)
     if shader.program == _SIDE_BY_SIDE:
         return _average_side_by_side(shader)

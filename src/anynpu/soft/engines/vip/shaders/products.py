@@ -15,9 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..refusal import Unknown
-from ..rounding import cut_to_float, normal_halves, to_halves
+from ..rounding import (
+    cut_to_bfloat16,
+    cut_to_float,
+    from_bfloat16,
+    normal_halves,
+    to_bfloat16,
+    to_halves,
+)
 from .coefficients import make_coefficients
-from .quantized import F16, F32, types
+from .quantized import BF16, F16, F32, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -44,7 +51,7 @@ _ONE_PIXEL_ON = 0x77654321
 def windows_as_rows(shader: Shader) -> ShaderTask:
     """Each window of an image as a row: channel after channel, row after row."""
     source, output = shader.images(0x00, 0x20)
-    if types(source, output) != (F16, F16):
+    if types(source, output) not in ((F16, F16), (BF16, BF16)):
         raise Unknown(f"windows of {source.dtype} as rows of {output.dtype}")
     planes, height, width = source.shape
     taps, columns = shader.whole(0x40), shader.whole(0x44)
@@ -93,6 +100,8 @@ def _window(shader: Shader, taps: int) -> tuple[int, int]:
 def product_of_rows(shader: Shader) -> ShaderTask:
     """Rows by kernels, each of which gives a row of the output; and a bias."""
     rows, kernels, bias, output = shader.images(0x00, 0x20, 0x40, 0x70)
+    if rows.dtype == BF16:
+        return _rows_of_bfloat16(shader)
     weights, constants = _coefficients((rows, kernels, bias, output))
     _, count, length = rows.shape
     if rows.shape[0] != 1 or weights.shape[1] != length:
@@ -111,12 +120,45 @@ def product_of_rows(shader: Shader) -> ShaderTask:
     return ShaderTask((rows,), output, function, products=count * weights.size)
 
 
+_ROWS_OF_BFLOAT16 = "84a7fc30ecacaeac"
+
+
+def _rows_of_bfloat16(shader: Shader) -> ShaderTask:
+    """The same of bfloat16: sums of four products are rounded; results are cut to bfloat16."""
+    rows, kernels, bias, output = shader.images(0x00, 0x20, 0x40, 0x70)
+    weights, constants = kernels.constant, bias.constant
+    if types(rows, kernels, bias, output) != (BF16, BF16, F32, BF16):
+        raise Unknown(f"products of {rows.dtype} and {kernels.dtype} to {output.dtype}")
+    if shader.program != _ROWS_OF_BFLOAT16 or weights is None or constants is None:
+        raise Unknown("products of bfloat16 in this form")
+    _, count, length = rows.shape
+    number = kernels.shape[1]
+    if (rows.shape[0], kernels.shape, bias.shape) != (1, (1, number, length), (1, 1, number)):
+        raise Unknown(f"products of {rows.shape} and {kernels.shape}")
+    if output.shape != (1, number, count):
+        raise Unknown(f"products of {rows.shape} and {kernels.shape} as {output.shape}")
+    shader.expect({0x60: 0, 0x64: 1})
+    if not 0 <= shader.whole(0x68) - length < _AT_ONCE:
+        raise Unknown(f"sums of {shader.whole(0x68)} of {length} products")
+    wide = from_bfloat16(weights[0]).astype(np.float64)
+
+    def function(values: Array) -> Array:
+        real = from_bfloat16(values[0]).astype(np.float64)
+        total = np.repeat(constants[0, 0][:, None], count, axis=1)
+        for first in range(0, length, _FOUR):
+            part = slice(first, first + _FOUR)
+            total += (wide[:, part] @ real[:, part].T).astype(_F32)
+        return cut_to_bfloat16(total)[None]
+
+    return ShaderTask((rows,), output, function, products=count * weights.size)
+
+
 def convolution(shader: Shader) -> ShaderTask:
     """One of the two operations of a convolution; or bytes that become coefficients."""
     if shader.has_operand(0x70):
         return product_of_rows(shader)
     (source,) = shader.images_of(0x00)
-    return windows_as_rows(shader) if source.dtype == F16 else make_coefficients(shader)
+    return windows_as_rows(shader) if source.dtype in (F16, BF16) else make_coefficients(shader)
 
 
 def transposed_convolution(shader: Shader) -> ShaderTask:
@@ -147,8 +189,42 @@ def fully_connected(shader: Shader) -> ShaderTask:
     if not shader.has_operand(0x70):
         return _without_bias(shader)
     source, kernels, bias, output = shader.images(0x00, 0x20, 0x40, 0x70)
+    if types(source, kernels, bias, output) == (BF16, BF16, F32, BF16):
+        return _of_bfloat16(shader)
     weights, constants = _coefficients((source, kernels, bias, output))
     return _rows_by_kernels(shader, source, output, weights, constants, (0x64, 0x60))
+
+
+_OF_BFLOAT16 = "f0c36e8cbe855aaf"
+
+
+def _of_bfloat16(shader: Shader) -> ShaderTask:
+    """The same of bfloat16: four sums of four products are rounded, and so is their sum."""
+    source, kernels, bias, output = shader.images(0x00, 0x20, 0x40, 0x70)
+    weights, constants = kernels.constant, bias.constant
+    planes, rows, length = source.shape
+    if shader.program != _OF_BFLOAT16 or weights is None or constants is None:
+        raise Unknown("products of bfloat16 in this form")
+    count = kernels.shape[1]
+    if kernels.shape != (1, count, length) or bias.shape != (1, 1, count) or planes != 1:
+        raise Unknown(f"products of {source.shape} and {kernels.shape}")
+    if output.shape != (1, rows, count) or not 0 <= shader.whole(0x64) - length < _LONG:
+        raise Unknown(f"sums of {shader.whole(0x64)} of {length} products")
+    shader.expect({0x60: 0})
+    wide = from_bfloat16(weights[0]).astype(np.float64)
+
+    def function(values: Array) -> Array:
+        real = from_bfloat16(values[0]).astype(np.float64)
+        total = np.broadcast_to(constants[0, 0], (rows, count)).copy()
+        for first in range(0, length, 4 * _FOUR):
+            parts = [
+                (real[:, part : part + _FOUR] @ wide[:, part : part + _FOUR].T).astype(_F32)
+                for part in range(first, min(first + 4 * _FOUR, length), _FOUR)
+            ]
+            total += np.sum(parts, 0, dtype=np.float64).astype(_F32)
+        return to_bfloat16(total)[None]
+
+    return ShaderTask((source,), output, function, products=rows * weights.size)
 
 
 def _without_bias(shader: Shader) -> ShaderTask:
@@ -296,17 +372,13 @@ def _summed(
     return total
 
 
-_PRODUCTS: Mapping[str, bool] = {"9abe431d5915642a": False, "c6746f3882cd65a7": True}
-"""Programs of products of two tensors, and whether the second one is transposed."""
-
-
 def product_of_tensors(shader: Shader) -> ShaderTask:
     """Matrices by matrices; one of them may be the same for all planes."""
     left, right, output = shader.images(0x00, 0x20, 0x40)
-    if types(left, right, output) != (F16, F16, F16) or shader.program not in _PRODUCTS:
+    if types(left, right, output) != (F16, F16, F16):
         raise Unknown(f"a product of {left.dtype} and {right.dtype} to {output.dtype} in this form")
     planes, rows, pixels = output.shape
-    depth, is_turned = left.shape[2], _PRODUCTS[shader.program]
+    depth, is_turned = left.shape[2], bool(shader.whole(0x64))
     shader.expect({0x60: 0, 0x64: is_turned, 0x68: rows, 0x6C: depth, 0x70: pixels})
     shader.expect({0x74: left.shape[0] == 1, 0x78: right.shape[0] == 1})
     form = (pixels, depth) if is_turned else (depth, pixels)

@@ -13,6 +13,8 @@ U8, F16, F32, I16, I32, TRUTH = (
     np.dtype(kind) for kind in (np.uint8, np.float16, np.float32, np.int16, np.int32, np.int8)
 )
 """Types of images; a truth value is a byte of 0 or 1."""
+BF16 = np.dtype(np.uint16)
+"""bfloat16, whose bits they are."""
 ONE = 0x3F800000
 """1.0 as a register's float32: the scale of what isn't quantised."""
 Reals = NDArray[np.float32]

@@ -22,6 +22,9 @@ _SUMS_OF_HALVES, _READ_AHEAD = "99f289961079cb35", 32
 _LANES = 8
 """Pixels that programs of products multiply at a time."""
 
+_PLACES_OF_HALVES = "99df2fcba9697873"
+"""The program of places of maxima of columns of float16."""
+
 _PLACES_OF_PIXELS = "8e567e6e6119de46"
 """The program of places of maxima of rows."""
 
@@ -265,7 +268,8 @@ def place_of_maximum(shader: Shader) -> ShaderTask:
     kinds = types(source, output)
     over_pixels = shader.program == _PLACES_OF_PIXELS
     expected = ((planes, 1, rows),) if over_pixels else ((planes, 1, pixels), (1, planes, pixels))
-    if kinds[0] != U8 or kinds[1] != np.int16 or output.shape not in expected:
+    is_half = kinds[0] == F16 and shader.program == _PLACES_OF_HALVES
+    if not (kinds[0] == U8 or is_half) or kinds[1] != I16 or output.shape not in expected:
         raise Unknown(f"places of maxima of {source.shape} {kinds[0]} to {output.shape} {kinds[1]}")
     last = pixels if over_pixels else rows - 1
     if shader.whole(0x50) != last:

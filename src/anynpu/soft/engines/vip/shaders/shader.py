@@ -31,13 +31,15 @@ _DTYPES: Mapping[int, np.dtype[np.generic]] = {
     0x30: np.dtype(np.int8),
     0x71: np.dtype(np.float16),
     0x41: np.dtype(np.float16),
+    0x81: np.dtype(np.uint16),
+    0xB1: np.dtype(np.uint16),
     0xF1: np.dtype(np.int16),
     0xB2: np.dtype(np.int32),
     0x72: np.dtype(np.int32),
     0x02: np.dtype(np.float32),
     0x32: np.dtype(np.float32),
 }
-"""The types of images by the low byte of their format."""
+"""The types of images by the low byte of their format; of bfloat16 they are the bits."""
 
 _OF_FOUR: Mapping[int, np.dtype[np.generic]] = {
     0x34: np.dtype(np.float32),
