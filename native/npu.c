@@ -198,11 +198,17 @@ INLINE void take_results(const struct dpu *d, const int32_t *places, int64_t cou
  * numbers of either sign may be added. */
 #define NEAREST 0x1.8p52
 
+/* A double whose high half is SHIFTED_HALF and whose low half is a number without a sign is 2^52 and that
+ * number; one with a sign that was turned makes it 2^31 less. */
+#define SHIFTED (0x1p52 + 0x1p31)
+enum { SHIFTED_HALF = 0x43300000 };
+
 /* Stages of four channels, with the words of AVX2, */
 #define FORM(name) name##_avx2
 #define WITH_FORM WITH_AVX2
 #define CHANNELS 4
 #define DOUBLES __m256d
+#define INTEGERS __m256i
 #define V(operation) _mm256_##operation##_pd
 
 WITH_AVX2 INLINE __m256d nearest_avx2(__m256d v) {
@@ -231,35 +237,60 @@ WITH_AVX2 INLINE void store_rounded_avx2(int32_t *rounded, __m256d v) {
     _mm_storeu_si128((__m128i *)rounded, _mm256_cvtpd_epi32(v));
 }
 
-WITH_AVX2 INLINE __m256d load_sum_avx2(const int32_t *sums, const int32_t *add) {
-    return _mm256_cvtepi32_pd(_mm_add_epi32(_mm_loadu_si128((const __m128i *)sums),
-                                            _mm_loadu_si128((const __m128i *)add)));
+WITH_AVX2 INLINE __m256i load_integers_avx2(const int32_t *sums) {
+    return _mm256_loadu_si256((const __m256i *)sums);
 }
 
-WITH_AVX2 INLINE __m256d load_operand_avx2(const int8_t *atom, int32_t add) {
-    int32_t four;
-    memcpy(&four, atom, sizeof four);
-    const __m128i wide = _mm_cvtepi8_epi32(_mm_cvtsi32_si128(four));
-    return _mm256_cvtepi32_pd(_mm_add_epi32(wide, _mm_set1_epi32(add)));
+WITH_AVX2 INLINE __m256i load_bytes_avx2(const int8_t *atom) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)atom));
 }
 
-/* The low halves of eight doubles as int16, saturated. */
-WITH_AVX2 INLINE __m128i low_halves_avx2(__m256d first, __m256d second) {
-    const __m256 low = _mm256_shuffle_ps(_mm256_castpd_ps(first), _mm256_castpd_ps(second), 0x88);
-    const __m256i whole = _mm256_permute4x64_epi64(_mm256_castps_si256(low), 0xD8);
-    return _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+WITH_AVX2 INLINE __m256i integers_of_avx2(int32_t number) {
+    return _mm256_set1_epi32(number);
 }
 
-WITH_AVX2 INLINE void store_low_avx2(int8_t *q, const __m256d *results, __m128i low, __m128i high,
-                                     const int lanes) {
-    const __m128i first = low_halves_avx2(results[0], results[1]);
-    const __m128i second = lanes == 16 ? low_halves_avx2(results[2], results[3]) : first;
-    const __m128i bytes = _mm_packs_epi16(first, second);
-    const __m128i limited = _mm_min_epi8(_mm_max_epi8(bytes, low), high);
-    if (lanes == 16)
-        _mm_storeu_si128((__m128i *)q, limited);
-    else
-        _mm_storel_epi64((__m128i *)q, limited);
+WITH_AVX2 INLINE __m256i bytes_of_avx2(int8_t number) {
+    return _mm256_set1_epi8(number);
+}
+
+WITH_AVX2 INLINE __m256i add_integers_avx2(__m256i a, __m256i b) {
+    return _mm256_add_epi32(a, b);
+}
+
+WITH_AVX2 INLINE __m256i flip_avx2(__m256i a) {
+    return _mm256_xor_si256(a, _mm256_set1_epi32(INT32_MIN));
+}
+
+WITH_AVX2 INLINE __m256i read_integers_avx2(const double *channels, const int lanes) {
+    (void)lanes;
+    return _mm256_set_m128i(_mm256_cvtpd_epi32(_mm256_loadu_pd(channels + 4)),
+                            _mm256_cvtpd_epi32(_mm256_loadu_pd(channels)));
+}
+
+WITH_AVX2 INLINE void read_halves_avx2(const double *channels, const int lanes, __m256d *halves) {
+    const __m256d first = _mm256_loadu_pd(channels), second = _mm256_loadu_pd(channels + 4);
+    (void)lanes;
+    halves[0] = _mm256_permute2f128_pd(first, second, 0x20);
+    halves[1] = _mm256_permute2f128_pd(first, second, 0x31);
+}
+
+WITH_AVX2 INLINE void halve_avx2(__m256i sums, __m256d *halves) {
+    const __m256i high = _mm256_set1_epi32(SHIFTED_HALF);
+    halves[0] = _mm256_castsi256_pd(_mm256_unpacklo_epi32(sums, high));
+    halves[1] = _mm256_castsi256_pd(_mm256_unpackhi_epi32(sums, high));
+}
+
+WITH_AVX2 INLINE __m256i low_words_avx2(const __m256d *halves) {
+    return _mm256_castps_si256(
+        _mm256_shuffle_ps(_mm256_castpd_ps(halves[0]), _mm256_castpd_ps(halves[1]), 0x88));
+}
+
+WITH_AVX2 INLINE void store_bytes_avx2(int8_t *q, const __m256i *four, __m256i low, __m256i high) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(four[0], four[1]),
+                                             _mm256_packs_epi32(four[2], four[3]));
+    const __m256i limited = _mm256_min_epi8(_mm256_max_epi8(bytes, low), high);
+    _mm256_storeu_si256((__m256i *)q, _mm256_permutevar8x32_epi32(limited, order));
 }
 
 #include "npu_stages.h"
@@ -267,6 +298,7 @@ WITH_AVX2 INLINE void store_low_avx2(int8_t *q, const __m256d *results, __m128i 
 #undef WITH_FORM
 #undef CHANNELS
 #undef DOUBLES
+#undef INTEGERS
 #undef V
 
 #ifdef DOTS
@@ -275,6 +307,7 @@ WITH_AVX2 INLINE void store_low_avx2(int8_t *q, const __m256d *results, __m128i 
 #define WITH_FORM WITH_AVX512_VNNI
 #define CHANNELS 8
 #define DOUBLES __m512d
+#define INTEGERS __m512i
 #define V(operation) _mm512_##operation##_pd
 
 WITH_AVX512_VNNI INLINE __m512d nearest_avx512(__m512d v) {
@@ -301,31 +334,65 @@ WITH_AVX512_VNNI INLINE void store_rounded_avx512(int32_t *rounded, __m512d v) {
     _mm256_storeu_si256((__m256i *)rounded, _mm512_cvtpd_epi32(v));
 }
 
-WITH_AVX512_VNNI INLINE __m512d load_sum_avx512(const int32_t *sums, const int32_t *add) {
-    return _mm512_cvtepi32_pd(_mm256_add_epi32(_mm256_loadu_si256((const __m256i *)sums),
-                                               _mm256_loadu_si256((const __m256i *)add)));
+WITH_AVX512_VNNI INLINE __m512i load_integers_avx512(const int32_t *sums) {
+    return _mm512_loadu_si512(sums);
 }
 
-WITH_AVX512_VNNI INLINE __m512d load_operand_avx512(const int8_t *atom, int32_t add) {
-    const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)atom));
-    return _mm512_cvtepi32_pd(_mm256_add_epi32(wide, _mm256_set1_epi32(add)));
+WITH_AVX512_VNNI INLINE __m512i load_bytes_avx512(const int8_t *atom) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)atom));
 }
 
-WITH_AVX512_VNNI INLINE void store_low_avx512(int8_t *q, const __m512d *results, __m128i low,
-                                              __m128i high, const int lanes) {
-    __m128i bytes;
-    if (lanes == 16) {
-        const __m512i even =
-            _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-        bytes = _mm512_cvtsepi32_epi8(_mm512_permutex2var_epi32(
-            _mm512_castpd_si512(results[0]), even, _mm512_castpd_si512(results[1])));
-    } else
-        bytes = _mm256_cvtsepi32_epi8(_mm512_cvtepi64_epi32(_mm512_castpd_si512(results[0])));
-    const __m128i limited = _mm_min_epi8(_mm_max_epi8(bytes, low), high);
-    if (lanes == 16)
-        _mm_storeu_si128((__m128i *)q, limited);
-    else
-        _mm_storel_epi64((__m128i *)q, limited);
+WITH_AVX512_VNNI INLINE __m512i integers_of_avx512(int32_t number) {
+    return _mm512_set1_epi32(number);
+}
+
+WITH_AVX512_VNNI INLINE __m512i bytes_of_avx512(int8_t number) {
+    return _mm512_set1_epi8(number);
+}
+
+WITH_AVX512_VNNI INLINE __m512i add_integers_avx512(__m512i a, __m512i b) {
+    return _mm512_add_epi32(a, b);
+}
+
+WITH_AVX512_VNNI INLINE __m512i flip_avx512(__m512i a) {
+    return _mm512_xor_si512(a, _mm512_set1_epi32(INT32_MIN));
+}
+
+/* Atoms of eight lanes are in a vector twice. */
+WITH_AVX512_VNNI INLINE __m512i read_integers_avx512(const double *channels, const int lanes) {
+    const __m256i first = _mm512_cvtpd_epi32(_mm512_loadu_pd(channels));
+    const __m256i second = lanes == 16 ? _mm512_cvtpd_epi32(_mm512_loadu_pd(channels + 8)) : first;
+    return join_avx512(first, second);
+}
+
+WITH_AVX512_VNNI INLINE void read_halves_avx512(const double *channels, const int lanes,
+                                                __m512d *halves) {
+    const __m512d first = _mm512_loadu_pd(channels);
+    const __m512d second = lanes == 16 ? _mm512_loadu_pd(channels + 8) : first;
+    const __m512i even = _mm512_setr_epi64(0, 1, 4, 5, 8, 9, 12, 13);
+    const __m512i odd = _mm512_setr_epi64(2, 3, 6, 7, 10, 11, 14, 15);
+    halves[0] = _mm512_permutex2var_pd(first, even, second);
+    halves[1] = _mm512_permutex2var_pd(first, odd, second);
+}
+
+WITH_AVX512_VNNI INLINE void halve_avx512(__m512i sums, __m512d *halves) {
+    const __m512i high = _mm512_set1_epi32(SHIFTED_HALF);
+    halves[0] = _mm512_castsi512_pd(_mm512_unpacklo_epi32(sums, high));
+    halves[1] = _mm512_castsi512_pd(_mm512_unpackhi_epi32(sums, high));
+}
+
+WITH_AVX512_VNNI INLINE __m512i low_words_avx512(const __m512d *halves) {
+    return _mm512_castps_si512(
+        _mm512_shuffle_ps(_mm512_castpd_ps(halves[0]), _mm512_castpd_ps(halves[1]), 0x88));
+}
+
+WITH_AVX512_VNNI INLINE void store_bytes_avx512(int8_t *q, const __m512i *four, __m512i low,
+                                                __m512i high) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(four[0], four[1]),
+                                             _mm512_packs_epi32(four[2], four[3]));
+    const __m512i limited = _mm512_min_epi8(_mm512_max_epi8(bytes, low), high);
+    _mm512_storeu_si512(q, _mm512_permutexvar_epi32(order, limited));
 }
 
 #include "npu_stages.h"
@@ -333,6 +400,7 @@ WITH_AVX512_VNNI INLINE void store_low_avx512(int8_t *q, const __m512d *results,
 #undef WITH_FORM
 #undef CHANNELS
 #undef DOUBLES
+#undef INTEGERS
 #undef V
 #endif
 #endif
@@ -782,11 +850,19 @@ INLINE void multiply_group(const struct int8_dense *a, int64_t group, const int8
     (void)form, (void)size;
 }
 
+#include "npu_fused.h"
+
 /* Those sums, and what follows. */
 INLINE void convolve(const struct int8_dense *a, int64_t group, const int8_t *rows, int64_t first,
                      int64_t count, int16_t *panel, int32_t *sums, const int lanes, const int form,
                      const int size) {
     const struct target t = {sums, lanes, lanes == COLUMNS ? COLUMNS / 2 : count * lanes};
+#if defined(X86) && defined(DOTS)
+    if (size == BYTES && is_fused(a, count)) {
+        convolve_fused(a, group, rows, first, count);
+        return;
+    }
+#endif
     multiply_group(a, group, rows, count, panel, t, form, size);
     if (a->truncate)
         truncate_sums(sums, count * COLUMNS, a->truncate, a->truncate_up);
