@@ -113,10 +113,20 @@ INLINE void operate(const struct dpu *d, double *v, const int8_t *atoms, int64_t
     }
 }
 
+/* The atoms from number `first` on where they lie one after another; else NULL. */
+INLINE int8_t *atoms_in_a_row(uint8_t *surface, int64_t line, int64_t pixel, int64_t width,
+                              int64_t first, const int lanes) {
+    return pixel == lanes && line == width * lanes ? (int8_t *)surface + first * lanes : NULL;
+}
+
+INLINE uint8_t *surface_of_writer(const struct writer *w, int64_t s) {
+    return w->base + s / w->group * w->group_stride + s % w->group * w->surface;
+}
+
 /* Store `count` atoms of surface `s`; lanes past the last channel hold the padding. */
 INLINE void store(const struct writer *w, int64_t s, int64_t first, int64_t count, const int8_t *q,
                   const int lanes) {
-    uint8_t *surface = w->base + s / w->group * w->group_stride + s % w->group * w->surface;
+    uint8_t *surface = surface_of_writer(w, s);
     const int64_t rest = w->channels - s * lanes;
     int64_t y = first / w->width, x = first % w->width;
     while (count > 0) {
@@ -427,8 +437,13 @@ FINISH(finish_avx512, WITH_AVX512_VNNI, finish_atoms_avx512)
 /* Sums of one surface, (count, lanes), through the stages and into memory. */
 INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64_t first,
                    int64_t count, const int32_t *sums, const int lanes, const int form) {
-    int8_t q[BLOCK * LANES + 32];
+    int8_t held[BLOCK * LANES + 32], *q = held;
 #ifdef X86
+    if (has_avx2(form) && d->short_way.is_whole && w->channels >= (s + 1) * lanes) {
+        int8_t *there =
+            atoms_in_a_row(surface_of_writer(w, s), w->line, w->pixel, w->width, first, lanes);
+        q = there ? there : held;
+    }
     if (has_avx2(form) && d->has_table && !d->short_way.results)
         finish_table_avx2(d, s, first, count, sums, q, lanes);
 #ifdef DOTS
@@ -440,7 +455,8 @@ INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64
     else
 #endif
         finish_plain(d, s, first, count, sums, q, lanes);
-    store(w, s, first, count, q, lanes);
+    if (q == held)
+        store(w, s, first, count, q, lanes);
     (void)form;
 }
 
@@ -634,10 +650,85 @@ WITH_AVX2 INLINE void gather_part_avx2(const struct int8_dense *a, int64_t oy, i
     }
 }
 
+/* Rows of few surfaces are written one after another, each with its sum at once: `row` is where, `sums` what
+ * there is of it. */
+enum { MOST_AT_ONCE = 8 };
+
+struct row {
+    __m128i *row, sums;
+};
+
+WITH_AVX2 INLINE void put_atom(struct row *r, __m128i atom) {
+    _mm_storeu_si128(r->row++, atom);
+    r->sums = _mm_add_epi64(r->sums, sums_of_eights(atom));
+}
+
+/* What lies outside at `places` of the kernel. */
+WITH_AVX2 INLINE void put_padding(struct row *r, int64_t places, const int surfaces,
+                                  const __m128i *padding) {
+    for (int64_t p = 0; p < places; p++)
+        for (int s = 0; s < surfaces; s++)
+            put_atom(r, padding[s == surfaces - 1]);
+}
+
+/* One pixel's row; `kept` and `padding` hold what is left of atoms, and of those of the last surface. */
+WITH_AVX2 INLINE __m128i gather_row_avx2(const struct features *f, const struct window *k,
+                                         int64_t y, int64_t x, int8_t *target, const int surfaces,
+                                         const __m128i *kept, const __m128i *padding) {
+    struct row r = {(__m128i *)target, _mm_setzero_si128()};
+    const int64_t right = steps_to(f->width - x, k->dilation_x);
+    const int64_t end = x >= f->width ? 0 : least(right, k->width);
+    const int64_t begin = x < 0 ? least(steps_to(-x, k->dilation_x), end) : 0;
+    for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
+        if (y < 0 || y >= f->height) {
+            put_padding(&r, k->width, surfaces, padding);
+            continue;
+        }
+        const int8_t *atom =
+            (const int8_t *)f->base + y * f->line + (x + begin * k->dilation_x) * f->pixel;
+        put_padding(&r, begin, surfaces, padding);
+        for (int64_t kx = begin; kx < end; kx++, atom += k->dilation_x * f->pixel)
+            for (int s = 0; s < surfaces; s++) {
+                const __m128i all = _mm_loadu_si128((const __m128i *)(atom + s * f->surface));
+                put_atom(&r, _mm_and_si128(all, kept[s == surfaces - 1]));
+            }
+        put_padding(&r, k->width - end, surfaces, padding);
+    }
+    return r.sums;
+}
+
+WITH_AVX2 INLINE void gather_rows_avx2(const struct int8_dense *a, int64_t first, int64_t count,
+                                       int8_t *rows, const int surfaces) {
+    const struct features f = a->features;
+    const struct window k = a->window;
+    const int64_t depth = a->depth, stride = a->stride, last = (surfaces - 1) * LANES;
+    const __m128i all = _mm_set1_epi8(-1), value = _mm_set1_epi8((int8_t)k.padding);
+    const __m128i kept[2] = {all, first_lanes(f.valid - last)};
+    const __m128i padding[2] = {value, _mm_and_si128(value, first_lanes(a->channels - last))};
+    int64_t oy = first / k.out_width, ox = first % k.out_width;
+    for (; count > 0; count--, rows += stride) {
+        const __m128i sums =
+            gather_row_avx2(&f, &k, oy * k.stride_y - k.top, ox * k.stride_x - k.left, rows,
+                            surfaces, kept, padding);
+        const int32_t sum = sum_of_eights(sums, depth);
+        memcpy(rows + depth, &sum, sizeof sum);
+        if (++ox == k.out_width)
+            ox = 0, oy++;
+    }
+}
+
 /* `gather` for bytes of whole atoms, which fill the depth. */
 WITH_AVX2 static void gather_atoms_avx2(const struct int8_dense *a, int64_t first, int64_t count,
                                         int8_t *rows) {
     const int64_t width = a->window.out_width;
+    if (a->features.surfaces <= MOST_AT_ONCE && a->window.width > 1) {
+        switch (a->features.surfaces) {
+        case 1: gather_rows_avx2(a, first, count, rows, 1); return;
+        case 2: gather_rows_avx2(a, first, count, rows, 2); return;
+        case 4: gather_rows_avx2(a, first, count, rows, 4); return;
+        default: gather_rows_avx2(a, first, count, rows, (int)a->features.surfaces); return;
+        }
+    }
     int64_t oy = first / width, ox = first % width;
     while (count > 0) {
         const int64_t n = least(width - ox, count);
@@ -853,16 +944,10 @@ INLINE void multiply_group(const struct int8_dense *a, int64_t group, const int8
 #include "npu_fused.h"
 
 /* Those sums, and what follows. */
-INLINE void convolve(const struct int8_dense *a, int64_t group, const int8_t *rows, int64_t first,
-                     int64_t count, int16_t *panel, int32_t *sums, const int lanes, const int form,
-                     const int size) {
+INLINE void convolve_group(const struct int8_dense *a, int64_t group, const int8_t *rows,
+                           int64_t first, int64_t count, int16_t *panel, int32_t *sums,
+                           const int lanes, const int form, const int size) {
     const struct target t = {sums, lanes, lanes == COLUMNS ? COLUMNS / 2 : count * lanes};
-#if defined(X86) && defined(DOTS)
-    if (size == BYTES && is_fused(a, count)) {
-        convolve_fused(a, group, rows, first, count);
-        return;
-    }
-#endif
     multiply_group(a, group, rows, count, panel, t, form, size);
     if (a->truncate)
         truncate_sums(sums, count * COLUMNS, a->truncate, a->truncate_up);
@@ -874,6 +959,20 @@ INLINE void convolve(const struct int8_dense *a, int64_t group, const int8_t *ro
                    count - done < BLOCK ? count - done : BLOCK,
                    sums + (half * count + done) * lanes, lanes, form);
     }
+}
+
+/* The same for the groups `begin` to `end`. */
+INLINE void convolve(const struct int8_dense *a, int64_t begin, int64_t end, const int8_t *rows,
+                     int64_t first, int64_t count, int16_t *panel, int32_t *sums, const int lanes,
+                     const int form, const int size) {
+#if defined(X86) && defined(DOTS)
+    if (size == BYTES && is_fused(a)) {
+        convolve_fused(a, begin, end, rows, first, count);
+        return;
+    }
+#endif
+    for (int64_t group = begin; group < end; group++)
+        convolve_group(a, group, rows, first, count, panel, sums, lanes, form, size);
 }
 
 /* Where the parts of a thread's space lie: weights, sums, rows. */
@@ -890,8 +989,7 @@ INLINE void convolve_pixels_of(const struct int8_dense *a, int64_t first, int64_
     for (; first < end; first += a->tile) {
         const int64_t count = least(end - first, a->tile);
         gather_any(a, first, count, rows, form, size);
-        for (int64_t group = 0; group < groups; group++)
-            convolve(a, group, rows, first, count, scratch, sums, lanes, form, size);
+        convolve(a, 0, groups, rows, first, count, scratch, sums, lanes, form, size);
     }
 }
 
@@ -906,8 +1004,7 @@ INLINE void convolve_pixels(const struct int8_dense *a, int64_t first, int64_t e
 /* All pixels, gathered before, for groups `first` to `end` of COLUMNS kernels. */
 INLINE void convolve_kernels_of(const struct int8_dense *a, int64_t first, int64_t end,
                                 void *scratch, const int lanes, const int form, const int size) {
-    for (; first < end; first++)
-        convolve(a, first, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, form, size);
+    convolve(a, first, end, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, form, size);
 }
 
 INLINE void convolve_kernels(const struct int8_dense *a, int64_t first, int64_t end, void *scratch,
