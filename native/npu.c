@@ -650,10 +650,10 @@ WITH_AVX2 INLINE void gather_part_avx2(const struct int8_dense *a, int64_t oy, i
     }
 }
 
-/* Rows of few surfaces are written one after another, each with its sum at once: `row` is where, `sums` what
- * there is of it. */
+/* Rows of so few surfaces are written one after another, each with its sum at once. */
 enum { MOST_AT_ONCE = 8 };
 
+/* Where a row's next atom goes, and the sums of those before. */
 struct row {
     __m128i *row, sums;
 };

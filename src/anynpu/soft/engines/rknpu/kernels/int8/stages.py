@@ -168,8 +168,8 @@ class DpuArguments:
 
         It adds a sum to BS's addend as int32, leaves limits for after the output's conversion, and
         has results in the low half of a double: all of that has to fit, and to be whole numbers. It
-        takes sums 2^52 + 2^31 too great, which the first product makes up for by another addend: its
-        factor is to have few digits.
+        takes sums 2^52 + 2^31 too great, which the first product makes up for by another addend:
+        its factor is to have few digits.
         """
         way, bs = result.short_way, dpu.bs
         if bs is None or not (way.is_positive or way.is_linear) or way.follow not in _WHOLE_WAYS:
