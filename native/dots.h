@@ -65,16 +65,16 @@ INLINE int32_t quad_at(const int8_t *place) {
         _Pragma("GCC unroll 12") for (int r = 0; r < count; r += (TALL)) add_##form(               \
             &sums[r / (TALL)], &held, row[r / THIRD] + r % THIRD * stride + 4 * quad, stride);     \
     }                                                                                              \
-    keyword INLINE void multiply_rows_##form(struct byte_rows rows, const int8_t *weights,         \
-                                             const int16_t *offsets, struct target t,              \
-                                             const int count) {                                    \
+    keyword INLINE void sum_rows_##form(struct byte_rows rows, const int8_t *weights,              \
+                                        const int16_t *offsets, const struct target *t,            \
+                                        struct sums_##form *total, const int count) {              \
         struct sums_##form sums[CHAINS][(most) / (TALL)];                                          \
         const int8_t *row[MOST_ROWS / THIRD];                                                      \
         const int parts = count / (TALL);                                                          \
         const int chains = (DEEP) > 1 || count > 4 ? 1 : count > 1 ? 2 : CHAINS;                   \
         int64_t q = 0;                                                                             \
         _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++) {                                 \
-            sums[0][r] = rows.begins ? begin_##form(&rows, r, offsets) : load_##form(&t, r);       \
+            sums[0][r] = rows.begins ? begin_##form(&rows, r, offsets) : load_##form(t, r);        \
             _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++) sums[c][r] = none_##form();   \
         }                                                                                          \
         _Pragma("GCC unroll 4") for (int i = 0; i * THIRD < count; i++) row[i] =                   \
@@ -94,8 +94,16 @@ INLINE int32_t quad_at(const int8_t *place) {
         _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++) {                                 \
             _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++)                               \
                 join_##form(&sums[0][r], &sums[c][r]);                                             \
-            store_##form(&t, r, &sums[0][r]);                                                      \
+            total[r] = sums[0][r];                                                                 \
         }                                                                                          \
+    }                                                                                              \
+    keyword INLINE void multiply_rows_##form(struct byte_rows rows, const int8_t *weights,         \
+                                             const int16_t *offsets, struct target t,              \
+                                             const int count) {                                    \
+        struct sums_##form total[(most) / (TALL)];                                                 \
+        sum_rows_##form(rows, weights, offsets, &t, total, count);                                 \
+        _Pragma("GCC unroll 12") for (int r = 0; r < count / (TALL); r++)                          \
+            store_##form(&t, r, &total[r]);                                                        \
     }                                                                                              \
     keyword static void multiply_##form(struct byte_rows rows, const int8_t *weights,              \
                                         const int16_t *offsets, struct target t, int64_t count) {  \

@@ -113,10 +113,20 @@ INLINE void operate(const struct dpu *d, double *v, const int8_t *atoms, int64_t
     }
 }
 
+/* The atoms from number `first` on where they lie one after another; else NULL. */
+INLINE int8_t *atoms_in_a_row(uint8_t *surface, int64_t line, int64_t pixel, int64_t width,
+                              int64_t first, const int lanes) {
+    return pixel == lanes && line == width * lanes ? (int8_t *)surface + first * lanes : NULL;
+}
+
+INLINE uint8_t *surface_of_writer(const struct writer *w, int64_t s) {
+    return w->base + s / w->group * w->group_stride + s % w->group * w->surface;
+}
+
 /* Store `count` atoms of surface `s`; lanes past the last channel hold the padding. */
 INLINE void store(const struct writer *w, int64_t s, int64_t first, int64_t count, const int8_t *q,
                   const int lanes) {
-    uint8_t *surface = w->base + s / w->group * w->group_stride + s % w->group * w->surface;
+    uint8_t *surface = surface_of_writer(w, s);
     const int64_t rest = w->channels - s * lanes;
     int64_t y = first / w->width, x = first % w->width;
     while (count > 0) {
@@ -198,11 +208,17 @@ INLINE void take_results(const struct dpu *d, const int32_t *places, int64_t cou
  * numbers of either sign may be added. */
 #define NEAREST 0x1.8p52
 
+/* A double whose high half is SHIFTED_HALF and whose low half is a number without a sign is 2^52 and that
+ * number; one with a sign that was turned makes it 2^31 less. */
+#define SHIFTED (0x1p52 + 0x1p31)
+enum { SHIFTED_HALF = 0x43300000 };
+
 /* Stages of four channels, with the words of AVX2, */
 #define FORM(name) name##_avx2
 #define WITH_FORM WITH_AVX2
 #define CHANNELS 4
 #define DOUBLES __m256d
+#define INTEGERS __m256i
 #define V(operation) _mm256_##operation##_pd
 
 WITH_AVX2 INLINE __m256d nearest_avx2(__m256d v) {
@@ -231,35 +247,60 @@ WITH_AVX2 INLINE void store_rounded_avx2(int32_t *rounded, __m256d v) {
     _mm_storeu_si128((__m128i *)rounded, _mm256_cvtpd_epi32(v));
 }
 
-WITH_AVX2 INLINE __m256d load_sum_avx2(const int32_t *sums, const int32_t *add) {
-    return _mm256_cvtepi32_pd(_mm_add_epi32(_mm_loadu_si128((const __m128i *)sums),
-                                            _mm_loadu_si128((const __m128i *)add)));
+WITH_AVX2 INLINE __m256i load_integers_avx2(const int32_t *sums) {
+    return _mm256_loadu_si256((const __m256i *)sums);
 }
 
-WITH_AVX2 INLINE __m256d load_operand_avx2(const int8_t *atom, int32_t add) {
-    int32_t four;
-    memcpy(&four, atom, sizeof four);
-    const __m128i wide = _mm_cvtepi8_epi32(_mm_cvtsi32_si128(four));
-    return _mm256_cvtepi32_pd(_mm_add_epi32(wide, _mm_set1_epi32(add)));
+WITH_AVX2 INLINE __m256i load_bytes_avx2(const int8_t *atom) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)atom));
 }
 
-/* The low halves of eight doubles as int16, saturated. */
-WITH_AVX2 INLINE __m128i low_halves_avx2(__m256d first, __m256d second) {
-    const __m256 low = _mm256_shuffle_ps(_mm256_castpd_ps(first), _mm256_castpd_ps(second), 0x88);
-    const __m256i whole = _mm256_permute4x64_epi64(_mm256_castps_si256(low), 0xD8);
-    return _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+WITH_AVX2 INLINE __m256i integers_of_avx2(int32_t number) {
+    return _mm256_set1_epi32(number);
 }
 
-WITH_AVX2 INLINE void store_low_avx2(int8_t *q, const __m256d *results, __m128i low, __m128i high,
-                                     const int lanes) {
-    const __m128i first = low_halves_avx2(results[0], results[1]);
-    const __m128i second = lanes == 16 ? low_halves_avx2(results[2], results[3]) : first;
-    const __m128i bytes = _mm_packs_epi16(first, second);
-    const __m128i limited = _mm_min_epi8(_mm_max_epi8(bytes, low), high);
-    if (lanes == 16)
-        _mm_storeu_si128((__m128i *)q, limited);
-    else
-        _mm_storel_epi64((__m128i *)q, limited);
+WITH_AVX2 INLINE __m256i bytes_of_avx2(int8_t number) {
+    return _mm256_set1_epi8(number);
+}
+
+WITH_AVX2 INLINE __m256i add_integers_avx2(__m256i a, __m256i b) {
+    return _mm256_add_epi32(a, b);
+}
+
+WITH_AVX2 INLINE __m256i flip_avx2(__m256i a) {
+    return _mm256_xor_si256(a, _mm256_set1_epi32(INT32_MIN));
+}
+
+WITH_AVX2 INLINE __m256i read_integers_avx2(const double *channels, const int lanes) {
+    (void)lanes;
+    return _mm256_set_m128i(_mm256_cvtpd_epi32(_mm256_loadu_pd(channels + 4)),
+                            _mm256_cvtpd_epi32(_mm256_loadu_pd(channels)));
+}
+
+WITH_AVX2 INLINE void read_halves_avx2(const double *channels, const int lanes, __m256d *halves) {
+    const __m256d first = _mm256_loadu_pd(channels), second = _mm256_loadu_pd(channels + 4);
+    (void)lanes;
+    halves[0] = _mm256_permute2f128_pd(first, second, 0x20);
+    halves[1] = _mm256_permute2f128_pd(first, second, 0x31);
+}
+
+WITH_AVX2 INLINE void halve_avx2(__m256i sums, __m256d *halves) {
+    const __m256i high = _mm256_set1_epi32(SHIFTED_HALF);
+    halves[0] = _mm256_castsi256_pd(_mm256_unpacklo_epi32(sums, high));
+    halves[1] = _mm256_castsi256_pd(_mm256_unpackhi_epi32(sums, high));
+}
+
+WITH_AVX2 INLINE __m256i low_words_avx2(const __m256d *halves) {
+    return _mm256_castps_si256(
+        _mm256_shuffle_ps(_mm256_castpd_ps(halves[0]), _mm256_castpd_ps(halves[1]), 0x88));
+}
+
+WITH_AVX2 INLINE void store_bytes_avx2(int8_t *q, const __m256i *four, __m256i low, __m256i high) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(four[0], four[1]),
+                                             _mm256_packs_epi32(four[2], four[3]));
+    const __m256i limited = _mm256_min_epi8(_mm256_max_epi8(bytes, low), high);
+    _mm256_storeu_si256((__m256i *)q, _mm256_permutevar8x32_epi32(limited, order));
 }
 
 #include "npu_stages.h"
@@ -267,6 +308,7 @@ WITH_AVX2 INLINE void store_low_avx2(int8_t *q, const __m256d *results, __m128i 
 #undef WITH_FORM
 #undef CHANNELS
 #undef DOUBLES
+#undef INTEGERS
 #undef V
 
 #ifdef DOTS
@@ -275,6 +317,7 @@ WITH_AVX2 INLINE void store_low_avx2(int8_t *q, const __m256d *results, __m128i 
 #define WITH_FORM WITH_AVX512_VNNI
 #define CHANNELS 8
 #define DOUBLES __m512d
+#define INTEGERS __m512i
 #define V(operation) _mm512_##operation##_pd
 
 WITH_AVX512_VNNI INLINE __m512d nearest_avx512(__m512d v) {
@@ -301,31 +344,65 @@ WITH_AVX512_VNNI INLINE void store_rounded_avx512(int32_t *rounded, __m512d v) {
     _mm256_storeu_si256((__m256i *)rounded, _mm512_cvtpd_epi32(v));
 }
 
-WITH_AVX512_VNNI INLINE __m512d load_sum_avx512(const int32_t *sums, const int32_t *add) {
-    return _mm512_cvtepi32_pd(_mm256_add_epi32(_mm256_loadu_si256((const __m256i *)sums),
-                                               _mm256_loadu_si256((const __m256i *)add)));
+WITH_AVX512_VNNI INLINE __m512i load_integers_avx512(const int32_t *sums) {
+    return _mm512_loadu_si512(sums);
 }
 
-WITH_AVX512_VNNI INLINE __m512d load_operand_avx512(const int8_t *atom, int32_t add) {
-    const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)atom));
-    return _mm512_cvtepi32_pd(_mm256_add_epi32(wide, _mm256_set1_epi32(add)));
+WITH_AVX512_VNNI INLINE __m512i load_bytes_avx512(const int8_t *atom) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)atom));
 }
 
-WITH_AVX512_VNNI INLINE void store_low_avx512(int8_t *q, const __m512d *results, __m128i low,
-                                              __m128i high, const int lanes) {
-    __m128i bytes;
-    if (lanes == 16) {
-        const __m512i even =
-            _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-        bytes = _mm512_cvtsepi32_epi8(_mm512_permutex2var_epi32(
-            _mm512_castpd_si512(results[0]), even, _mm512_castpd_si512(results[1])));
-    } else
-        bytes = _mm256_cvtsepi32_epi8(_mm512_cvtepi64_epi32(_mm512_castpd_si512(results[0])));
-    const __m128i limited = _mm_min_epi8(_mm_max_epi8(bytes, low), high);
-    if (lanes == 16)
-        _mm_storeu_si128((__m128i *)q, limited);
-    else
-        _mm_storel_epi64((__m128i *)q, limited);
+WITH_AVX512_VNNI INLINE __m512i integers_of_avx512(int32_t number) {
+    return _mm512_set1_epi32(number);
+}
+
+WITH_AVX512_VNNI INLINE __m512i bytes_of_avx512(int8_t number) {
+    return _mm512_set1_epi8(number);
+}
+
+WITH_AVX512_VNNI INLINE __m512i add_integers_avx512(__m512i a, __m512i b) {
+    return _mm512_add_epi32(a, b);
+}
+
+WITH_AVX512_VNNI INLINE __m512i flip_avx512(__m512i a) {
+    return _mm512_xor_si512(a, _mm512_set1_epi32(INT32_MIN));
+}
+
+/* Atoms of eight lanes are in a vector twice. */
+WITH_AVX512_VNNI INLINE __m512i read_integers_avx512(const double *channels, const int lanes) {
+    const __m256i first = _mm512_cvtpd_epi32(_mm512_loadu_pd(channels));
+    const __m256i second = lanes == 16 ? _mm512_cvtpd_epi32(_mm512_loadu_pd(channels + 8)) : first;
+    return join_avx512(first, second);
+}
+
+WITH_AVX512_VNNI INLINE void read_halves_avx512(const double *channels, const int lanes,
+                                                __m512d *halves) {
+    const __m512d first = _mm512_loadu_pd(channels);
+    const __m512d second = lanes == 16 ? _mm512_loadu_pd(channels + 8) : first;
+    const __m512i even = _mm512_setr_epi64(0, 1, 4, 5, 8, 9, 12, 13);
+    const __m512i odd = _mm512_setr_epi64(2, 3, 6, 7, 10, 11, 14, 15);
+    halves[0] = _mm512_permutex2var_pd(first, even, second);
+    halves[1] = _mm512_permutex2var_pd(first, odd, second);
+}
+
+WITH_AVX512_VNNI INLINE void halve_avx512(__m512i sums, __m512d *halves) {
+    const __m512i high = _mm512_set1_epi32(SHIFTED_HALF);
+    halves[0] = _mm512_castsi512_pd(_mm512_unpacklo_epi32(sums, high));
+    halves[1] = _mm512_castsi512_pd(_mm512_unpackhi_epi32(sums, high));
+}
+
+WITH_AVX512_VNNI INLINE __m512i low_words_avx512(const __m512d *halves) {
+    return _mm512_castps_si512(
+        _mm512_shuffle_ps(_mm512_castpd_ps(halves[0]), _mm512_castpd_ps(halves[1]), 0x88));
+}
+
+WITH_AVX512_VNNI INLINE void store_bytes_avx512(int8_t *q, const __m512i *four, __m512i low,
+                                                __m512i high) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(four[0], four[1]),
+                                             _mm512_packs_epi32(four[2], four[3]));
+    const __m512i limited = _mm512_min_epi8(_mm512_max_epi8(bytes, low), high);
+    _mm512_storeu_si512(q, _mm512_permutexvar_epi32(order, limited));
 }
 
 #include "npu_stages.h"
@@ -333,6 +410,7 @@ WITH_AVX512_VNNI INLINE void store_low_avx512(int8_t *q, const __m512d *results,
 #undef WITH_FORM
 #undef CHANNELS
 #undef DOUBLES
+#undef INTEGERS
 #undef V
 #endif
 #endif
@@ -359,8 +437,13 @@ FINISH(finish_avx512, WITH_AVX512_VNNI, finish_atoms_avx512)
 /* Sums of one surface, (count, lanes), through the stages and into memory. */
 INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64_t first,
                    int64_t count, const int32_t *sums, const int lanes, const int form) {
-    int8_t q[BLOCK * LANES + 32];
+    int8_t held[BLOCK * LANES + 32], *q = held;
 #ifdef X86
+    if (has_avx2(form) && d->short_way.is_whole && w->channels >= (s + 1) * lanes) {
+        int8_t *there =
+            atoms_in_a_row(surface_of_writer(w, s), w->line, w->pixel, w->width, first, lanes);
+        q = there ? there : held;
+    }
     if (has_avx2(form) && d->has_table && !d->short_way.results)
         finish_table_avx2(d, s, first, count, sums, q, lanes);
 #ifdef DOTS
@@ -372,7 +455,8 @@ INLINE void finish(const struct dpu *d, const struct writer *w, int64_t s, int64
     else
 #endif
         finish_plain(d, s, first, count, sums, q, lanes);
-    store(w, s, first, count, q, lanes);
+    if (q == held)
+        store(w, s, first, count, q, lanes);
     (void)form;
 }
 
@@ -566,10 +650,85 @@ WITH_AVX2 INLINE void gather_part_avx2(const struct int8_dense *a, int64_t oy, i
     }
 }
 
+/* Rows of so few surfaces are written one after another, each with its sum at once. */
+enum { MOST_AT_ONCE = 8 };
+
+/* Where a row's next atom goes, and the sums of those before. */
+struct row {
+    __m128i *row, sums;
+};
+
+WITH_AVX2 INLINE void put_atom(struct row *r, __m128i atom) {
+    _mm_storeu_si128(r->row++, atom);
+    r->sums = _mm_add_epi64(r->sums, sums_of_eights(atom));
+}
+
+/* What lies outside at `places` of the kernel. */
+WITH_AVX2 INLINE void put_padding(struct row *r, int64_t places, const int surfaces,
+                                  const __m128i *padding) {
+    for (int64_t p = 0; p < places; p++)
+        for (int s = 0; s < surfaces; s++)
+            put_atom(r, padding[s == surfaces - 1]);
+}
+
+/* One pixel's row; `kept` and `padding` hold what is left of atoms, and of those of the last surface. */
+WITH_AVX2 INLINE __m128i gather_row_avx2(const struct features *f, const struct window *k,
+                                         int64_t y, int64_t x, int8_t *target, const int surfaces,
+                                         const __m128i *kept, const __m128i *padding) {
+    struct row r = {(__m128i *)target, _mm_setzero_si128()};
+    const int64_t right = steps_to(f->width - x, k->dilation_x);
+    const int64_t end = x >= f->width ? 0 : least(right, k->width);
+    const int64_t begin = x < 0 ? least(steps_to(-x, k->dilation_x), end) : 0;
+    for (int64_t ky = 0; ky < k->height; ky++, y += k->dilation_y) {
+        if (y < 0 || y >= f->height) {
+            put_padding(&r, k->width, surfaces, padding);
+            continue;
+        }
+        const int8_t *atom =
+            (const int8_t *)f->base + y * f->line + (x + begin * k->dilation_x) * f->pixel;
+        put_padding(&r, begin, surfaces, padding);
+        for (int64_t kx = begin; kx < end; kx++, atom += k->dilation_x * f->pixel)
+            for (int s = 0; s < surfaces; s++) {
+                const __m128i all = _mm_loadu_si128((const __m128i *)(atom + s * f->surface));
+                put_atom(&r, _mm_and_si128(all, kept[s == surfaces - 1]));
+            }
+        put_padding(&r, k->width - end, surfaces, padding);
+    }
+    return r.sums;
+}
+
+WITH_AVX2 INLINE void gather_rows_avx2(const struct int8_dense *a, int64_t first, int64_t count,
+                                       int8_t *rows, const int surfaces) {
+    const struct features f = a->features;
+    const struct window k = a->window;
+    const int64_t depth = a->depth, stride = a->stride, last = (surfaces - 1) * LANES;
+    const __m128i all = _mm_set1_epi8(-1), value = _mm_set1_epi8((int8_t)k.padding);
+    const __m128i kept[2] = {all, first_lanes(f.valid - last)};
+    const __m128i padding[2] = {value, _mm_and_si128(value, first_lanes(a->channels - last))};
+    int64_t oy = first / k.out_width, ox = first % k.out_width;
+    for (; count > 0; count--, rows += stride) {
+        const __m128i sums =
+            gather_row_avx2(&f, &k, oy * k.stride_y - k.top, ox * k.stride_x - k.left, rows,
+                            surfaces, kept, padding);
+        const int32_t sum = sum_of_eights(sums, depth);
+        memcpy(rows + depth, &sum, sizeof sum);
+        if (++ox == k.out_width)
+            ox = 0, oy++;
+    }
+}
+
 /* `gather` for bytes of whole atoms, which fill the depth. */
 WITH_AVX2 static void gather_atoms_avx2(const struct int8_dense *a, int64_t first, int64_t count,
                                         int8_t *rows) {
     const int64_t width = a->window.out_width;
+    if (a->features.surfaces <= MOST_AT_ONCE && a->window.width > 1) {
+        switch (a->features.surfaces) {
+        case 1: gather_rows_avx2(a, first, count, rows, 1); return;
+        case 2: gather_rows_avx2(a, first, count, rows, 2); return;
+        case 4: gather_rows_avx2(a, first, count, rows, 4); return;
+        default: gather_rows_avx2(a, first, count, rows, (int)a->features.surfaces); return;
+        }
+    }
     int64_t oy = first / width, ox = first % width;
     while (count > 0) {
         const int64_t n = least(width - ox, count);
@@ -782,10 +941,12 @@ INLINE void multiply_group(const struct int8_dense *a, int64_t group, const int8
     (void)form, (void)size;
 }
 
+#include "npu_fused.h"
+
 /* Those sums, and what follows. */
-INLINE void convolve(const struct int8_dense *a, int64_t group, const int8_t *rows, int64_t first,
-                     int64_t count, int16_t *panel, int32_t *sums, const int lanes, const int form,
-                     const int size) {
+INLINE void convolve_group(const struct int8_dense *a, int64_t group, const int8_t *rows,
+                           int64_t first, int64_t count, int16_t *panel, int32_t *sums,
+                           const int lanes, const int form, const int size) {
     const struct target t = {sums, lanes, lanes == COLUMNS ? COLUMNS / 2 : count * lanes};
     multiply_group(a, group, rows, count, panel, t, form, size);
     if (a->truncate)
@@ -798,6 +959,20 @@ INLINE void convolve(const struct int8_dense *a, int64_t group, const int8_t *ro
                    count - done < BLOCK ? count - done : BLOCK,
                    sums + (half * count + done) * lanes, lanes, form);
     }
+}
+
+/* The same for the groups `begin` to `end`. */
+INLINE void convolve(const struct int8_dense *a, int64_t begin, int64_t end, const int8_t *rows,
+                     int64_t first, int64_t count, int16_t *panel, int32_t *sums, const int lanes,
+                     const int form, const int size) {
+#if defined(X86) && defined(DOTS)
+    if (size == BYTES && is_fused(a)) {
+        convolve_fused(a, begin, end, rows, first, count);
+        return;
+    }
+#endif
+    for (int64_t group = begin; group < end; group++)
+        convolve_group(a, group, rows, first, count, panel, sums, lanes, form, size);
 }
 
 /* Where the parts of a thread's space lie: weights, sums, rows. */
@@ -814,8 +989,7 @@ INLINE void convolve_pixels_of(const struct int8_dense *a, int64_t first, int64_
     for (; first < end; first += a->tile) {
         const int64_t count = least(end - first, a->tile);
         gather_any(a, first, count, rows, form, size);
-        for (int64_t group = 0; group < groups; group++)
-            convolve(a, group, rows, first, count, scratch, sums, lanes, form, size);
+        convolve(a, 0, groups, rows, first, count, scratch, sums, lanes, form, size);
     }
 }
 
@@ -830,8 +1004,7 @@ INLINE void convolve_pixels(const struct int8_dense *a, int64_t first, int64_t e
 /* All pixels, gathered before, for groups `first` to `end` of COLUMNS kernels. */
 INLINE void convolve_kernels_of(const struct int8_dense *a, int64_t first, int64_t end,
                                 void *scratch, const int lanes, const int form, const int size) {
-    for (; first < end; first++)
-        convolve(a, first, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, form, size);
+    convolve(a, first, end, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, form, size);
 }
 
 INLINE void convolve_kernels(const struct int8_dense *a, int64_t first, int64_t end, void *scratch,

@@ -248,8 +248,8 @@ _Static_assert(sizeof(struct table) == 80, "table");
  * is_linear: BS adds first, and follow says what else there is. results are those of a table and
  * all that comes after it, for count whole numbers from first on; or NULL. is_whole: run_whole
  * knows the way, which rounds by adding 1.5 * 2^52. Sums and what BS adds to them are int32
- * together, and so are results even without limits; the output's scale is between 0 and 1, and
- * its offset is whole. */
+ * together, and so are results even without limits; BS's and the operand's factors are short, the
+ * output's scale is above 0 and at most 1, and its offset is whole. */
 struct short_way {
     int64_t is_positive;
     int64_t is_linear;

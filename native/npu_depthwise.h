@@ -26,53 +26,106 @@ INLINE void pair_pixels(const struct int8_depthwise *a, const int8_t *line, int6
 }
 
 #ifdef X86
+WITH_AVX2 INLINE __m128i load_lanes(const int8_t *atom, __m128i valid, const int lanes) {
+    const __m128i *from = (const __m128i *)atom;
+    return _mm_and_si128(lanes == 16 ? _mm_loadu_si128(from) : _mm_loadl_epi64(from), valid);
+}
+
+/* The same where either pixel may lie outside. */
+WITH_AVX2 INLINE void pair_edge_avx2(const struct int8_depthwise *a, const int8_t *line, int64_t x,
+                                     __m128i valid, int16_t *pairs, const int lanes) {
+    const struct features *f = &a->features;
+    __m256i both[2];
+    for (int e = 0; e < 2; e++, x += a->window.dilation_x)
+        both[e] = x >= 0 && x < f->width
+                      ? _mm256_cvtepi8_epi16(load_lanes(line + x * f->pixel, valid, lanes))
+                      : _mm256_set1_epi16((int16_t)a->window.padding);
+    const __m256i low = _mm256_unpacklo_epi16(both[0], both[1]);
+    const __m256i high = _mm256_unpackhi_epi16(both[0], both[1]);
+    _mm256_storeu_si256((__m256i *)pairs, _mm256_permute2x128_si256(low, high, 0x20));
+    if (lanes == 16)
+        _mm256_storeu_si256((__m256i *)pairs + 1, _mm256_permute2x128_si256(low, high, 0x31));
+}
+
 /* `count` pairs, `step` bytes apart, whose second pixels lie `second` bytes after the first. */
-WITH_AVX2 static void pair_atoms_avx2(const int8_t *atom, int64_t second, int64_t step,
-                                      int64_t count, int64_t valid, int16_t *pairs, int lanes) {
-    int8_t is_valid[LANES];
-    for (int l = 0; l < LANES; l++)
-        is_valid[l] = l < valid ? -1 : 0;
-    const __m128i mask = _mm_loadu_si128((const __m128i *)is_valid);
+WITH_AVX2 INLINE void pair_atoms_avx2(const int8_t *atom, int64_t second, int64_t step,
+                                      int64_t count, __m128i valid, int16_t *pairs,
+                                      const int lanes) {
     for (; count > 0; count--, atom += step, pairs += 2 * lanes) {
-        __m128i first, other;
-        if (lanes == 16) {
-            first = _mm_and_si128(_mm_loadu_si128((const __m128i *)atom), mask);
-            other = _mm_and_si128(_mm_loadu_si128((const __m128i *)(atom + second)), mask);
-            const __m256i high = _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(first, other));
-            _mm256_storeu_si256((__m256i *)pairs + 1, high);
-        } else {
-            first = _mm_and_si128(_mm_loadl_epi64((const __m128i *)atom), mask);
-            other = _mm_and_si128(_mm_loadl_epi64((const __m128i *)(atom + second)), mask);
-        }
+        const __m128i first = load_lanes(atom, valid, lanes);
+        const __m128i other = load_lanes(atom + second, valid, lanes);
         const __m256i low = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(first, other));
         _mm256_storeu_si256((__m256i *)pairs, low);
+        if (lanes == 16) {
+            const __m256i high = _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(first, other));
+            _mm256_storeu_si256((__m256i *)pairs + 1, high);
+        }
+    }
+}
+
+#ifdef DOTS
+/* The same for whole atoms of LANES, with AVX-512. */
+WITH_AVX512_VNNI static void pair_atoms_avx512(const int8_t *atom, int64_t second, int64_t step,
+                                               int64_t count, int16_t *pairs) {
+    static const int16_t in_turns[2 * LANES] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    const __m512i order = _mm512_loadu_si512(in_turns);
+    for (; count > 0; count--, atom += step, pairs += 2 * LANES) {
+        const __m256i both = _mm256_set_m128i(_mm_loadu_si128((const __m128i *)(atom + second)),
+                                              _mm_loadu_si128((const __m128i *)atom));
+        _mm512_storeu_si512(pairs, _mm512_permutexvar_epi16(order, _mm512_cvtepi8_epi16(both)));
     }
 }
 #endif
 
 /* A row's pairs. */
-INLINE void pair_row(const struct int8_depthwise *a, const int8_t *line, int64_t valid,
-                     int16_t *pairs, const int lanes, const int form) {
+WITH_AVX2 INLINE void pair_row_of_avx2(const struct int8_depthwise *a, const int8_t *line,
+                                       int64_t valid, int16_t *pairs, const int lanes) {
     const struct features *f = &a->features;
     const struct window *k = &a->window;
+    const __m128i mask = first_lanes(valid);
+    const int64_t step = k->stride_x / a->apart, begin = steps_to(k->left, step);
+    const int64_t last = f->width - 1 - k->dilation_x + k->left;
+    const int64_t end = last < 0 ? 0 : least(step == 1 ? last + 1 : last / step + 1, a->columns);
     int64_t column = 0;
+    for (; column < least(begin, a->columns); column++, pairs += 2 * lanes)
+        pair_edge_avx2(a, line, column * step - k->left, mask, pairs, lanes);
+    if (column < end) {
+        const int8_t *atom = line + (column * step - k->left) * f->pixel;
+        const int64_t second = k->dilation_x * f->pixel, next = step * f->pixel;
+#ifdef DOTS
+        if (running_form == AVX512_VNNI && lanes == LANES && valid >= LANES)
+            pair_atoms_avx512(atom, second, next, end - column, pairs);
+        else
+#endif
+            pair_atoms_avx2(atom, second, next, end - column, mask, pairs, lanes);
+        pairs += 2 * lanes * (end - column);
+        column = end;
+    }
+    for (; column < a->columns; column++, pairs += 2 * lanes)
+        pair_edge_avx2(a, line, column * step - k->left, mask, pairs, lanes);
+}
+WITH_AVX2 static void pair_row_avx2(const struct int8_depthwise *a, const int8_t *line,
+                                    int64_t valid, int16_t *pairs, int lanes) {
+    if (lanes == LANES)
+        pair_row_of_avx2(a, line, valid, pairs, LANES);
+    else
+        pair_row_of_avx2(a, line, valid, pairs, LANES / 2);
+}
+#endif
+
+/* The same in the form that runs. */
+INLINE void pair_row(const struct int8_depthwise *a, const int8_t *line, int64_t valid,
+                     int16_t *pairs, const int lanes, const int form) {
 #ifdef X86
     if (has_avx2(form)) {
-        const int64_t step = k->stride_x / a->apart, begin = (k->left + step - 1) / step;
-        const int64_t last = f->width - 1 - k->dilation_x + k->left;
-        const int64_t end = last < 0 ? 0 : least(last / step + 1, a->columns);
-        for (; column < least(begin, a->columns); column++)
-            pair_pixels(a, line, column * step - k->left, valid, pairs + 2 * column * lanes, lanes);
-        if (column < end) {
-            pair_atoms_avx2(line + (column * step - k->left) * f->pixel, k->dilation_x * f->pixel,
-                            step * f->pixel, end - column, valid, pairs + 2 * column * lanes,
-                            lanes);
-            column = end;
-        }
+        pair_row_avx2(a, line, valid, pairs, lanes);
+        return;
     }
 #endif
-    for (; column < a->columns; column++)
-        pair_pixels(a, line, column * (k->stride_x / a->apart) - k->left, valid,
+    for (int64_t column = 0; column < a->columns; column++)
+        pair_pixels(a, line, column * (a->window.stride_x / a->apart) - a->window.left, valid,
                     pairs + 2 * column * lanes, lanes);
     (void)form;
 }

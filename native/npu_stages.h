@@ -6,8 +6,13 @@
  *   where_negative(v, w, s)  w where s has the sign, else v,
  *   load_sums, load_atom     as doubles, from int32 and from int8,
  *   store_rounded            as int32, ties to even,
- *   load_sum, load_operand   as doubles, from int32 and from int8, with an integer added before,
- *   store_low                the low halves of one atom's doubles as int8, saturated and within limits.
+ *   read_integers            whole numbers of the channels that a vector of sums holds, from doubles,
+ *   read_halves              numbers of these channels, as `halve` deals them out,
+ *   integers_of, bytes_of    the same number in every lane,
+ *   load_integers, load_bytes, add_integers, flip   sums, from int32 and int8; with their sign turned,
+ *   halve                    two vectors of doubles, SHIFTED more than the sums before they were flipped,
+ *   low_words                the low halves of both,
+ *   store_bytes              four vectors of int32 as int8, saturated and within limits.
  */
 /* One stage's parameters for CHANNELS channels. */
 struct FORM(stage_in) {
@@ -177,55 +182,125 @@ WITH_FORM INLINE void FORM(finish_linear)(const struct dpu *d, int64_t channel, 
 
 /* The same where a double has room for a result above NEAREST: adding that rounds to the nearest whole
  * number, ties to the even one, and the double's low half is the number. Limits are kept afterwards: what
- * follows them only grows with what it gets. */
+ * follows them only grows with what it gets.
+ *
+ * A vector of sums becomes two of doubles, of every other pair of lanes, by a high half put beside each sum:
+ * that is SHIFTED more than the sum, whose sign is turned for it. The first product takes that off again. */
+struct FORM(whole_channels) {
+    INTEGERS add;
+    DOUBLES multiply[2], nearest[2], leak[2];
+};
+
+WITH_FORM INLINE struct FORM(whole_channels)
+    FORM(read_whole)(const struct dpu *d, int64_t channel, const int lanes, const int follow) {
+    struct FORM(whole_channels) w;
+    w.add = FORM(flip)(FORM(read_integers)(numbers(&d->bs.add, channel), lanes));
+    FORM(read_halves)(numbers(&d->bs.multiply, channel), lanes, w.multiply);
+    if (follow & LEAK)
+        FORM(read_halves)(numbers(&d->bn.multiply, channel), lanes, w.leak);
+    for (int h = 0; h < 2 && !(follow & SPLIT); h++) {
+        w.multiply[h] = V(mul)(w.multiply[h], V(set1)(d->bs.positive));
+        w.nearest[h] = V(fnmadd)(V(set1)(SHIFTED), w.multiply[h], V(set1)(NEAREST));
+    }
+    return w;
+}
+
+/* What is the same for all channels. */
+struct FORM(whole_stages) {
+    DOUBLES up, down, scale, end, operand_scale, operand_nearest;
+    INTEGERS low, high, operand_add;
+};
+
+WITH_FORM INLINE struct FORM(whole_stages)
+    FORM(read_stages)(const struct dpu *d, const int follow) {
+    const double *limits = follow & ADDITION ? &d->lowest : &d->bs.lowest;
+    const double kept = follow & LEAK ? 0 : NEAREST * d->scale;
+    struct FORM(whole_stages) w;
+    w.up = V(set1)(d->bs.positive);
+    w.down = V(set1)(d->bs.negative);
+    w.scale = V(set1)(d->scale);
+    w.end = V(set1)(NEAREST - kept + d->offset);
+    w.low = FORM(bytes_of)(to_output(d, limits[0]));
+    w.high = FORM(bytes_of)(to_output(d, limits[1]));
+    w.operand_scale = V(set1)(d->operand_scale);
+    w.operand_nearest = V(fnmadd)(V(set1)(SHIFTED), w.operand_scale, V(set1)(NEAREST));
+    w.operand_add = FORM(flip)(FORM(integers_of)((int32_t)d->operand_offset));
+    return w;
+}
+
+/* Half of a vector of sums, and of operands. */
+WITH_FORM INLINE DOUBLES FORM(run_half)(const struct FORM(whole_stages) * w,
+                                        const struct FORM(whole_channels) * channels, DOUBLES v,
+                                        DOUBLES operand, const int half, const int follow) {
+    const DOUBLES nearest = V(set1)(NEAREST), m = channels->multiply[half];
+    if (follow & SPLIT) {
+        v = V(mul)(V(sub)(v, V(set1)(SHIFTED)), m);
+        v = V(fmadd)(v, FORM(where_negative)(w->up, w->down, v), nearest);
+    } else
+        v = V(fmadd)(v, m, channels->nearest[half]);
+    if (follow & LEAK) {
+        /* What leaves int32 does so as well after a whole number of times itself, or is zero. */
+        v = V(sub)(v, nearest);
+        v = FORM(where_negative)(v, V(mul)(v, channels->leak[half]), v);
+        v = V(min)(V(max)(v, V(set1)(INT32_MIN)), V(set1)(INT32_MAX));
+    }
+    if (follow & ADDITION)
+        v = V(add)(v, V(sub)(V(fmadd)(operand, w->operand_scale, w->operand_nearest), nearest));
+    return V(fmadd)(v, w->scale, w->end);
+}
+
+/* Four vectors of sums to bytes. */
+WITH_FORM INLINE void FORM(run_four)(const struct FORM(whole_stages) * w,
+                                     const struct FORM(whole_channels) * channels,
+                                     const INTEGERS *sums, const int8_t *operand, int8_t *q,
+                                     const int periods, const int follow) {
+    INTEGERS results[4];
+    for (int v = 0; v < 4; v++) {
+        const struct FORM(whole_channels) *c = channels + v % periods;
+        DOUBLES halves[2], operands[2] = {w->up, w->up};
+        FORM(halve)(FORM(add_integers)(sums[v], c->add), halves);
+        if (follow & ADDITION)
+            FORM(halve)(
+                FORM(add_integers)(FORM(load_bytes)(operand + v * 2 * CHANNELS), w->operand_add),
+                operands);
+        for (int h = 0; h < 2; h++)
+            halves[h] = FORM(run_half)(w, c, halves[h], operands[h], h, follow);
+        results[v] = FORM(low_words)(halves);
+    }
+    FORM(store_bytes)(q, results, w->low, w->high);
+}
+
+WITH_FORM INLINE void FORM(load_four)(const int32_t *sums, INTEGERS *four) {
+    for (int v = 0; v < 4; v++)
+        four[v] = FORM(load_integers)(sums + v * 2 * CHANNELS);
+}
+
 WITH_FORM INLINE void FORM(run_whole)(const struct dpu *d, int64_t channel, int64_t count,
                                       const int32_t *sums, const int8_t *operand, int8_t *q,
                                       const int lanes, const int follow) {
-    const DOUBLES nearest = V(set1)(NEAREST), scale = V(set1)(d->scale);
-    const DOUBLES up = V(set1)(d->bs.positive), down = V(set1)(d->bs.negative);
-    const DOUBLES least = V(set1)(INT32_MIN), most = V(set1)(INT32_MAX);
-    const DOUBLES operand_scale = V(set1)(d->operand_scale);
-    const int keeps_nearest = !(follow & LEAK);
-    const DOUBLES end =
-        V(set1)((keeps_nearest ? NEAREST - NEAREST * d->scale : NEAREST) + d->offset);
-    const double *limits = follow & ADDITION ? &d->lowest : &d->bs.lowest;
-    const __m128i low = _mm_set1_epi8(to_output(d, limits[0]));
-    const __m128i high = _mm_set1_epi8(to_output(d, limits[1]));
-    DOUBLES m[LANES / CHANNELS], leak[LANES / CHANNELS];
-    int32_t add[LANES];
-    for (int l = 0; l < lanes; l++)
-        add[l] = (int32_t)numbers(&d->bs.add, channel)[l];
-    for (int p = 0; p < lanes / CHANNELS; p++) {
-        m[p] = V(loadu)(numbers(&d->bs.multiply, channel) + p * CHANNELS);
-        if (!(follow & SPLIT))
-            m[p] = V(mul)(m[p], up);
-        if (follow & LEAK)
-            leak[p] = V(loadu)(numbers(&d->bn.multiply, channel) + p * CHANNELS);
+    enum { FOUR = 8 * CHANNELS };
+    const int periods = lanes > 2 * CHANNELS ? lanes / (2 * CHANNELS) : 1;
+    const struct FORM(whole_stages) w = FORM(read_stages)(d, follow);
+    struct FORM(whole_channels) channels[2];
+    for (int p = 0; p < periods; p++)
+        channels[p] = FORM(read_whole)(d, channel + p * 2 * CHANNELS, lanes, follow);
+    const int64_t all = count * lanes;
+    INTEGERS four[4];
+    int64_t i = 0;
+    for (; i + FOUR <= all; i += FOUR) {
+        FORM(load_four)(sums + i, four);
+        FORM(run_four)(&w, channels, four, operand + i, q + i, periods, follow);
     }
-    for (int64_t i = 0; i < count * lanes; i += lanes) {
-        DOUBLES results[LANES / CHANNELS];
-        for (int p = 0; p < lanes / CHANNELS; p++) {
-            DOUBLES v = FORM(load_sum)(sums + i + p * CHANNELS, add + p * CHANNELS);
-            if (follow & SPLIT) {
-                v = V(mul)(v, m[p]);
-                v = V(fmadd)(v, FORM(where_negative)(up, down, v), nearest);
-            } else
-                v = V(fmadd)(v, m[p], nearest);
-            if (follow & LEAK) {
-                /* What leaves int32 does so as well after a whole number of times itself, or is zero. */
-                v = V(sub)(v, nearest);
-                v = FORM(where_negative)(v, V(mul)(v, leak[p]), v);
-                v = V(min)(V(max)(v, least), most);
-            }
-            if (follow & ADDITION) {
-                const DOUBLES e =
-                    FORM(load_operand)(operand + i + p * CHANNELS, (int32_t)d->operand_offset);
-                v = V(add)(v, V(sub)(V(fmadd)(e, operand_scale, nearest), nearest));
-            }
-            results[p] = V(fmadd)(v, scale, end);
-        }
-        FORM(store_low)(q + i, results, low, high, lanes);
-    }
+    if (i == all)
+        return;
+    int32_t last_sums[FOUR] = {0};
+    int8_t last_operands[FOUR] = {0}, last[FOUR];
+    memcpy(last_sums, sums + i, (all - i) * sizeof *sums);
+    if (follow & ADDITION)
+        memcpy(last_operands, operand + i, all - i);
+    FORM(load_four)(last_sums, four);
+    FORM(run_four)(&w, channels, four, last_operands, last, periods, follow);
+    memcpy(q + i, last, all - i);
 }
 
 WITH_FORM INLINE void FORM(finish_whole)(const struct dpu *d, int64_t channel, int64_t count,

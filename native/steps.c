@@ -187,12 +187,23 @@ static void run_together(const struct step *steps, int64_t count, int64_t thread
     leave(run);
 }
 
-/* Run `count` steps on at most `threads` threads, of which the caller is one; `scratch` has a space for
- * each. Runs at the same time share the threads that one would have. Grains are positive. Once `cancelled` isn't zero, what hasn't begun is left out. */
-EXPORT void anynpu_steps_run(const struct step *steps, int64_t count, int64_t threads,
-                             void *const *scratch, const int32_t *cancelled) {
-    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
+/* Steps to run, on at most `threads` threads, of which the caller is one; `scratch` has a space for each. */
+struct chain {
+    const struct step *steps;
+    int64_t count;
+    int64_t threads;
+    void *const *scratch;
+    const int32_t *cancelled;
+};
+_Static_assert(sizeof(struct chain) == 3 * sizeof(void *) + 16,
+               "as anynpu/native/steps.py declares it");
+
+/* Run a chain. Runs at the same time share the threads that one would have. Grains are positive. Once
+ * `cancelled` isn't zero, what hasn't begun is left out. */
+EXPORT void anynpu_steps_run(const struct chain *chain) {
+    const int64_t threads = chain->threads < MOST_THREADS ? chain->threads : MOST_THREADS;
     const int64_t others = atomic_fetch_add(&running, 1);
-    run_together(steps, count, threads / (others + 1), scratch, cancelled);
+    run_together(chain->steps, chain->count, threads / (others + 1), chain->scratch,
+                 chain->cancelled);
     atomic_fetch_sub(&running, 1);
 }

@@ -27,6 +27,20 @@ INLINE __m128i emulated_cvtepi32_epi8(simde__m512i v) {
     return _mm_loadu_si128((const __m128i *)bytes);
 }
 
+INLINE simde__m512i emulated_cvtepi8_epi32(__m128i v) {
+    simde__m512i_private wide;
+    wide.m256i[0] = _mm256_cvtepi8_epi32(v);
+    wide.m256i[1] = _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8));
+    return simde__m512i_from_private(wide);
+}
+
+INLINE simde__m512i emulated_cvtepi8_epi16(__m256i v) {
+    simde__m512i_private wide;
+    wide.m256i[0] = _mm256_cvtepi8_epi16(_mm256_castsi256_si128(v));
+    wide.m256i[1] = _mm256_cvtepi8_epi16(_mm256_extracti128_si256(v, 1));
+    return simde__m512i_from_private(wide);
+}
+
 #define _mm512_roundscale_pd(v, how)                                                               \
     __extension__({                                                                                \
         simde__m512d_private rounded = simde__m512d_to_private(v);                                 \
@@ -89,9 +103,23 @@ INLINE simde__m512 emulated_fmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c
 #define _mm512_set1_pd simde_mm512_set1_pd
 #define _mm512_setzero_pd simde_mm512_setzero_pd
 #define _mm512_sub_pd simde_mm512_sub_pd
-#define _mm512_cvtepi64_epi32 simde_mm512_cvtepi64_epi32
-#define _mm512_cvtsepi32_epi8 simde_mm512_cvtsepi32_epi8
-#define _mm256_cvtsepi32_epi8 simde_mm256_cvtsepi32_epi8
+#define _mm512_castpd_ps simde_mm512_castpd_ps
+#define _mm512_castps_si512 simde_mm512_castps_si512
+#define _mm512_castsi512_pd simde_mm512_castsi512_pd
+#define _mm512_cvtepi8_epi16 emulated_cvtepi8_epi16
+#define _mm512_permutexvar_epi16 simde_mm512_permutexvar_epi16
+#define _mm512_cvtepi8_epi32 emulated_cvtepi8_epi32
+#define _mm512_fnmadd_pd simde_mm512_fnmadd_pd
+#define _mm512_max_epi8 simde_mm512_max_epi8
+#define _mm512_min_epi8 simde_mm512_min_epi8
+#define _mm512_packs_epi16 simde_mm512_packs_epi16
+#define _mm512_packs_epi32 simde_mm512_packs_epi32
+#define _mm512_permutex2var_pd simde_mm512_permutex2var_pd
+#define _mm512_permutexvar_epi32 simde_mm512_permutexvar_epi32
+#define _mm512_setr_epi64 simde_mm512_setr_epi64
+#define _mm512_shuffle_ps simde_mm512_shuffle_ps
+#define _mm512_unpackhi_epi32 simde_mm512_unpackhi_epi32
+#define _mm512_unpacklo_epi32 simde_mm512_unpacklo_epi32
 #define _mm256_dpwssd_avx_epi32 simde_mm256_dpwssd_epi32
 #define _mm256_dpwssd_epi32 simde_mm256_dpwssd_epi32
 #define _mm512_dpwssd_epi32 simde_mm512_dpwssd_epi32
@@ -103,13 +131,10 @@ INLINE simde__m512 emulated_fmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c
 #define _mm512_fmadd_ps emulated_fmadd_ps
 #define _mm512_mask_blend_ps simde_mm512_mask_blend_ps
 #define _mm512_movepi32_mask simde_mm512_movepi32_mask
-#define _mm512_packs_epi32 simde_mm512_packs_epi32
 #define _mm512_packus_epi16 simde_mm512_packus_epi16
 #define _mm512_adds_epi16 simde_mm512_adds_epi16
-#define _mm512_permutexvar_epi32 simde_mm512_permutexvar_epi32
 #define _mm512_max_epu8 simde_mm512_max_epu8
 #define _mm512_min_epu8 simde_mm512_min_epu8
-#define _mm512_castps_si512 simde_mm512_castps_si512
 #define _mm512_set1_ps simde_mm512_set1_ps
 #define _mm512_set1_epi16 simde_mm512_set1_epi16
 #define _mm512_loadu_ps simde_mm512_loadu_ps

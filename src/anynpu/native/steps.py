@@ -25,13 +25,25 @@ class Entry(Structure):
     ]
 
 
+class _Chain(Structure):
+    """Steps to run, as many spaces as threads, and where it is said that they are to end."""
+
+    _fields_ = [
+        ("steps", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("threads", ctypes.c_int64),
+        ("scratch", ctypes.c_void_p),
+        ("cancelled", ctypes.c_void_p),
+    ]
+
+
 @cache
 def _library() -> Any:
     loaded = load("steps")
     if loaded is not None:
         run = loaded.anynpu_steps_run
         run.restype = None
-        run.argtypes = (ctypes.c_void_p, *(ctypes.c_int64,) * 2, *(ctypes.c_void_p,) * 2)
+        run.argtypes = (ctypes.c_void_p,)
     return loaded
 
 
@@ -44,25 +56,32 @@ class Steps:
     """Steps ready to run, on as many threads as there are scratch spaces, which runs at the same
     time share.
 
-    `scratch` are addresses; whatever entries and addresses point to must outlive this object.
-    One run at a time. Once `cancelled` isn't 0, what hasn't begun is left out.
+    `scratch` are addresses; whatever entries and addresses point to must outlive this object, which
+    keeps what `keeps` holds. One run at a time. Once `cancelled` isn't 0, what hasn't begun is left
+    out.
     """
 
     def __init__(
-        self, entries: Sequence[Entry], scratch: Sequence[int], cancelled: ctypes.c_int32
+        self,
+        entries: Sequence[Entry],
+        scratch: Sequence[int],
+        cancelled: ctypes.c_int32,
+        keeps: object = None,
     ) -> None:
         self._entries = (Entry * len(entries))(*entries)
         self._scratch = (ctypes.c_void_p * len(scratch))(*scratch)
-        self._cancelled = cancelled
-        self._arguments = (
+        self._kept = cancelled, keeps
+        self._chain = _Chain(
             ctypes.addressof(self._entries),
             len(entries),
             len(scratch),
             ctypes.addressof(self._scratch),
             ctypes.addressof(cancelled),
         )
+        # One address: small networks take hardly longer than a call with more arguments.
+        self._address = ctypes.addressof(self._chain)
         self._run = _library().anynpu_steps_run
 
     def run(self) -> None:
         """Run all steps; lets go of the GIL."""
-        self._run(*self._arguments)
+        self._run(self._address)

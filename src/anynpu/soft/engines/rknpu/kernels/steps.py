@@ -12,8 +12,8 @@ from .....native.memory import address_of, aligned_bytes
 from .....native.steps import Entry, Steps
 from ..memory import Memory
 
-_WORTH_A_PART = 1e6
-"""Products that a thread takes at a time, at least: some tens of microseconds."""
+_WORTH_A_PART = 4e5
+"""Products that a thread takes at a time, at least: a few microseconds."""
 
 _WORTH_THREADS = 4e6
 _MOST_PARTS = 32
@@ -107,25 +107,20 @@ def chained(
             kernels.append(step)
             continue
         if kernels:
-            calls.append(_Chain(kernels, scratch, cancelled).run)
+            calls.append(_chain(kernels, scratch, cancelled))
             kernels = []
         if step is not None:
             calls.append(step)
     return calls
 
 
-class _Chain:
+def _chain(
+    steps: Sequence[KernelStep], scratch: Scratch, cancelled: ctypes.c_int32
+) -> Callable[[], None]:
     """Kernels as one call. One thread at a time."""
-
-    def __init__(
-        self, steps: Sequence[KernelStep], scratch: Scratch, cancelled: ctypes.c_int32
-    ) -> None:
-        self._kept = (steps, scratch)
-        is_worth_it = sum(step.work for step in steps) >= _WORTH_THREADS
-        own = [address_of(space) for space in scratch.own]
-        self._steps = Steps(
-            [step.entry for step in steps], own if is_worth_it else own[:1], cancelled
-        )
-
-    def run(self) -> None:
-        self._steps.run()
+    is_worth_it = sum(step.work for step in steps) >= _WORTH_THREADS
+    own = [address_of(space) for space in scratch.own]
+    entries = [step.entry for step in steps]
+    return Steps(
+        entries, own if is_worth_it else own[:1], cancelled, keeps=(list(steps), scratch)
+    ).run

@@ -235,8 +235,8 @@ class ShortWay(Structure):
     `is_linear`: BS adds first, and `follow` says what else there is. `results` are those of a table
     and all that comes after it, for `count` whole numbers from `first` on; or NULL.
     `is_whole`: `run_whole` knows the way, which rounds by adding 1.5 * 2^52. Sums and what BS adds
-    to them are int32 together, and so are results even without limits; the output's scale is
-    between 0 and 1, and its offset is whole.
+    to them are int32 together, and so are results even without limits; BS's and the operand's
+    factors are short, the output's scale is above 0 and at most 1, and its offset is whole.
     """
 
     _fields_ = [

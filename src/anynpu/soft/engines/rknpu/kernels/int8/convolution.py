@@ -21,7 +21,7 @@ from .. import structures
 from ..aliasing import in_place, overlap
 from ..arguments import features_of, window_of
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
-from ..structures import BLOCK, COLUMNS, SLICE
+from ..structures import BLOCK, COLUMNS, ROWS, SLICE
 from ..value_ranges import INTEGER_SUMS, largest_input, leaving_core
 from . import kernels
 from .arguments import writer_of
@@ -33,6 +33,8 @@ _LARGEST_PADDING = _LARGEST_SHORT = 32767
 _TILE_BYTES = 1 << 17
 _LARGEST_TILE = 4 * BLOCK
 """Gathered rows that are multiplied at a time, so that they and their sums stay in the cache."""
+_SMALL_TILE, _WHOLE_ROWS = 2 * BLOCK, 2 * ROWS
+"""What isn't worth halving; and as many rows as are in registers at a time."""
 
 _BAND_BYTES = 1 << 17
 """The same for the rows of a depthwise convolution."""
@@ -271,8 +273,7 @@ class _Dense(Plan):
         self._pixels = convolution.height * convolution.width
         self._stride = _row_stride(convolution, weights.depth)
         row_bytes = self._stride * 2
-        blocks = max(1, min(_TILE_BYTES // (row_bytes * BLOCK), _LARGEST_TILE // BLOCK))
-        self._tile = min(blocks * BLOCK, self._pixels)
+        self._tile = _tile(self._pixels, row_bytes)
         is_small = self._pixels <= _FEW_PIXELS and weights.groups >= _PARTS
         self._gathers_first = is_small or _overwrites_input(task)
         panel = SLICE * COLUMNS * 2
@@ -322,6 +323,16 @@ class _Dense(Plan):
         return KernelStep(
             kernels.kernel(kernel), arguments, units, work, multiple=multiple, keeps=(self, memory)
         )
+
+
+def _tile(pixels: int, row_bytes: int) -> int:
+    """Pixels that are computed at a time, of which threads get about the same number."""
+    most = min(max(1, _TILE_BYTES // (row_bytes * BLOCK)), _LARGEST_TILE // BLOCK) * BLOCK
+    if pixels <= _SMALL_TILE:
+        return pixels
+    # Two of a few, or as many times two.
+    tiles = 2 * -(-pixels // (2 * most))
+    return -(-pixels // (tiles * _WHOLE_ROWS)) * _WHOLE_ROWS
 
 
 def _is_packed(convolution: Convolution) -> bool:

@@ -42,6 +42,7 @@ _SHORT_WAYS = frozenset(
 _WHOLE_WAYS = frozenset({Follow.NOTHING, Follow.SPLIT | Follow.LEAK, Follow.LEAK, Follow.ADDITION})
 _NEAREST, _VALUES = 1.5 * 2.0**52, 2.0**50
 """What rounds a double that it is added to, and how large that may be."""
+_SHORT, _MOST_SHIFTED = 2.0**29, 31
 
 _LANES = (8, 16)
 _NO_LIMITS = (-math.inf, math.inf)
@@ -166,7 +167,9 @@ class DpuArguments:
         """Whether `run_whole` of native/npu_stages.h may take the place of a short way.
 
         It adds a sum to BS's addend as int32, leaves limits for after the output's conversion, and
-        has results in the low half of a double: all of that has to fit, and to be whole numbers.
+        has results in the low half of a double: all of that has to fit, and to be whole numbers. It
+        takes sums 2^52 + 2^31 too great, which the first product makes up for by another addend:
+        its factor is to have few digits.
         """
         way, bs = result.short_way, dpu.bs
         if bs is None or not (way.is_positive or way.is_linear) or way.follow not in _WHOLE_WAYS:
@@ -174,6 +177,7 @@ class DpuArguments:
         addend = np.asarray(0 if bs.add is None else bs.add, np.float64).reshape(-1)
         factor = np.asarray(1 if bs.multiply is None else bs.multiply, np.float64).reshape(-1)
         shift = min(bs.shift_positive, bs.shift_negative)
+        are_short = _are_short(factor, bs.shift_positive)
         entering = self._largest + np.abs(addend)
         values = float(np.max(entering * np.abs(factor))) * 2.0**-shift + 1
         if way.follow & Follow.LEAK:
@@ -183,11 +187,13 @@ class DpuArguments:
             assert dpu.elementwise is not None, "that is where the operand is"
             values += largest_operand(dpu.elementwise) or math.inf
             whole.append(result.operand_offset)
-            if result.operand_away:
+            how = dpu.elementwise.conversion
+            if result.operand_away or (how and not _are_short(how.scale, how.shift)):
                 return False
         fits = values < _VALUES and values * result.scale + abs(result.offset) < INT32[1]
         is_int32 = float(np.max(entering)) < INT32[1]
-        return fits and is_int32 and 0 < result.scale < 1 and not np.any(np.mod(whole, 1))
+        is_exact = are_short and 0 < result.scale <= 1 and not np.any(np.mod(whole, 1))
+        return fits and is_int32 and is_exact
 
     @property
     def _stays_within_int32(self) -> bool:
@@ -272,6 +278,12 @@ class DpuArguments:
     def _table(self, table: LookupTable) -> structures.Table:
         self._arrays.append(entries := shared_entries(table))
         return table_of(table, entries)
+
+
+def _are_short(factors: Any, shift: int) -> bool:
+    """Whether factors / 2^shift times 2^52 + 2^31, taken from `_NEAREST`, have room in a double."""
+    are_whole = not np.any(np.mod(factors, 1))
+    return are_whole and float(np.max(np.abs(factors))) < _SHORT and 0 <= shift <= _MOST_SHIFTED
 
 
 def _limits(stage: Stage | Elementwise, saturates: bool) -> tuple[float, float]:
