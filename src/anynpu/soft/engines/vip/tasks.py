@@ -122,7 +122,8 @@ class Convolution(Task):
     """Sums, multiplied by `scale` or by each channel's own, and what follows until they are bytes.
 
     In this order: `table`; negative values by `negative_scale` instead (or each channel's own),
-    within `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling`, then
+    within `low` and `high`, not below zero with `has_relu`, every `stride`-th, `pooling` (with
+    `negative_scale` these two come first), then
     `addition`, and with `cuts_sum` zero for what is below it, or `product`. Values are steps of the
     result, which has the zero point `zero_point`; with `is_half` they are float16, with `is_wide`
     int16.

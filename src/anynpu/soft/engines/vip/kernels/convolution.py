@@ -232,13 +232,19 @@ def _has_small_terms(task: Convolution, weights: Weights) -> bool:
     return largest < _MOST_OPERAND
 
 
+def _has_falling_slope(task: Convolution) -> bool:
+    """Whether a channel's values get larger where its negative sums get less."""
+    slopes = None if task.sums.kernels is None else task.sums.kernels.negative_scales
+    return slopes is not None and bool((slopes < 0).any())
+
+
 def _limits_sums(task: Convolution) -> bool:
     """Whether limits of sums, rather than of results, change a byte."""
     slopes = None if task.sums.kernels is None else task.sums.kernels.negative_scales
     if task.limits_values or slopes is None:
         return False
     # Where a slope is negative the upper limit isn't one of results.
-    if (slopes < 0).any() and task.high < _LARGEST_BYTE - task.zero_point:
+    if _has_falling_slope(task) and task.high < _LARGEST_BYTE - task.zero_point:
         return True
     return bool((task.low * slopes[slopes > 0] > -task.zero_point - 1).any())
 
@@ -249,7 +255,7 @@ def _is_simple(task: Convolution) -> bool:
     has_slope = task.negative_scale is not None
     if task.is_half or task.is_wide or task.table is not None or task.cuts_sum:
         return False
-    if _limits_sums(task):
+    if _limits_sums(task) or (task.pooling is not None and _has_falling_slope(task)):
         return False
     if task.addition is not None and task.addition.is_subtracted:
         return False

@@ -107,17 +107,20 @@ def pooled(values: Reals, pooling: MaxPooling) -> Reals:
 
 @compute.register
 def _(task: Convolution, memory: Memory) -> None:
-    values = scaled(task, sums_of(task.sums, memory))
+    sums = sums_of(task.sums, memory)
+    has_slope = task.negative_scale is not None
+    # A maximum is one of sums where negative ones have a slope, which may turn their order.
+    if has_slope:
+        sums = _pooled(task, sums)
+    values = scaled(task, sums)
     if task.table is not None:
         values = look_up(task.table, cut(values, TABLE_BITS))
     if task.limits_values:
         values = np.clip(values, task.low, task.high)
     if task.has_relu:
         values = np.maximum(values, 0)
-    if task.stride > 1:
-        values = values[:, :: task.stride, :: task.stride]
-    if task.pooling is not None:
-        values = pooled(values, task.pooling)
+    if not has_slope:
+        values = _pooled(task, values)
     if task.addition is not None:
         values = _added(task, task.addition, values, memory)
         if task.cuts_sum:
@@ -125,6 +128,12 @@ def _(task: Convolution, memory: Memory) -> None:
     if task.product is not None:
         values = values * (_whole(task.product.source, memory) + task.product.constant)
     store(task, values, memory)
+
+
+def _pooled(task: Convolution, values: Reals) -> Reals:
+    """Every so many rows and pixels, and the maximum of windows of those."""
+    values = values[:, :: task.stride, :: task.stride]
+    return values if task.pooling is None else pooled(values, task.pooling)
 
 
 def _whole(planes: Planes, memory: Memory) -> Reals:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..refusal import Refusal, Unknown
 from ..rounding import cut, to_halves
-from .quantized import F16, F32, ONE, U8, check_same, types
+from .quantized import F16, F32, ONE, U8, check_same, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -20,6 +20,9 @@ _SOFTPLUS = {0x40: 0x3FB8AA3B, 0x44: 0x3F317218}
 
 _SQUARE_ROOT = "eed8909c256a8ddf"
 """The program for float16 values; nothing but the code tells it from other functions."""
+
+_SQUARE_ROOT_TO_BYTES = "baa3e85e47eeb2d4"
+"""That for float16 values whose roots become bytes."""
 
 _SQUARES, _ROOT_OF_SUMS, _HALF_BITS = "ffdcb590d77f2c1b", "05751cb8f2046d7c", 11
 """What is in front of sums of squares and behind: roots are cut to float16's significant bits."""
@@ -167,6 +170,18 @@ def _root_of_sums(values: Array) -> Array:
     return to_halves(cut(np.sqrt(values.astype(np.float64)), _HALF_BITS))
 
 
+def _root_to_bytes(shader: Shader, source: Image, output: Image) -> ShaderTask:
+    shader.expect({0xC0: ONE, 0xC4: 0})
+    scale, zero = shader.real(0xC8), shader.real(0xCC)
+
+    def function(values: Array) -> Array:
+        if not (values >= 0).all():
+            raise Refusal("which byte stands for the root of a negative float16 isn't known")
+        return to_bytes(np.sqrt(values.astype(_F32)) * scale + zero)
+
+    return ShaderTask((source,), output, function)
+
+
 def _square_root(values: Array) -> Array:
     """Roots of float16; what has none is the least float16."""
     with np.errstate(invalid="ignore"):
@@ -196,6 +211,7 @@ _KNOWN: Mapping[str, tuple[np.dtype[np.generic], np.dtype[np.generic], _Maker]] 
     _ROOT_OF_SUMS: (F32, F16, _without_constants(_root_of_sums)),
     _SQUARES: (F16, F32, _without_constants(lambda values: np.square(values.astype(_F32)))),
     _SQUARE_ROOT: (F16, F16, _without_constants(_square_root)),
+    _SQUARE_ROOT_TO_BYTES: (F16, U8, _root_to_bytes),
     **{program: (*kinds, _exponential) for program, kinds in _EXPONENTIALS.items()},
     **{program: (U8, F16, _with_scales(each)) for program, each in _OF_BYTES.items()},
     **{program: (F16, F16, _with_scales(each)) for program, each in _OF_REALS.items()},

@@ -123,8 +123,8 @@ def tensor_mul(shader: Shader) -> ShaderTask:
 _PRODUCTS_OF_HALVES = ("bdf62f09c8ec4701", "2f10cc449c1d2f4a")
 """Programs of operands of one plane, and of several."""
 
-_REPEATED_ROWS = "6b2cc1a825b38071"
-"""The program that puts a row into many."""
+_REPEATED_EDGES = "6b2cc1a825b38071"
+"""The program that puts an image into a larger one, whose border is the edge's pixels."""
 
 
 def _copy(shader: Shader) -> ShaderTask:
@@ -132,12 +132,17 @@ def _copy(shader: Shader) -> ShaderTask:
     source, output = shader.images(0x00, 0x20)
     if types(source, output) != (U8, U8):
         raise Unknown(f"a factor of {source.dtype} put elsewhere as {output.dtype}")
-    if shader.program == _REPEATED_ROWS and source.shape != output.shape:
-        check_broadcast(output, source)
-        if source.shape[0] != output.shape[0] or source.shape[2] != output.shape[2]:
+    if shader.program == _REPEATED_EDGES and source.shape != output.shape:
+        if source.shape[0] != output.shape[0]:
             raise Unknown(f"{source.shape} repeated as {output.shape}")
-        shader.expect({0x40: 0, 0x44: 8})
-        return ShaderTask((source,), output, lambda values: np.broadcast_to(values, output.shape))
+        left, top = shader.whole(0x40), shader.whole(0x44)
+        rows, pixels = (
+            np.clip(np.arange(count) - start, 0, size - 1)
+            for count, start, size in zip(
+                output.shape[1:], (top, left), source.shape[1:], strict=True
+            )
+        )
+        return ShaderTask((source,), output, lambda values: values[:, rows[:, None], pixels])
     check_same(output, source)
     shader.expect({0x40: 0, 0x44: 0})
     return ShaderTask((source,), output, lambda values: values)

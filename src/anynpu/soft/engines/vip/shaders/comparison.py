@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from .task import Array, ShaderTask
 _COMPARED: Mapping[str, tuple[np.dtype[np.generic], ...]] = {
     "11aa2cf73be96897": (U8, U8),
     "1f05d07743abac61": (U8, F16),
+    "77923156565bd66f": (F16, U8),
     "5df093ac7f84735f": (F16, F16),
 }
 """Types of operands, by the program but for the comparison."""
@@ -50,11 +52,20 @@ def comparison(shader: Shader) -> ShaderTask:
     return ShaderTask((a, b), output, function)
 
 
-_CHOICES: Mapping[str, tuple[np.dtype[np.generic], tuple[int, int], tuple[int, int]]] = {
-    "33c287acfd0b4c52": (U8, (0x80, 0x90), (0xBC, 0xFC)),
-    "2c4d676c1a1dde7b": (F16, (0x80, 0x80), (0xAC, 0xAC)),
+class _Choice(NamedTuple):
+    """The operands' types, and the registers that have their multipliers and shifts."""
+
+    kinds: tuple[np.dtype[np.generic], np.dtype[np.generic]]
+    multipliers: tuple[int, int]
+    shifts: tuple[int, int]
+
+
+_CHOICES: Mapping[str, _Choice] = {
+    "33c287acfd0b4c52": _Choice((U8, U8), (0x80, 0x90), (0xBC, 0xFC)),
+    "a0576b866d25a404": _Choice((U8, F16), (0x80, 0x90), (0xBC, 0xFC)),
+    "2c4d676c1a1dde7b": _Choice((F16, F16), (0x80, 0x80), (0xAC, 0xAC)),
 }
-"""By the program: the operands' type, and where their multipliers and shifts are."""
+"""By the program."""
 
 
 def _cut(values: Array | np.uint8, factor: int, constant: int, shift: int) -> Array:
@@ -68,19 +79,21 @@ def choice(shader: Shader) -> ShaderTask:
     """The first of two where a truth value is true, else the second; in steps of the output."""
     chosen, a, b, output = shader.images(0x00, 0x20, 0x40, 0x60)
     check_broadcast(output, chosen, a, b)
-    kind, multipliers, places = _CHOICES.get(shader.program, (None, (0, 0), (0, 0)))
-    if types(chosen, a, b, output) != (TRUTH, kind, kind, U8):
+    form = _CHOICES.get(shader.program)
+    if form is None or types(chosen, a, b, output) != (TRUTH, *form.kinds, U8):
         raise Unknown(f"a choice of {a.dtype} and {b.dtype} to {output.dtype} in this form")
-    forms = [
+    factors = [
         (shader.whole(register), shader.signed(register + 4), shader.whole(place) & 63)
-        for register, place in zip(multipliers, places, strict=True)
+        for register, place in zip(form.multipliers, form.shifts, strict=True)
     ]
-    if not all(0 < shift < 32 for _, _, shift in forms):
-        raise Unknown(f"a choice of values shifted by {forms[0][2]} and {forms[1][2]} bits")
+    if not all(0 < shift < 32 for _, _, shift in factors):
+        raise Unknown(f"a choice of values shifted by {factors[0][2]} and {factors[1][2]} bits")
 
     def function(truth: Array, x: Array, y: Array) -> Array:
-        brought = rescaled if kind == F16 else _cut
-        first, second = (brought(values, *form) for values, form in zip((x, y), forms, strict=True))
+        first, second = (
+            (_cut if kind == U8 else rescaled)(values, *factor)
+            for kind, values, factor in zip(form.kinds, (x, y), factors, strict=True)
+        )
         result: Array = np.where(truth, first, second).astype(np.int64).astype(np.uint8)
         return result
 

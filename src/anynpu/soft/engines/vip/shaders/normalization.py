@@ -114,8 +114,8 @@ _WHOLE_LOOPS, _ANY_LENGTH = "7693b42bcda28c57", "0993fcad3e04dd65"
 """Programs of rows that are brought to the length of 1; the second takes what lies beyond a row's
 end for zero points."""
 
-_OF_PIXELS = "85eb263b3319b446"
-"""That of columns."""
+_OF_COLUMNS = {"85eb263b3319b446": F16, "69d4875b0da58174": U8}
+"""Those of columns, and of which type their results are."""
 
 _PIXELS_OF_LOOP, _ROWS_OF_LOOP = 32, 4
 
@@ -126,12 +126,15 @@ def length_normalization(shader: Shader) -> ShaderTask:
         return _length_of_halves(shader)
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
-    if types(source, output) != (U8, F16) or source.shape[0] != 1:
+    kind = _OF_COLUMNS.get(shader.program, F16)
+    if types(source, output) != (U8, kind) or source.shape[0] != 1:
         raise Unknown(f"lengths of {source.shape} {source.dtype} to {output.dtype}")
     _, rows, pixels = source.shape
-    if shader.program == _OF_PIXELS:
+    scale, zero = _F32(1), _F32(0)
+    if shader.program in _OF_COLUMNS:
         own, least, axis = shader.whole(0x50), shader.real(0x44), 1
-        shader.expect({0x40: rows, 0x48: ONE, 0x4C: 0, 0x54: rows * own * own})
+        scale, zero = shader.real(0x48), shader.real(0x4C)
+        shader.expect({0x40: rows, 0x54: rows * own * own})
         is_known = rows % _ROWS_OF_LOOP == 0
     elif shader.program in (_WHOLE_LOOPS, _ANY_LENGTH):
         own, least, axis = shader.whole(0xD0), shader.real(0x48), 2
@@ -148,7 +151,8 @@ def length_normalization(shader: Shader) -> ShaderTask:
         whole = values.astype(np.int64) - own
         squares = (whole * whole).sum(axis, keepdims=True).astype(_F32)
         inverse = _inverse_root(np.maximum(squares, least))
-        return to_halves(whole.astype(_F32) * inverse)
+        real = whole.astype(_F32) * (inverse * scale) + zero
+        return to_halves(real) if kind == F16 else to_bytes(real)
 
     return ShaderTask((source,), output, function)
 

@@ -61,7 +61,9 @@ def gather(shader: Shader) -> ShaderTask:
     planes, rows, pixels = source.shape
     count = indices.shape[2]
     axis = 2 if shader.program == _OF_PIXELS else 1
-    expected = (planes, rows, count) if axis == 2 else (planes, count, pixels)
+    # Planes may lie in one another's rows: those of each are gathered by themselves.
+    groups = 1 if axis == 2 else rows // max(shader.whole(0x60), 1)
+    expected = (planes, rows, count) if axis == 2 else (planes, groups * count, pixels)
     if indices.dtype != I32 or output.dtype != source.dtype:
         raise Unknown(f"rows of {source.dtype} gathered by {indices.dtype} to {output.dtype}")
     if indices.shape != (1, 1, count) or output.shape != expected:
@@ -70,16 +72,20 @@ def gather(shader: Shader) -> ShaderTask:
         if source.dtype != U8:
             raise Unknown(f"pixels of {source.dtype} gathered")
         shader.expect({0x60: pixels})
-    elif (shader.whole(0x60), shader.whole(0x64)) != (rows, count):
+    elif (shader.whole(0x60) * groups, shader.whole(0x64)) != (rows, count):
         raise Unknown(f"rows of {shader.whole(0x60)}, {shader.whole(0x64)} of them")
+    size = source.shape[axis] // groups
     if indices.constant is None:
         raise Unknown("rows gathered by numbers that a network computes")
     numbers = indices.constant.reshape(-1)
-    if numbers.min() < 0 or numbers.max() >= source.shape[axis]:
-        raise Unknown(f"rows {numbers.min()} to {numbers.max()} of {source.shape[axis]}")
+    if numbers.min() < 0 or numbers.max() >= size:
+        raise Unknown(f"rows {numbers.min()} to {numbers.max()} of {size}")
 
     def function(values: Array, chosen: Array) -> Array:
-        return values.take(chosen.reshape(-1), axis)
+        if axis == 2:
+            return values.take(chosen.reshape(-1), 2)
+        split = values.reshape(planes * groups, size, pixels)
+        return split.take(chosen.reshape(-1), 1).reshape(expected)
 
     return ShaderTask((source, indices), output, function)
 
@@ -145,16 +151,25 @@ def slice_rows(shader: Shader) -> ShaderTask:
     return ShaderTask((source,), output, function)
 
 
-_ROWS_AS_PLANES = "6d925cbbe261954d"
-"""The program that makes planes of rows, each of which it repeats."""
+_ROWS_AS_PLANES, _REPEATED = "6d925cbbe261954d", "1d8d35025196652b"
+"""Programs that make planes of rows, each of which they repeat, and that repeat whole images."""
 
 
 def repetition(shader: Shader) -> ShaderTask:
-    """Rows of one plane as planes of as many rows of the same bytes as the operand says."""
+    """Rows of one plane as planes of as many rows of the same bytes; or an image side by side."""
     source, counts, output = shader.images(0x00, 0x20, 0x40)
     planes, rows, pixels = source.shape
-    if shader.program != _ROWS_AS_PLANES or types(source, counts, output) != (U8, I32, U8):
+    programs = (_ROWS_AS_PLANES, _REPEATED)
+    if shader.program not in programs or types(source, counts, output) != (U8, I32, U8):
         raise Unknown(f"{source.shape} {source.dtype} repeated in this form")
+    if shader.program == _REPEATED:
+        times = tuple(total // size for total, size in zip(output.shape, source.shape, strict=True))
+        if output.shape != tuple(n * size for n, size in zip(times, source.shape, strict=True)):
+            raise Unknown(f"{source.shape} repeated as {output.shape}")
+        told = () if counts.constant is None else tuple(counts.constant.reshape(-1).tolist())
+        if told != times[::-1]:
+            raise Unknown(f"{source.shape} repeated {told} times as {output.shape}")
+        return ShaderTask((source,), output, lambda values: np.tile(values, times))
     if planes != 1 or output.shape != (rows, output.shape[1], pixels):
         raise Unknown(f"{source.shape} repeated as {output.shape}")
     return ShaderTask(

@@ -61,6 +61,8 @@ def softmax(shader: Shader) -> ShaderTask:
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
     kinds = types(source, output)
+    if shader.program == _OF_PAIRS and kinds == (U8, F16):
+        return _of_pairs(shader, source, output)
     if kinds not in ((U8, F16), (F16, F16), (U8, U8)):
         raise Unknown(f"softmax of {kinds[0]} to {kinds[1]}")
     length = shader.whole(0x40)
@@ -85,6 +87,26 @@ def softmax(shader: Shader) -> ShaderTask:
             return to_bytes(shares * factor + zero)
         halves: Array = to_halves(shares)
         return halves
+
+    return ShaderTask((source,), output, function)
+
+
+_OF_PAIRS = "83c9b4d898e0a56e"
+"""The program of two classes that lie side by side, pair after pair in one row."""
+
+
+def _of_pairs(shader: Shader, source: Image, output: Image) -> ShaderTask:
+    shader.expect({0x48: ONE, 0x4C: 0})
+    scale = shader.real(0x40)
+    if source.shape[2] % 2:
+        raise Unknown(f"softmax of pairs of {source.shape[2]} pixels")
+
+    def function(values: Array) -> Array:
+        pairs = values.astype(np.float32).reshape(*values.shape[:2], -1, 2)
+        exponents = (pairs - pairs.max(3, keepdims=True)) * scale
+        powers = np.exp2(exponents.astype(np.float64)).astype(np.float32)
+        shares = powers * (np.float32(1) / powers.sum(3, keepdims=True))
+        return to_halves(shares).reshape(values.shape)
 
     return ShaderTask((source,), output, function)
 
