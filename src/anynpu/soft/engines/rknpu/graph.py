@@ -36,7 +36,7 @@ from .kernels import (
     fusion_before,
     plan_task,
 )
-from .memory import INTERNAL, Memory, MemoryMap
+from .memory import INTERNAL, Memory, MemoryMap, Strided
 from .reference import run_task
 from .registers.blocks import Enabled
 from .registers.quantities import Quantity
@@ -54,7 +54,8 @@ class PreparedGraph:
 
     `memory_bytes` is what internal memory needs: the file's size, and what the hardware touches
     behind it. `tasks` are by the node's index, `plans` by the task's;
-    `sections` are the file's, of which tasks write those in `written`.
+    `sections` are the file's, of which tasks write those in `written`. `left_out` is what tasks
+    that run as one don't write, and nobody reads.
     """
 
     def __init__(
@@ -65,8 +66,10 @@ class PreparedGraph:
         written: frozenset[int],
         plans: Mapping[int, Plan],
         rounding: Rounding = SILICON,
+        left_out: tuple[Strided, ...] = (),
     ) -> None:
         self.tasks = tasks
+        self.left_out = left_out
         self._rounding = rounding
         self._plans = plans
         self.memory_bytes = memory_bytes
@@ -103,7 +106,13 @@ class PreparedGraph:
             for task, plan in zip(fusion.producers, fusion.plans, strict=True):
                 plans[task.index] = plan
         return PreparedGraph(
-            self.tasks, self.memory_bytes, self.sections, self.written, plans, self._rounding
+            self.tasks,
+            self.memory_bytes,
+            self.sections,
+            self.written,
+            plans,
+            self._rounding,
+            tuple(view for fusion in fusions for view in fusion.between),
         )
 
     def executor(self, memory: NDArray[np.uint8]) -> Executor:
