@@ -215,6 +215,7 @@ class Memory:
         self.layout = layout
         self.array = layout.new() if array is None else array
         self.queues: dict[int, NDArray[np.float32]] = {}
+        self._queue_values: NDArray[np.float32] | None = None
 
     def space(self, space: Space) -> NDArray[np.uint8]:
         """A space's bytes, in place."""
@@ -254,6 +255,12 @@ class Memory:
         places = target.places.numbers()
         for byte in range(target.item):
             content[places + byte] = values[:, byte]
+
+    def queue_values(self, size: int) -> NDArray[np.float32]:
+        """What kernels have in the place of `queues`: the same array each time, of that size."""
+        if self._queue_values is None or self._queue_values.size < size:
+            self._queue_values = np.zeros(size, np.float32)
+        return self._queue_values
 
     def pointer(self, space: Space) -> int:
         """The address of a space's first byte, for C."""
