@@ -1230,6 +1230,19 @@ EXPORT void anynpu_vip_sum_weights(const int8_t *weights, int64_t blocks, int64_
     }
 }
 
+EXPORT void anynpu_vip_convolution_parts(const void *arguments, int64_t first, int64_t end,
+                                         void *scratch) {
+    const struct convolution_parts *all = arguments;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct convolution_part *part = all->parts + i;
+        const int64_t last = i + 1 < all->count ? part[1].first : all->units;
+        const int64_t from = most(first, part->first), to = least(end, last);
+        if (from < to)
+            anynpu_vip_convolution(part->convolution, from - part->first, to - part->first,
+                                   scratch);
+    }
+}
+
 /* Values of one block on either side. */
 INLINE void move_run(const struct move *m, const uint8_t *source, const int32_t *origins,
                      uint8_t *target, const int32_t *places, int64_t count) {

@@ -390,6 +390,30 @@ _Static_assert(offsetof(struct convolution, program) == 528, "convolution.progra
 _Static_assert(sizeof(struct convolution) == 536, "convolution");
 #endif
 
+/* A convolution of some kernels, and the first of all parts' units of work that is its own. */
+struct convolution_part {
+    const struct convolution *convolution;
+    int64_t first;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct convolution_part, convolution) == 0, "convolution_part.convolution");
+_Static_assert(offsetof(struct convolution_part, first) == 8, "convolution_part.first");
+_Static_assert(sizeof(struct convolution_part) == 16, "convolution_part");
+#endif
+
+/* count convolutions, and units of work of all of them together. */
+struct convolution_parts {
+    const struct convolution_part *parts;
+    int64_t count;
+    int64_t units;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct convolution_parts, parts) == 0, "convolution_parts.parts");
+_Static_assert(offsetof(struct convolution_parts, count) == 8, "convolution_parts.count");
+_Static_assert(offsetof(struct convolution_parts, units) == 16, "convolution_parts.units");
+_Static_assert(sizeof(struct convolution_parts) == 24, "convolution_parts");
+#endif
+
 /* A byte of a space for each value: value i's is blocks[i / size] + inside[i % size].
  * There is none where inside is NOWHERE. */
 struct places {
@@ -464,8 +488,8 @@ _Static_assert(sizeof(struct coded_stream) == 88, "coded_stream");
 
 /* One core's values, and how they become kernels.
  * kernels of each superblock; channels of each kernel, superblock by superblock; weights of a
- * kernel, of which block lie side by side; zero_points of each channel. With is_wide values are
- * weights as they are. */
+ * kernel, of which block lie side by side; zero_points of each channel, which bytes of target
+ * count from. With is_wide it has weights of 16 bits, the values as they are. */
 struct core_values {
     int64_t superblocks;
     const int32_t *kernels;
@@ -473,11 +497,10 @@ struct core_values {
     int64_t weights;
     int64_t block;
     int64_t has_zero_points;
-    int64_t is_signed;
     int64_t is_wide;
     int32_t *zero_points;
     const int16_t *values;
-    int16_t *target;
+    void *target;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct core_values, superblocks) == 0, "core_values.superblocks");
@@ -486,12 +509,11 @@ _Static_assert(offsetof(struct core_values, channels) == 16, "core_values.channe
 _Static_assert(offsetof(struct core_values, weights) == 24, "core_values.weights");
 _Static_assert(offsetof(struct core_values, block) == 32, "core_values.block");
 _Static_assert(offsetof(struct core_values, has_zero_points) == 40, "core_values.has_zero_points");
-_Static_assert(offsetof(struct core_values, is_signed) == 48, "core_values.is_signed");
-_Static_assert(offsetof(struct core_values, is_wide) == 56, "core_values.is_wide");
-_Static_assert(offsetof(struct core_values, zero_points) == 64, "core_values.zero_points");
-_Static_assert(offsetof(struct core_values, values) == 72, "core_values.values");
-_Static_assert(offsetof(struct core_values, target) == 80, "core_values.target");
-_Static_assert(sizeof(struct core_values) == 88, "core_values");
+_Static_assert(offsetof(struct core_values, is_wide) == 48, "core_values.is_wide");
+_Static_assert(offsetof(struct core_values, zero_points) == 56, "core_values.zero_points");
+_Static_assert(offsetof(struct core_values, values) == 64, "core_values.values");
+_Static_assert(offsetof(struct core_values, target) == 72, "core_values.target");
+_Static_assert(sizeof(struct core_values) == 80, "core_values");
 #endif
 
 #endif

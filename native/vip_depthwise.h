@@ -378,12 +378,12 @@ INLINE int finish_lanes(const struct convolution *c, const struct lanes *a, int6
                         int64_t lanes, int64_t first, int64_t count, int64_t y, int64_t y_end,
                         int is_wide) {
     const int64_t pixels = count * c->out_width;
-    if (c->program) {
+#ifdef X86
+    if (is_wide && c->program) {
         finish_program(c->program, a->sums, pixels * LANES, a->mixed);
         divide_lanes(a, pixels);
         return;
     }
-#ifdef X86
     if (is_wide && c->fits_float && !c->addition && !c->pool_size) {
         finish_fast(c, k, a->sums, pixels * LANES, a->mixed, 1);
         if (stays_mixed(c, k, lanes, y, y_end)) {

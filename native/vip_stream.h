@@ -422,9 +422,11 @@ INLINE void stream_lines(const struct stream *s, struct evaluation *e, int64_t f
 
 INLINE void stream_rows_inline(const struct stream *s, int64_t first, int64_t end, void *scratch) {
     const int64_t length = s->lines * s->width, together = s->block / s->width;
+    const int64_t summands =
+        (s->queue_0.summand.origin != OF_NOTHING) + (s->queue_1.summand.origin != OF_NOTHING);
     float *const inputs = scratch, *const results = inputs + STREAM_INPUTS * s->block,
                  *const rows = results + s->program->count * s->block,
-                 *const ring = rows + 2 * length;
+                 *const ring = rows + summands * length;
     struct evaluation e = {.results = results,
                            .pitch = s->block,
                            .inputs = {inputs, inputs + s->block},

@@ -216,7 +216,11 @@ def compare(tasks: Sequence[StreamTask], seed: int) -> None:
             places.check(window)
     plans = plans_of(places, tasks)
     assert all(plan is not None for plan in plans)
-    expected, found = Memory(places, filled(seed)), Memory(places, filled(seed))
+    content = filled(seed)
+    if any(isinstance(part, RealInput) and part.dtype != BYTES for t in tasks for part in t.inputs):
+        # No halves that are no numbers: NumPy's builds don't agree on what floats become of them.
+        content &= 0xBF
+    expected, found = Memory(places, content.copy()), Memory(places, content)
     computing = Calls(tasks, plans, found)
     for call in computing.calls:
         call()

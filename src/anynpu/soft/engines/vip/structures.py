@@ -321,6 +321,18 @@ class Convolution(Structure):
     ]
 
 
+class ConvolutionPart(Structure):
+    """A convolution of some kernels, and the first of all parts' units of work that is its own."""
+
+    _fields_ = [("convolution", _POINTER), ("first", _INTEGER)]
+
+
+class ConvolutionParts(Structure):
+    """`count` convolutions, and `units` of work of all of them together."""
+
+    _fields_ = [("parts", _POINTER), ("count", _INTEGER), ("units", _INTEGER)]
+
+
 class Places(Structure):
     """A byte of a space for each value: value i's is `blocks[i / size] + inside[i % size]`.
 
@@ -376,8 +388,8 @@ class CoreValues(Structure):
     """One core's values, and how they become kernels.
 
     `kernels` of each superblock; `channels` of each kernel, superblock by superblock; `weights` of
-    a kernel, of which `block` lie side by side; `zero_points` of each channel. With `is_wide`
-    values are weights as they are.
+    a kernel, of which `block` lie side by side; `zero_points` of each channel, which bytes of
+    `target` count from. With `is_wide` it has weights of 16 bits, the values as they are.
     """
 
     _fields_ = [
@@ -387,7 +399,6 @@ class CoreValues(Structure):
         ("weights", _INTEGER),
         ("block", _INTEGER),
         ("has_zero_points", _INTEGER),
-        ("is_signed", _INTEGER),
         ("is_wide", _INTEGER),
         ("zero_points", _POINTER),
         ("values", _POINTER),
@@ -406,6 +417,8 @@ STRUCTURES = (
     Stream,
     ValueTable,
     Convolution,
+    ConvolutionPart,
+    ConvolutionParts,
     Places,
     Move,
     CodedStream,
@@ -429,6 +442,8 @@ POINTERS = {
     "convolution.scale": "const double *",
     "convolution.negative": "const double *",
     "convolution.operands": "const float *",
+    "convolution_part.convolution": "const struct convolution *",
+    "convolution_parts.parts": "const struct convolution_part *",
     "convolution.table": "const struct value_table *",
     "value_table.values": "const double *",
     "convolution.program": "const struct stream_program *",
@@ -452,6 +467,5 @@ POINTERS = {
     "core_values.channels": "const int32_t *",
     "core_values.zero_points": "int32_t *",
     "core_values.values": "const int16_t *",
-    "core_values.target": "int16_t *",
 }
 """What addresses in a structure point to."""

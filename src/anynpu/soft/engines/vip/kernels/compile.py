@@ -18,7 +18,7 @@ from ..reference.compute import compute
 from ..stream.task import StreamTask
 from ..tasks import BlockTranspose, Convolution, Move, Task
 from . import native
-from .convolution import ConvolutionPlan, Weights, plan_convolution
+from .convolution import Weights, plan_convolution
 from .moves import plan_move, plan_transpose
 from .plan import Plan
 from .stream import Program, StreamPlan, as_convolution, plans_of_streams, program_of_sums
@@ -66,9 +66,7 @@ def _plan(layout: MemoryMap, task: Task, count: int, number: int, shared: _Share
     return None
 
 
-def _plan_of_sums(
-    layout: MemoryMap, task: StreamTask, count: int, shared: _Shared
-) -> ConvolutionPlan | None:
+def _plan_of_sums(layout: MemoryMap, task: StreamTask, count: int, shared: _Shared) -> Plan | None:
     """A program that takes nothing but a convolution's sums."""
     convolution = as_convolution(task)
     if convolution is None:
@@ -108,7 +106,7 @@ class Calls:
 
     def _steps(self, plans: Sequence[Plan]) -> Call:
         bound = [plan.bind(self._memory) for plan in plans]
-        self._alive.append(bound)
+        self._alive.append([alive for _, alive in bound])
         return steps.Steps([entry for entry, _ in bound], self._scratch, self._cancelled).run
 
     @property

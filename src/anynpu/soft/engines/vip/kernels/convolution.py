@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..rounding import LONG_ADDER, SHORT_ADDER, Reals, small
 from ..structures import KERNELS, LANES, PIXELS, QUAD, Addition
 from ..tasks import Convolution, Sums, Table
 from . import native
+from .parts import PartsPlan, split
 from .plan import Plan, fits_circle, is_apart, planes_in, units_of
 from .stream import Program
 
@@ -58,7 +59,7 @@ class Weights:
     fits_float: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shape:
     """How a unit's rows lie in a thread's own space."""
 
@@ -74,6 +75,16 @@ class Shape:
 class ConvolutionPlan(Plan):
     """A convolution as one call."""
 
+    __slots__ = (
+        "_operands",
+        "_program",
+        "_shape",
+        "_table",
+        "_taps",
+        "_task",
+        "_threads",
+        "_weights",
+    )
     kernel = "convolution"
 
     def __init__(
@@ -207,11 +218,33 @@ def plan_convolution(
     threads: int,
     known: dict[object, Weights | None],
     program: Program | None = None,
-) -> ConvolutionPlan | None:
+) -> Plan | None:
     """A plan, or None where the kernel doesn't do the same for certain.
 
     A `program` makes bytes of the sums instead of what the task says.
     """
+    kernels = task.sums.kernels
+    if kernels is None or not kernels.parts:
+        return _plan_of_whole(layout, task, threads, known, program)
+    if not is_apart(layout, task):
+        return None
+    parts = split(task)
+    if parts is None:
+        # Its channels lie side by side otherwise than its kernels are parted.
+        whole = replace(task, sums=replace(task.sums, kernels=kernels.joined()))
+        return _plan_of_whole(layout, whole, threads, known, program)
+    plans = [_plan_of_whole(layout, part, threads, known, program) for part in parts]
+    made = [plan for plan in plans if plan is not None]
+    return PartsPlan(made, threads) if len(made) == len(plans) else None
+
+
+def _plan_of_whole(
+    layout: MemoryMap,
+    task: Convolution,
+    threads: int,
+    known: dict[object, Weights | None],
+    program: Program | None,
+) -> ConvolutionPlan | None:
     if not _is_simple(task) or not _fits(task) or not is_apart(layout, task):
         return None
     sums = task.sums

@@ -21,6 +21,7 @@ class Plan(ABC):
     `kernel` is what people call the kernel; `scratch` is what a thread needs of its own, in bytes.
     """
 
+    __slots__ = ("scratch",)
     kernel: ClassVar[str]
     scratch: int
 

@@ -307,6 +307,7 @@ def as_convolution(task: StreamTask) -> Convolution | None:
 class StreamPlan(Plan):
     """An operation of the stream processor as one call."""
 
+    __slots__ = "_block", "_lines", "_program", "_queues", "_ring_rows", "_task", "_threads"
     kernel = "program"
 
     def __init__(
@@ -319,8 +320,8 @@ class StreamPlan(Plan):
         earlier = self._program.earlier_rows
         self._lines, self._ring_rows = lines, earlier + 1 if earlier else 0
         self._block = min(lines, max(1, _BLOCK // width)) * width
-        rings = len(self._program.rings) * self._ring_rows
-        kept = (2 + self._program.units) * self._block + (2 + rings) * task.length
+        rows = len(task.flow.summands) + len(self._program.rings) * self._ring_rows
+        kept = (2 + self._program.units) * self._block + rows * task.length
         self.scratch = 4 * kept
 
     def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
