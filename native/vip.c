@@ -435,7 +435,7 @@ struct scales_avx2 {
     __m256 positive[2], negative[2];
 };
 
-WITH_AVX2 INLINE __m256 eight_floats(const double *values) {
+WITH_AVX2 INLINE __m256 eight_as_floats(const double *values) {
     return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_loadu_pd(values + 4)),
                            _mm256_cvtpd_ps(_mm256_loadu_pd(values)));
 }
@@ -450,8 +450,8 @@ WITH_AVX2 INLINE struct scales_avx2 same_scales_avx2(const struct convolution *c
 /* Those of LANES channels. */
 WITH_AVX2 INLINE struct scales_avx2 own_scales_avx2(const struct convolution *c, int64_t k) {
     const double *negative = c->negative ? c->negative : c->scale;
-    return (struct scales_avx2){{eight_floats(c->scale + k), eight_floats(c->scale + k + 8)},
-                                {eight_floats(negative + k), eight_floats(negative + k + 8)}};
+    return (struct scales_avx2){{eight_as_floats(c->scale + k), eight_as_floats(c->scale + k + 8)},
+                                {eight_as_floats(negative + k), eight_as_floats(negative + k + 8)}};
 }
 
 WITH_AVX2 INLINE __m256i rounded_eight(const int32_t *sums, const struct scales_avx2 *scales,
@@ -498,7 +498,7 @@ struct scales_avx512 {
     __m512 positive, negative;
 };
 
-WITH_AVX512_VNNI INLINE __m512 sixteen_floats(const double *values) {
+WITH_AVX512_VNNI INLINE __m512 sixteen_as_floats(const double *values) {
     float floats[LANES];
     for (int i = 0; i < LANES; i++)
         floats[i] = (float)values[i];
@@ -541,8 +541,8 @@ WITH_AVX512_VNNI static void finish_widest(const struct convolution *c, int64_t 
                                            int has_own) {
     struct scales_avx512 scales;
     if (has_own) {
-        scales.positive = sixteen_floats(c->scale + k);
-        scales.negative = c->negative ? sixteen_floats(c->negative + k) : scales.positive;
+        scales.positive = sixteen_as_floats(c->scale + k);
+        scales.negative = c->negative ? sixteen_as_floats(c->negative + k) : scales.positive;
     } else {
         scales.positive = _mm512_set1_ps((float)c->scale[k]);
         scales.negative = c->negative ? _mm512_set1_ps((float)c->negative[k]) : scales.positive;

@@ -264,8 +264,7 @@ class Convolution(Structure):
     byte of the second operand adds or multiplies. Scaled sums go through `table`, NULL for none,
     before `low` and `high`; `program`, NULL for none, makes bytes of sums instead of all that.
     There are a bias and scales for whole `LANES` of channels. A unit of work is `rows` of the final
-    image for `kernel_blocks` blocks of `KERNELS`
-    kernels, or as many depthwise ones.
+    image for `kernel_blocks` blocks of `KERNELS` kernels, or as many depthwise ones.
     """
 
     _fields_ = [
