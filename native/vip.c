@@ -16,6 +16,8 @@
 #include "cpu.h"
 #include "vip.h"
 #include "vip_dots.h"
+#include "vip_planes.h"
+#include "vip_stream.h"
 
 enum {
     VECTORS = 2, /* of pixels that are computed together: more would need more than 16 registers */
@@ -24,75 +26,11 @@ enum {
     LINE_END = 64, /* bytes behind a row that vectors may read or write */
 };
 
-INLINE int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-INLINE int64_t most(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-INLINE int64_t up_to(int64_t value, int64_t unit) {
-    return (value + unit - 1) / unit * unit;
-}
-
-/* A row's pixels: `count` of them from `first` on, what is left from `rest` on. */
-struct row {
-    uint8_t *first;
-    uint8_t *rest;
-    int64_t count;
-};
-
-/* A channel's first byte, from the beginning of its memory. */
-INLINE int64_t channel_of(const struct planes *p, int64_t channel) {
-    if (p->group == 1)
-        return p->offset + channel * p->plane;
-    return p->offset + channel / p->group * p->plane + channel % p->group;
-}
-
-/* A row of the channel that begins there. */
-INLINE struct row row_at(const struct planes *p, int64_t address, int64_t y, int64_t width) {
-    address += y * p->row * p->group;
-    if (!p->size)
-        return (struct row){p->base + address, p->base, width};
-    if (address >= p->end)
-        address -= ((address - p->end) / p->size + 1) * p->size;
-    const int64_t room = p->end - address;
-    if (room >= width * p->group)
-        return (struct row){p->base + address, p->base, width};
-    const int64_t before = least((room + p->group - 1) / p->group, width);
-    return (struct row){p->base + address, p->base + address + before * p->group - p->size, before};
-}
-
-INLINE struct row row_of(const struct planes *p, int64_t channel, int64_t y, int64_t width) {
-    return row_at(p, channel_of(p, channel), y, width);
-}
-
 /* ------------------------------------------------------------------ the image as 16-bit numbers */
 
 /* Whether rows of a channel lie side by side, so that they are one. */
 INLINE int is_one_row(const struct planes *p, int64_t rows, int64_t width) {
     return p->group == 1 && p->row == width && (!p->size || rows * width <= p->size);
-}
-
-/* Few bytes are quicker without a call. */
-INLINE void copy_bytes(uint8_t *to, const uint8_t *from, int64_t count) {
-    if (count >= 64) {
-        memcpy(to, from, (size_t)count);
-    } else if (count >= 16) {
-        for (int64_t i = 0; i + 16 <= count; i += 16)
-            memcpy(to + i, from + i, 16);
-        memcpy(to + count - 16, from + count - 16, 16);
-    } else if (count >= 8) {
-        memcpy(to, from, 8);
-        memcpy(to + count - 8, from + count - 8, 8);
-    } else if (count >= 4) {
-        memcpy(to, from, 4);
-        memcpy(to + count - 4, from + count - 4, 4);
-    } else {
-        for (int64_t i = 0; i < count; i++)
-            to[i] = from[i];
-    }
 }
 
 INLINE void copy_part(const uint8_t *from, int64_t step, uint8_t *to, int64_t count) {
@@ -515,7 +453,7 @@ struct scales_avx2 {
     __m256 positive[2], negative[2];
 };
 
-WITH_AVX2 INLINE __m256 eight_floats(const double *values) {
+WITH_AVX2 INLINE __m256 eight_as_floats(const double *values) {
     return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_loadu_pd(values + 4)),
                            _mm256_cvtpd_ps(_mm256_loadu_pd(values)));
 }
@@ -530,8 +468,8 @@ WITH_AVX2 INLINE struct scales_avx2 same_scales_avx2(const struct convolution *c
 /* Those of LANES channels. */
 WITH_AVX2 INLINE struct scales_avx2 own_scales_avx2(const struct convolution *c, int64_t k) {
     const double *negative = c->negative ? c->negative : c->scale;
-    return (struct scales_avx2){{eight_floats(c->scale + k), eight_floats(c->scale + k + 8)},
-                                {eight_floats(negative + k), eight_floats(negative + k + 8)}};
+    return (struct scales_avx2){{eight_as_floats(c->scale + k), eight_as_floats(c->scale + k + 8)},
+                                {eight_as_floats(negative + k), eight_as_floats(negative + k + 8)}};
 }
 
 WITH_AVX2 INLINE __m256i rounded_eight(const int32_t *sums, const struct scales_avx2 *scales,
@@ -578,7 +516,7 @@ struct scales_avx512 {
     __m512 positive, negative;
 };
 
-WITH_AVX512_VNNI INLINE __m512 sixteen_floats(const double *values) {
+WITH_AVX512_VNNI INLINE __m512 sixteen_as_floats(const double *values) {
     float floats[LANES];
     for (int i = 0; i < LANES; i++)
         floats[i] = (float)values[i];
@@ -621,8 +559,8 @@ WITH_AVX512_VNNI static void finish_widest(const struct convolution *c, int64_t 
                                            int has_own) {
     struct scales_avx512 scales;
     if (has_own) {
-        scales.positive = sixteen_floats(c->scale + k);
-        scales.negative = c->negative ? sixteen_floats(c->negative + k) : scales.positive;
+        scales.positive = sixteen_as_floats(c->scale + k);
+        scales.negative = c->negative ? sixteen_as_floats(c->negative + k) : scales.positive;
     } else {
         scales.positive = _mm512_set1_ps((float)c->scale[k]);
         scales.negative = c->negative ? _mm512_set1_ps((float)c->negative[k]) : scales.positive;
@@ -649,8 +587,76 @@ WITH_AVX2 static void finish_fast(const struct convolution *c, int64_t k, const 
 }
 #endif
 
+/* A table's function, as reference/table.py has it. The argument has 16 significant bits. */
+INLINE double table_value(const struct value_table *t, double argument) {
+    const int64_t half = t->is_signed ? 512 : 1024, exponents = t->exponents,
+                  steps = half / exponents, lowest = 1 - exponents / 2, highest = exponents / 2;
+    const double magnitude = fabs(argument);
+    union {
+        double real;
+        uint64_t bits;
+    } u = {magnitude}, power;
+    const int64_t found = (int64_t)(u.bits >> 52) - 1023,
+                  exponent = most(least(found, highest), lowest);
+    power.bits = (uint64_t)(1023 - exponent) << 52;
+    const double position = (magnitude * power.real - 1) * (double)steps;
+    const int64_t step = (int64_t)clamped(floor(position), 0, (double)(steps - 1)),
+                  index = ((exponent - lowest) ^ (exponents / 2)) * steps + step,
+                  begin = argument < 0 && t->is_signed ? half : 0;
+    const double low = t->values[begin + index], high = t->values[begin + (index + 1) % half],
+                 sign = argument < 0 && !t->is_signed ? -1 : 1;
+    power.bits = (uint64_t)(1023 + highest) << 52;
+    const double start = power.real * (2 - 1 / (double)steps),
+                 rise = argument < 0 && t->is_signed ? -t->negative : t->positive;
+    const double beyond = low + (magnitude - start) * rise,
+                 between = low + (high - low) * (position - (double)step);
+    const int is_last = exponent == highest && step == steps - 1;
+    return found < lowest ? t->middle + argument * t->zero : (is_last ? beyond : between) * sign;
+}
+
+/* Sums as bytes by way of a table. */
+INLINE void finish_table_inline(const struct convolution *c, double scale, const int32_t *sums,
+                                int64_t count, uint8_t *bytes) {
+    const double zero_point = (double)c->zero_point;
+    const double low = clamped(c->low, -zero_point, 255 - zero_point),
+                 high = clamped(c->high, -zero_point, 255 - zero_point);
+    for (int64_t i = 0; i < count; i++) {
+        union {
+            double real;
+            uint64_t bits;
+        } u = {sums[i] * scale};
+        u.bits &= ~UINT64_C(0) << (53 - 16);
+        bytes[i] = (uint8_t)(half_even(clamped(table_value(c->table, u.real), low, high)) +
+                             (int32_t)c->zero_point);
+    }
+}
+IN_EACH_FORM(finish_table,
+             (const struct convolution *c, double scale, const int32_t *sums, int64_t count,
+              uint8_t *bytes),
+             (c, scale, sums, count, bytes))
+
+/* Sums as bytes by a program. */
+static void finish_program(const struct stream_program *p, const int32_t *sums, int64_t count,
+                           uint8_t *bytes) {
+#ifdef AVX512
+    if (running_form == AVX512_VNNI) {
+        stream_bytes_avx512(p, sums, count, bytes);
+        return;
+    }
+#endif
+    stream_bytes(p, sums, count, bytes);
+}
+
 INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, int64_t count,
                    uint8_t *bytes, int is_wide) {
+    if (c->program) {
+        finish_program(c->program, sums, count, bytes);
+        return;
+    }
+    if (c->table) {
+        finish_table(c, c->scale[k], sums, count, bytes);
+        return;
+    }
 #ifdef X86
     if (is_wide && c->fits_float) {
         finish_fast(c, k, sums, count, bytes, 0);
@@ -775,15 +781,6 @@ static void finish_with_second(const struct convolution *c, int64_t k, const int
     }
 #endif
     finish_second_inline(c, c->scale[k], sums, count, second, bytes, 0);
-}
-
-INLINE void store_part(uint8_t *to, int64_t step, uint8_t flip, const uint8_t *bytes,
-                       int64_t count) {
-    if (step == 1 && !flip)
-        copy_bytes(to, bytes, count);
-    else
-        for (int64_t x = 0; x < count; x++)
-            to[x * step] = bytes[x] ^ flip;
 }
 
 /* A row of bytes to where it belongs. */
@@ -1246,6 +1243,19 @@ EXPORT void anynpu_vip_sum_weights(const int8_t *weights, int64_t blocks, int64_
     }
 }
 
+EXPORT void anynpu_vip_convolution_parts(const void *arguments, int64_t first, int64_t end,
+                                         void *scratch) {
+    const struct convolution_parts *all = arguments;
+    for (int64_t i = 0; i < all->count; i++) {
+        const struct convolution_part *part = all->parts + i;
+        const int64_t last = i + 1 < all->count ? part[1].first : all->units;
+        const int64_t from = most(first, part->first), to = least(end, last);
+        if (from < to)
+            anynpu_vip_convolution(part->convolution, from - part->first, to - part->first,
+                                   scratch);
+    }
+}
+
 /* Values of one block on either side. */
 INLINE void move_run(const struct move *m, const uint8_t *source, const int32_t *origins,
                      uint8_t *target, const int32_t *places, int64_t count) {
@@ -1268,4 +1278,14 @@ EXPORT void anynpu_vip_move(const void *arguments, int64_t first, int64_t end, v
         move_run(m, m->source + from->blocks[i / from->size], from->inside + before,
                  m->target + to->blocks[i / to->size], to->inside + after, count);
     }
+}
+
+EXPORT void anynpu_vip_stream(const void *arguments, int64_t first, int64_t end, void *scratch) {
+#ifdef AVX512
+    if (running_form == AVX512_VNNI) {
+        stream_rows_avx512(arguments, first, end, scratch);
+        return;
+    }
+#endif
+    stream_rows(arguments, first, end, scratch);
 }

@@ -23,6 +23,46 @@ enum addition {
     PRODUCT = 3,
 };
 
+/* What a stream processor's unit makes of its operands; three kinds ask a table. */
+enum unit {
+    UNIT_PRODUCT = 0,
+    UNIT_LIMITED_PRODUCT = 1,
+    UNIT_SUM = 2,
+    UNIT_DIFFERENCE = 3,
+    UNIT_SIZE = 4,
+    UNIT_CHOICE = 5,
+    UNIT_COPY = 6,
+    UNIT_ENTRY = 7,
+    UNIT_FRACTION = 8,
+    UNIT_STEP = 9,
+};
+
+/* Where an operand comes from: entries of a queue are an element's, a row's, or every row's. */
+enum origin {
+    OF_NOTHING = 0,
+    OF_NUMBER = 1,
+    OF_INPUT = 2,
+    OF_UNIT = 3,
+    OF_EARLIER_ROW = 4,
+    OF_QUEUE = 5,
+    OF_QUEUE_BY_ROW = 6,
+    OF_QUEUE_AGAIN = 7,
+};
+
+/* How values are stored. */
+enum form_of_values {
+    FORM_BYTES = 0,
+    FORM_HALVES = 1,
+    FORM_FLOATS = 2,
+};
+
+/* What a stream processor's table is of: the tangent is the unit's own. */
+enum table_form {
+    TABLE_ANY = 0,
+    TABLE_ODD = 1,
+    TABLE_TANGENT = 2,
+};
+
 /* Rows of pixels in memory.
  * row and plane are bytes of a channel, and of a group of channels that lies alone. Addresses
  * from end on are size lower, if that isn't 0. */
@@ -46,6 +86,193 @@ _Static_assert(offsetof(struct planes, size) == 48, "planes.size");
 _Static_assert(sizeof(struct planes) == 56, "planes");
 #endif
 
+/* 1,024 values over a sign, an exponent's exponent_bits low bits and a mantissa's top bits.
+ * low and high are those of arguments that are too large, as stream/tables.py has them. */
+struct stream_table {
+    const float *values;
+    int64_t form;
+    int64_t is_signed;
+    int64_t exponent_bits;
+    double low;
+    double high;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct stream_table, values) == 0, "stream_table.values");
+_Static_assert(offsetof(struct stream_table, form) == 8, "stream_table.form");
+_Static_assert(offsetof(struct stream_table, is_signed) == 16, "stream_table.is_signed");
+_Static_assert(offsetof(struct stream_table, exponent_bits) == 24, "stream_table.exponent_bits");
+_Static_assert(offsetof(struct stream_table, low) == 32, "stream_table.low");
+_Static_assert(offsetof(struct stream_table, high) == 40, "stream_table.high");
+_Static_assert(sizeof(struct stream_table) == 48, "stream_table");
+#endif
+
+/* What a unit reads: of origin the numberth, or the number value.
+ * Of an earlier row it is what the unit made back rows ago, at its place of the ring; the first
+ * rows take what queue (0 or 1; -1 for none) held before, or else value. */
+struct stream_operand {
+    int64_t origin;
+    int64_t number;
+    double value;
+    int64_t back;
+    int64_t ring;
+    int64_t queue;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct stream_operand, origin) == 0, "stream_operand.origin");
+_Static_assert(offsetof(struct stream_operand, number) == 8, "stream_operand.number");
+_Static_assert(offsetof(struct stream_operand, value) == 16, "stream_operand.value");
+_Static_assert(offsetof(struct stream_operand, back) == 24, "stream_operand.back");
+_Static_assert(offsetof(struct stream_operand, ring) == 32, "stream_operand.ring");
+_Static_assert(offsetof(struct stream_operand, queue) == 40, "stream_operand.queue");
+_Static_assert(sizeof(struct stream_operand) == 48, "stream_operand");
+#endif
+
+/* A unit's work; initial is its result where a queue that is empty would give an operand.
+ * ring is its place among those whose results later rows read, -1 for others. */
+struct stream_node {
+    int64_t unit;
+    struct stream_operand a;
+    struct stream_operand b;
+    struct stream_operand c;
+    const struct stream_table *table;
+    double initial;
+    int64_t ring;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct stream_node, unit) == 0, "stream_node.unit");
+_Static_assert(offsetof(struct stream_node, a) == 8, "stream_node.a");
+_Static_assert(offsetof(struct stream_node, b) == 56, "stream_node.b");
+_Static_assert(offsetof(struct stream_node, c) == 104, "stream_node.c");
+_Static_assert(offsetof(struct stream_node, table) == 152, "stream_node.table");
+_Static_assert(offsetof(struct stream_node, initial) == 160, "stream_node.initial");
+_Static_assert(offsetof(struct stream_node, ring) == 168, "stream_node.ring");
+_Static_assert(sizeof(struct stream_node) == 176, "stream_node");
+#endif
+
+/* What is made of an element, each node after those whose results it reads.
+ * low and high limit products; whole numbers get zero_point, halves of them go away from zero
+ * with halves_go_away, else to even numbers. */
+struct stream_program {
+    const struct stream_node *nodes;
+    int64_t count;
+    double low;
+    double high;
+    struct stream_operand output;
+    int64_t zero_point;
+    int64_t halves_go_away;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct stream_program, nodes) == 0, "stream_program.nodes");
+_Static_assert(offsetof(struct stream_program, count) == 8, "stream_program.count");
+_Static_assert(offsetof(struct stream_program, low) == 16, "stream_program.low");
+_Static_assert(offsetof(struct stream_program, high) == 24, "stream_program.high");
+_Static_assert(offsetof(struct stream_program, output) == 32, "stream_program.output");
+_Static_assert(offsetof(struct stream_program, zero_point) == 80, "stream_program.zero_point");
+_Static_assert(offsetof(struct stream_program, halves_go_away) == 88,
+               "stream_program.halves_go_away");
+_Static_assert(sizeof(struct stream_program) == 96, "stream_program");
+#endif
+
+/* Values as they are stored; bytes are changed by flip first, then addend is added. */
+struct stream_input {
+    struct planes planes;
+    int64_t form;
+    int64_t flip;
+    int64_t addend;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct stream_input, planes) == 0, "stream_input.planes");
+_Static_assert(offsetof(struct stream_input, form) == 56, "stream_input.form");
+_Static_assert(offsetof(struct stream_input, flip) == 64, "stream_input.flip");
+_Static_assert(offsetof(struct stream_input, addend) == 72, "stream_input.addend");
+_Static_assert(sizeof(struct stream_input) == 80, "stream_input");
+#endif
+
+/* A queue around a program: what it held, NULL for nothing, and where what is new goes.
+ * written takes the values of writer, sums a sum or maximum of each row's values of summand. */
+struct stream_queue {
+    const float *held;
+    float *written;
+    struct stream_operand writer;
+    float *sums;
+    struct stream_operand summand;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct stream_queue, held) == 0, "stream_queue.held");
+_Static_assert(offsetof(struct stream_queue, written) == 8, "stream_queue.written");
+_Static_assert(offsetof(struct stream_queue, writer) == 16, "stream_queue.writer");
+_Static_assert(offsetof(struct stream_queue, sums) == 64, "stream_queue.sums");
+_Static_assert(offsetof(struct stream_queue, summand) == 72, "stream_queue.summand");
+_Static_assert(sizeof(struct stream_queue) == 120, "stream_queue");
+#endif
+
+/* A stream processor's operation: a program for each element of rows rows.
+ * A row is lines lines of width elements; a channel has height lines. Every stride-th line and
+ * pixel is stored. ring_rows rows of rings units' results are kept, 0 where none is read later;
+ * then there is one unit of work, otherwise a row is one. block elements are computed at a time. */
+struct stream {
+    const struct stream_program *program;
+    int64_t rows;
+    int64_t lines;
+    int64_t height;
+    int64_t width;
+    int64_t inputs;
+    struct stream_input first;
+    struct stream_input second;
+    struct planes target;
+    int64_t form;
+    int64_t stride;
+    struct stream_queue queue_0;
+    struct stream_queue queue_1;
+    int64_t has_maxima;
+    int64_t ring_rows;
+    int64_t rings;
+    int64_t block;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct stream, program) == 0, "stream.program");
+_Static_assert(offsetof(struct stream, rows) == 8, "stream.rows");
+_Static_assert(offsetof(struct stream, lines) == 16, "stream.lines");
+_Static_assert(offsetof(struct stream, height) == 24, "stream.height");
+_Static_assert(offsetof(struct stream, width) == 32, "stream.width");
+_Static_assert(offsetof(struct stream, inputs) == 40, "stream.inputs");
+_Static_assert(offsetof(struct stream, first) == 48, "stream.first");
+_Static_assert(offsetof(struct stream, second) == 128, "stream.second");
+_Static_assert(offsetof(struct stream, target) == 208, "stream.target");
+_Static_assert(offsetof(struct stream, form) == 264, "stream.form");
+_Static_assert(offsetof(struct stream, stride) == 272, "stream.stride");
+_Static_assert(offsetof(struct stream, queue_0) == 280, "stream.queue_0");
+_Static_assert(offsetof(struct stream, queue_1) == 400, "stream.queue_1");
+_Static_assert(offsetof(struct stream, has_maxima) == 520, "stream.has_maxima");
+_Static_assert(offsetof(struct stream, ring_rows) == 528, "stream.ring_rows");
+_Static_assert(offsetof(struct stream, rings) == 536, "stream.rings");
+_Static_assert(offsetof(struct stream, block) == 544, "stream.block");
+_Static_assert(sizeof(struct stream) == 552, "stream");
+#endif
+
+/* 1,024 entries of a function by sign, exponent and the mantissa's top bits, linear in between.
+ * Arguments of one sign have exponents powers of two, the upper half of them first. middle is the
+ * value at zero; positive, negative and zero are the slopes at the ends and there. */
+struct value_table {
+    const double *values;
+    int64_t is_signed;
+    int64_t exponents;
+    double middle;
+    double positive;
+    double negative;
+    double zero;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct value_table, values) == 0, "value_table.values");
+_Static_assert(offsetof(struct value_table, is_signed) == 8, "value_table.is_signed");
+_Static_assert(offsetof(struct value_table, exponents) == 16, "value_table.exponents");
+_Static_assert(offsetof(struct value_table, middle) == 24, "value_table.middle");
+_Static_assert(offsetof(struct value_table, positive) == 32, "value_table.positive");
+_Static_assert(offsetof(struct value_table, negative) == 40, "value_table.negative");
+_Static_assert(offsetof(struct value_table, zero) == 48, "value_table.zero");
+_Static_assert(sizeof(struct value_table) == 56, "value_table");
+#endif
+
 /* Sums of products, and what makes bytes of them.
  * border is less 128; flip is what bytes are changed by first. The final image is the result's;
  * out is before a maximum of pool_size, 0 for none. weights of a dense kernel are quads of
@@ -54,9 +281,10 @@ _Static_assert(sizeof(struct planes) == 56, "planes");
  * multiplied by bytes without a sign. taps say where each pair of a dense kernel is in the packed
  * image. negative is NULL where negative sums are scaled as others. fits_float says that sums
  * scaled in float32 give the same bytes, least to most. operands are what each byte of the second
- * operand adds or multiplies. There are a bias and scales for whole LANES of channels. A unit of
- * work is rows of the final image for kernel_blocks blocks of KERNELS kernels, or as many
- * depthwise ones. */
+ * operand adds or multiplies. Scaled sums go through table, NULL for none, before low and high;
+ * program, NULL for none, makes bytes of sums instead of all that. There are a bias and scales
+ * for whole LANES of channels. A unit of work is rows of the final image for kernel_blocks blocks
+ * of KERNELS kernels, or as many depthwise ones. */
 struct convolution {
     struct planes source;
     struct planes target;
@@ -105,6 +333,8 @@ struct convolution {
     int64_t kernel_blocks;
     int64_t packed_rows;
     int64_t packed_width;
+    const struct value_table *table;
+    const struct stream_program *program;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct convolution, source) == 0, "convolution.source");
@@ -155,7 +385,33 @@ _Static_assert(offsetof(struct convolution, row_blocks) == 488, "convolution.row
 _Static_assert(offsetof(struct convolution, kernel_blocks) == 496, "convolution.kernel_blocks");
 _Static_assert(offsetof(struct convolution, packed_rows) == 504, "convolution.packed_rows");
 _Static_assert(offsetof(struct convolution, packed_width) == 512, "convolution.packed_width");
-_Static_assert(sizeof(struct convolution) == 520, "convolution");
+_Static_assert(offsetof(struct convolution, table) == 520, "convolution.table");
+_Static_assert(offsetof(struct convolution, program) == 528, "convolution.program");
+_Static_assert(sizeof(struct convolution) == 536, "convolution");
+#endif
+
+/* A convolution of some kernels, and the first of all parts' units of work that is its own. */
+struct convolution_part {
+    const struct convolution *convolution;
+    int64_t first;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct convolution_part, convolution) == 0, "convolution_part.convolution");
+_Static_assert(offsetof(struct convolution_part, first) == 8, "convolution_part.first");
+_Static_assert(sizeof(struct convolution_part) == 16, "convolution_part");
+#endif
+
+/* count convolutions, and units of work of all of them together. */
+struct convolution_parts {
+    const struct convolution_part *parts;
+    int64_t count;
+    int64_t units;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct convolution_parts, parts) == 0, "convolution_parts.parts");
+_Static_assert(offsetof(struct convolution_parts, count) == 8, "convolution_parts.count");
+_Static_assert(offsetof(struct convolution_parts, units) == 16, "convolution_parts.units");
+_Static_assert(sizeof(struct convolution_parts) == 24, "convolution_parts");
 #endif
 
 /* A byte of a space for each value: value i's is blocks[i / size] + inside[i % size].
@@ -232,8 +488,8 @@ _Static_assert(sizeof(struct coded_stream) == 88, "coded_stream");
 
 /* One core's values, and how they become kernels.
  * kernels of each superblock; channels of each kernel, superblock by superblock; weights of a
- * kernel, of which block lie side by side; zero_points of each channel. With is_wide values are
- * weights as they are. */
+ * kernel, of which block lie side by side; zero_points of each channel, which bytes of target
+ * count from. With is_wide it has weights of 16 bits, the values as they are. */
 struct core_values {
     int64_t superblocks;
     const int32_t *kernels;
@@ -241,11 +497,10 @@ struct core_values {
     int64_t weights;
     int64_t block;
     int64_t has_zero_points;
-    int64_t is_signed;
     int64_t is_wide;
     int32_t *zero_points;
     const int16_t *values;
-    int16_t *target;
+    void *target;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct core_values, superblocks) == 0, "core_values.superblocks");
@@ -254,12 +509,11 @@ _Static_assert(offsetof(struct core_values, channels) == 16, "core_values.channe
 _Static_assert(offsetof(struct core_values, weights) == 24, "core_values.weights");
 _Static_assert(offsetof(struct core_values, block) == 32, "core_values.block");
 _Static_assert(offsetof(struct core_values, has_zero_points) == 40, "core_values.has_zero_points");
-_Static_assert(offsetof(struct core_values, is_signed) == 48, "core_values.is_signed");
-_Static_assert(offsetof(struct core_values, is_wide) == 56, "core_values.is_wide");
-_Static_assert(offsetof(struct core_values, zero_points) == 64, "core_values.zero_points");
-_Static_assert(offsetof(struct core_values, values) == 72, "core_values.values");
-_Static_assert(offsetof(struct core_values, target) == 80, "core_values.target");
-_Static_assert(sizeof(struct core_values) == 88, "core_values");
+_Static_assert(offsetof(struct core_values, is_wide) == 48, "core_values.is_wide");
+_Static_assert(offsetof(struct core_values, zero_points) == 56, "core_values.zero_points");
+_Static_assert(offsetof(struct core_values, values) == 64, "core_values.values");
+_Static_assert(offsetof(struct core_values, target) == 72, "core_values.target");
+_Static_assert(sizeof(struct core_values) == 80, "core_values");
 #endif
 
 #endif

@@ -178,13 +178,6 @@ API int64_t anynpu_vip_decode(struct coded_stream *s) {
     return to - s->values;
 }
 
-/* A value as the difference from the zero point, which wraps at eight bits. */
-static int16_t weight(const struct core_values *k, int value, int zero_point) {
-    if (k->is_wide)
-        return (int16_t)value;
-    return k->is_signed ? (int8_t)value : (int16_t)(((value + zero_point) & 255) - zero_point);
-}
-
 /* Cut one core's values into kernels: blocks of `block` values, block 0 of all kernels of a
  * superblock, then block 1. The caller has seen to it that there are enough values. */
 API void anynpu_vip_arrange(const struct core_values *k) {
@@ -198,10 +191,15 @@ API void anynpu_vip_arrange(const struct core_values *k) {
         for (int64_t first = 0; first < k->weights; first += k->block) {
             int64_t left = k->weights - first, kept = left < k->block ? left : k->block;
             for (int64_t i = 0; i < count; i++, from += k->block) {
-                int zero_point = k->zero_points[channels[i]];
-                int16_t *to = k->target + channels[i] * k->weights + first;
+                const int64_t at = channels[i] * k->weights + first;
+                if (k->is_wide) {
+                    memcpy((int16_t *)k->target + at, from, sizeof *from * (size_t)kept);
+                    continue;
+                }
+                const int zero_point = k->zero_points[channels[i]];
+                uint8_t *to = (uint8_t *)k->target + at;
                 for (int64_t j = 0; j < kept; j++)
-                    to[j] = weight(k, from[j], zero_point);
+                    to[j] = (uint8_t)(from[j] + zero_point);
             }
         }
         channels += count;

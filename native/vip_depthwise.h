@@ -379,8 +379,11 @@ INLINE int finish_lanes(const struct convolution *c, const struct lanes *a, int6
                         int is_wide) {
     const int64_t pixels = count * c->out_width;
 #ifdef X86
-    if (is_wide && c->fits_float && !c->addition && !c->pool_size) {
-        finish_fast(c, k, a->sums, pixels * LANES, a->mixed, 1);
+    if (is_wide && (c->program || (c->fits_float && !c->addition && !c->pool_size))) {
+        if (c->program)
+            finish_program(c->program, a->sums, pixels * LANES, a->mixed);
+        else
+            finish_fast(c, k, a->sums, pixels * LANES, a->mixed, 1);
         if (stays_mixed(c, k, lanes, y, y_end)) {
             store_mixed(c, a, k, lanes, y, y_end);
             return 1;

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 _LINE = 64
+_LARGE = 256 << 10
+"""Bytes that are worth a call of the operating system."""
 
 _byte_at: Any = ctypes.c_char.from_buffer
 _address = ctypes.addressof
@@ -32,6 +35,16 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
     room = np.empty(size + _LINE - 1, np.uint8)
     start = -address_of(room) % _LINE
     return room[start : start + size]
+
+
+def passing_bytes(size: int) -> NDArray[np.uint8]:
+    """An array of zeros that is soon done with: a large one's memory goes back at once.
+
+    What an allocator gets back it keeps, between what lives on.
+    """
+    if size < _LARGE:
+        return np.zeros(size, np.uint8)
+    return np.frombuffer(mmap.mmap(-1, size), np.uint8)
 
 
 def array_at(address: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:

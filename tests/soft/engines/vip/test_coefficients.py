@@ -97,7 +97,7 @@ def test_kernels_are_cut_in_c_as_in_numpy(
         has_scales and not is_wide, has_negative_scales=False, is_wide=is_wide,
     )  # fmt: skip
     random = np.random.default_rng(seed)
-    found = np.zeros((channels, shape.weights), np.int16)
+    found = np.zeros((channels, shape.weights), np.int16 if is_wide else np.uint8)
     expected = found.copy()
     zero_points = np.full(channels, 77, np.int32)
     try:

@@ -36,6 +36,25 @@ def test_addresses_behind_the_end_of_a_circle_are_lower_by_its_size(
         check_extent(window, max(start + size, 1))
 
 
+@given(
+    shape=st.tuples(*(st.integers(1, 5),) * 3),
+    strides=st.tuples(*(st.integers(-40, 60),) * 3),
+    size=st.integers(1, 100),
+    beyond=st.integers(0, 300),
+)
+def test_pieces_are_what_wraps(
+    shape: tuple[int, ...], strides: tuple[int, ...], size: int, beyond: int
+) -> None:
+    lowest = Window(POOL, 0, shape, strides).extent[0]
+    window = Window(POOL, 50 - lowest + beyond, shape, strides, Circle(50 + size, size))
+    content = np.random.default_rng(beyond).integers(0, 256, 1000).astype(np.uint8)
+    taken = np.zeros(shape, np.uint8)
+    for place, piece in window.pieces():
+        assert not piece.wraps
+        taken[place] = content[piece.offsets()]
+    assert (taken == content[window.offsets()]).all()
+
+
 @pytest.mark.parametrize(
     "window",
     [

@@ -44,3 +44,12 @@ def test_blocks_that_differ_in_the_middle_are_one() -> None:
     places = Places.of(numbers, 8)
     assert places.blocks.size == 1
     assert places.numbers().tolist() == numbers.tolist()
+
+
+def test_what_a_circle_cuts_is_blocks_up_to_there() -> None:
+    numbers = np.arange(2000) * 2
+    numbers[1200:] -= 1500
+    numbers[1800:] -= 700
+    places = Places.of(numbers, 7)
+    assert (places.blocks.size, places.inside.size) == (10, 200)
+    assert places.numbers().tolist() == numbers.tolist()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anynpu.soft.engines.vip.decode.shader import decode_shader
 from anynpu.soft.engines.vip.memory import Memory, MemoryMap
-from anynpu.soft.engines.vip.operation import OperationContext
+from anynpu.soft.engines.vip.operation import OperationContext, Shared
 from anynpu.soft.engines.vip.reference.compute import compute
 from anynpu.soft.engines.vip.refusal import Unknown
 from anynpu.soft.engines.vip.units import DECODERS
@@ -78,7 +78,7 @@ def network(
         executable=executable,
     )
     layout = MemoryMap(model, executable)
-    return OperationContext(model, executable, layout, 0, {}), layout
+    return OperationContext(model, executable, layout, 0, Shared()), layout
 
 
 def result(
@@ -165,6 +165,6 @@ def test_an_image_that_leaves_its_memory_is_refused() -> None:
         (state,),
         False,
     )
-    other = OperationContext(context.model, executable, context.layout, 0, {})
+    other = OperationContext(context.model, executable, context.layout, 0, Shared())
     with pytest.raises(Unknown, match="network input 0"):
         decode_shader(other)

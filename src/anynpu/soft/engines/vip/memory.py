@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +55,7 @@ class Space(NamedTuple):
         return title if self.source in _SINGLE else f"{title} {self.number}"
 
 
+@lru_cache(maxsize=256)
 def space_of(source: int, index: int) -> Space:
     """The space that a patch names; raises `Unknown` for a source that isn't known."""
     try:
@@ -65,7 +68,7 @@ def space_of(source: int, index: int) -> Space:
     return Space(known, 0 if known in _SINGLE else index)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Circle:
     """A circular buffer: addresses from `end` on are `size` bytes lower, as often as need be."""
 
@@ -73,7 +76,7 @@ class Circle:
     size: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Window:
     """An array of bytes in a space, `strides` apart; it may go round a circular buffer."""
 
@@ -87,17 +90,57 @@ class Window:
     def extent(self) -> tuple[int, int]:
         """The first byte and the one past the last, as if there were no circle."""
         low = high = self.offset
-        if 0 in self.shape:
-            return low, high
         for size, stride in zip(self.shape, self.strides, strict=True):
-            reach = (size - 1) * stride
-            low, high = low + min(reach, 0), high + max(reach, 0)
+            if not size:
+                return self.offset, self.offset
+            if stride > 0:
+                high += (size - 1) * stride
+            else:
+                low += (size - 1) * stride
         return low, high + 1
 
     @property
     def wraps(self) -> bool:
         """Whether some byte lies past the end of the circular buffer."""
         return self.circle is not None and self.extent[1] > self.circle.end
+
+    def pieces(self) -> Iterator[tuple[tuple[slice, ...], Window]]:
+        """Parts that don't wrap, in the order of elements: where each lies in the array, and it."""
+        if not self.wraps:
+            yield (), Window(self.space, self.offset, self.shape, self.strides)
+            return
+        yield from self._pieces(0, self.offset, ())
+
+    def _pieces(
+        self, axis: int, offset: int, place: tuple[slice, ...]
+    ) -> Iterator[tuple[tuple[slice, ...], Window]]:
+        """The same of what has the places `place` on the axes before, and begins at `offset`."""
+        circle, stride = self.circle, self.strides[axis]
+        assert circle is not None, "it wraps"
+        shape, strides = self.shape[axis + 1 :], self.strides[axis + 1 :]
+        low, high = Window(self.space, offset, shape, strides).extent
+        begins = np.arange(self.shape[axis], dtype=np.int64) * stride
+        first = np.maximum(0, (low + begins - circle.end) // circle.size + 1)
+        last = np.maximum(0, (high - 1 + begins - circle.end) // circle.size + 1)
+        # Those that go as often round as the one before belong to its piece.
+        changes = np.flatnonzero((first[1:] != first[:-1]) | (last[1:] != first[1:])) + 1
+        bounds = [0, *changes.tolist(), self.shape[axis]]
+        for start, end in pairwise(bounds):
+            begin = offset + start * stride
+            if first[start] == last[start]:
+                yield (
+                    (*place, slice(start, end)),
+                    Window(
+                        self.space,
+                        begin - int(first[start]) * circle.size,
+                        (1,) * axis + (end - start, *shape),
+                        (0,) * axis + (stride, *strides),
+                    ),
+                )
+            else:
+                for number in range(start, end):
+                    here = (*place, slice(number, number + 1))
+                    yield from self._pieces(axis + 1, offset + number * stride, here)
 
     def offsets(self) -> NDArray[np.int64]:
         """Each element's byte in the space."""
@@ -127,8 +170,11 @@ class Scattered:
 
 def wrapped(offsets: NDArray[np.int64], circle: Circle | None) -> NDArray[np.int64]:
     """Addresses where a circular buffer has them."""
-    if circle is None:
+    if circle is None or not offsets.size or (highest := int(offsets.max())) < circle.end:
         return offsets
+    if highest < circle.end + circle.size:
+        once: NDArray[np.int64] = offsets - (offsets >= circle.end) * np.int64(circle.size)
+        return once
     rounds = np.maximum(0, (offsets - circle.end) // circle.size + 1)
     inside: NDArray[np.int64] = offsets - rounds * circle.size
     return inside
@@ -215,6 +261,7 @@ class Memory:
         self.layout = layout
         self.array = layout.new() if array is None else array
         self.queues: dict[int, NDArray[np.float32]] = {}
+        self._queue_values: NDArray[np.float32] | None = None
 
     def space(self, space: Space) -> NDArray[np.uint8]:
         """A space's bytes, in place."""
@@ -225,11 +272,13 @@ class Memory:
         """The bytes of a window: a view that isn't to be written to, or a copy."""
         content = self.space(window.space)
         check_extent(window, content.size)
-        if window.wraps:
-            taken: NDArray[np.uint8] = content[window.offsets()]
-            return taken
         if 0 in window.shape:
             return np.empty(window.shape, np.uint8)
+        if window.wraps:
+            taken = np.empty(window.shape, np.uint8)
+            for place, piece in window.pieces():
+                taken[place] = self.read(piece)
+            return taken
         view: NDArray[np.uint8] = np.lib.stride_tricks.as_strided(
             content[window.offset :], window.shape, window.strides, writeable=False
         )
@@ -240,7 +289,10 @@ class Memory:
         content = self.space(window.space)
         check_extent(window, content.size)
         if window.wraps:
-            content[window.offsets()] = values
+            # Values of fewer axes stand for all.
+            whole = np.broadcast_to(values, window.shape)
+            for place, piece in window.pieces():
+                self.write(piece, whole[place])
         elif 0 not in window.shape:
             view = np.lib.stride_tricks.as_strided(
                 content[window.offset :], window.shape, window.strides
@@ -254,6 +306,12 @@ class Memory:
         places = target.places.numbers()
         for byte in range(target.item):
             content[places + byte] = values[:, byte]
+
+    def queue_values(self, size: int) -> NDArray[np.float32]:
+        """What kernels have in the place of `queues`: the same array each time, of that size."""
+        if self._queue_values is None or self._queue_values.size < size:
+            self._queue_values = np.zeros(size, np.float32)
+        return self._queue_values
 
     def pointer(self, space: Space) -> int:
         """The address of a space's first byte, for C."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -20,8 +20,11 @@ from ...formats.nbg.model import (
     Source,
 )
 from .coefficients import Kernels, KernelShape, read_kernels
+from .commands.sp import SpProgram, program_of, sent_words
 from .memory import Circle, MemoryMap, Space, space_of
 from .refusal import Unknown
+from .stream.evaluation import Binding
+from .stream.flow import Flow, flow_of
 
 T527, A733, V853 = 0x10000016, 0x1000003B, 0xEE
 CORES = {T527: 6, A733: 8, V853: 3}
@@ -39,6 +42,17 @@ class Address:
     offset: int
 
 
+@dataclass
+class Shared:
+    """What operations of a file have in common, decoded once, such as the kernels of a blob."""
+
+    kernels: dict[tuple[int, KernelShape], Kernels] = field(default_factory=dict)
+    programs: dict[tuple[int, ...], SpProgram] = field(default_factory=dict)
+    flows: dict[object, Flow] = field(default_factory=dict)
+    circles: dict[tuple[int, int], Circle] = field(default_factory=dict)
+    bindings: dict[object, Binding] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class OperationContext:
     """Everything that a decoder may ask about operation `number` of a file."""
@@ -47,7 +61,7 @@ class OperationContext:
     executable: Executable
     layout: MemoryMap
     number: int
-    decoded: dict[tuple[int, KernelShape], Kernels]
+    shared: Shared
 
     @property
     def operation(self) -> Operation:
@@ -123,9 +137,30 @@ class OperationContext:
     def kernels(self, space: Space, shape: KernelShape) -> Kernels:
         """A blob's kernels; the tiles of a layer have the same ones."""
         key = space.number, shape
-        if key not in self.decoded:
-            self.decoded[key] = read_kernels(self.layout.blob(space), shape)
-        return self.decoded[key]
+        known = self.shared.kernels
+        if key not in known:
+            known[key] = read_kernels(self.layout.blob(space), shape)
+        return known[key]
+
+    def program(self) -> SpProgram:
+        """The stream processor's program that the operation's registers send."""
+        words = sent_words(self.state.tobytes())
+        known = self.shared.programs
+        if words not in known:
+            known[words] = program_of(words)
+        return known[words]
+
+    def flow(self, program: SpProgram, vectors: int, registers: Mapping[int, np.float32]) -> Flow:
+        """What a program computes on rows of so many vectors; only what it writes itself of the
+        registers makes a difference.
+        """
+        own = program.targets
+        begins = tuple((number, value) for number, value in registers.items() if number in own)
+        key = id(program), vectors, begins
+        known = self.shared.flows
+        if key not in known:
+            known[key] = flow_of(program, vectors, dict(begins))
+        return known[key]
 
     def circle(self, byte: int, blocks: int, space: Space) -> Circle | None:
         """The circular buffer of `blocks` blocks of 64 bytes in `space`, which ends as told there.
@@ -138,4 +173,5 @@ class OperationContext:
         end = patch.base
         if self.executable.has_offsets_in_commands:
             end += self.words[byte // 4] & _OFFSET_BITS
-        return Circle(end, blocks << 6)
+        place = end, blocks << 6
+        return self.shared.circles.setdefault(place, Circle(*place))

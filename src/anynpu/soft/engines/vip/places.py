@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .interning import Interned
+
+
+@Interned
+def _held(content: bytes) -> NDArray[np.int32]:
+    return np.frombuffer(content, np.int32)
+
+
+def _numbers(values: NDArray[np.int64] | NDArray[np.int32]) -> NDArray[np.int32]:
+    """Numbers of 32 bits, not to be written to: equal ones of many tiles are one array."""
+    return _held(values.astype(np.int32).tobytes())
+
+
+def _by_memory(count: int, sizes: Sequence[int]) -> list[int]:
+    """Those sizes of blocks of which there are whole ones, and which save three quarters."""
+    kept = {
+        size: taken
+        for size in sizes
+        if size > 0 and not count % size and 4 * (taken := count // size + size) <= count
+    }
+    return sorted(kept, key=lambda size: kept[size])
+
+
+def _pattern(flat: NDArray[np.int64] | NDArray[np.int32]) -> int:
+    """The size of blocks at whose ends alone numbers take another step than the first one."""
+    steps = np.diff(flat)
+    ends = np.flatnonzero(steps != steps[0]) + 1 if steps.size else steps
+    return int(np.gcd.reduce(ends, initial=flat.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +58,30 @@ class Places:
         """
         flat = numbers.ravel()
         # Small blocks save little, and take a kernel long.
-        kept = {
-            size: count
-            for size in sizes
-            if size > 0
-            and not flat.size % size
-            and 4 * (count := flat.size // size + size) <= flat.size
-        }
-        for size in sorted(kept, key=lambda size: kept[size]):
-            rows = flat.reshape(-1, size)
-            steps = rows[0] - rows[0, 0]
-            # The last row alone tells most sizes apart, without a look at the others.
-            if (rows[-1] - rows[-1, 0] == steps).all() and (rows - rows[:, :1] == steps).all():
-                return cls(rows[:, 0].astype(np.int32), steps.astype(np.int32))
-        return cls(np.zeros(1, np.int32), flat.astype(np.int32))
+        for size in _by_memory(flat.size, sizes):
+            if (alike := cls._of_blocks(flat, size)) is not None:
+                return alike
+        for size in _by_memory(flat.size, (_pattern(flat),)):
+            if (alike := cls._of_blocks(flat, size)) is not None:
+                return alike
+        return cls(np.zeros(1, np.int32), _numbers(flat))
+
+    @classmethod
+    def of_planes(cls, numbers: NDArray[np.int64] | NDArray[np.int32], size: int) -> Places:
+        """The same in blocks of that size where they are alike, else in one."""
+        flat = numbers.ravel()
+        alike = cls._of_blocks(flat, size)
+        return cls(np.zeros(1, np.int32), _numbers(flat)) if alike is None else alike
+
+    @classmethod
+    def _of_blocks(cls, flat: NDArray[np.int64] | NDArray[np.int32], size: int) -> Places | None:
+        """The numbers in blocks of a size; None where these aren't alike."""
+        rows = flat.reshape(-1, size)
+        steps = rows[0] - rows[0, 0]
+        # The last row alone tells most sizes apart, without a look at the others.
+        if (rows[-1] - rows[-1, 0] == steps).all() and (rows - rows[:, :1] == steps).all():
+            return cls(_numbers(rows[:, 0]), _numbers(steps))
+        return None
 
     @property
     def size(self) -> int:

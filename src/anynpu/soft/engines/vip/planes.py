@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .memory import Circle, Memory, MemoryMap, Space, Window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Planes:
     """Channels of rows of pixels.
 

@@ -9,7 +9,7 @@ from ....errors import ModelError
 from ...formats.nbg import Nbg
 from ...formats.nbg.model import OperationKind
 from .memory import MemoryMap
-from .operation import CORES, OperationContext
+from .operation import CORES, OperationContext, Shared
 from .refusal import Refusal, Unknown
 from .stream.queues import check_queues
 from .tasks import Task
@@ -57,9 +57,9 @@ def _contexts(model: Nbg) -> tuple[list[OperationContext], MemoryMap]:
     if model.version < 0x20000 and executable.nn.size and executable.nn.shape[1] != 48:
         raise Refusal("commands of 32 words aren't known")
     layout = MemoryMap(model, executable)
-    decoded: dict[object, object] = {}
+    shared = Shared()
     return [
-        OperationContext(model, executable, layout, number, decoded)  # type: ignore[arg-type]
+        OperationContext(model, executable, layout, number, shared)
         for number, operation in enumerate(model.operations)
         if operation.kind not in (OperationKind.INITIALISATION, OperationKind.FINAL)
     ], layout

@@ -46,6 +46,50 @@ class Addition(IntEnum):
     PRODUCT = 3
 
 
+class Unit(IntEnum):
+    """What a stream processor's unit makes of its operands; three kinds ask a table."""
+
+    UNIT_PRODUCT = 0
+    UNIT_LIMITED_PRODUCT = 1
+    UNIT_SUM = 2
+    UNIT_DIFFERENCE = 3
+    UNIT_SIZE = 4
+    UNIT_CHOICE = 5
+    UNIT_COPY = 6
+    UNIT_ENTRY = 7
+    UNIT_FRACTION = 8
+    UNIT_STEP = 9
+
+
+class Origin(IntEnum):
+    """Where an operand comes from: entries of a queue are an element's, a row's, or every row's."""
+
+    OF_NOTHING = 0
+    OF_NUMBER = 1
+    OF_INPUT = 2
+    OF_UNIT = 3
+    OF_EARLIER_ROW = 4
+    OF_QUEUE = 5
+    OF_QUEUE_BY_ROW = 6
+    OF_QUEUE_AGAIN = 7
+
+
+class Form(IntEnum):
+    """How values are stored."""
+
+    FORM_BYTES = 0
+    FORM_HALVES = 1
+    FORM_FLOATS = 2
+
+
+class TableForm(IntEnum):
+    """What a stream processor's table is of: the tangent is the unit's own."""
+
+    TABLE_ANY = 0
+    TABLE_ODD = 1
+    TABLE_TANGENT = 2
+
+
 class Planes(Structure):
     """Rows of pixels in memory.
 
@@ -64,6 +108,149 @@ class Planes(Structure):
     ]
 
 
+class StreamTable(Structure):
+    """1,024 values over a sign, an exponent's `exponent_bits` low bits and a mantissa's top bits.
+
+    `low` and `high` are those of arguments that are too large, as stream/tables.py has them.
+    """
+
+    _fields_ = [
+        ("values", _POINTER),
+        ("form", _INTEGER),
+        ("is_signed", _INTEGER),
+        ("exponent_bits", _INTEGER),
+        ("low", _REAL),
+        ("high", _REAL),
+    ]
+
+
+class StreamOperand(Structure):
+    """What a unit reads: of `origin` the `number`th, or the number `value`.
+
+    Of an earlier row it is what the unit made `back` rows ago, at its place of the `ring`; the
+    first rows take what `queue` (0 or 1; -1 for none) held before, or else `value`.
+    """
+
+    _fields_ = [
+        ("origin", _INTEGER),
+        ("number", _INTEGER),
+        ("value", _REAL),
+        ("back", _INTEGER),
+        ("ring", _INTEGER),
+        ("queue", _INTEGER),
+    ]
+
+
+class StreamNode(Structure):
+    """A unit's work; `initial` is its result where a queue that is empty would give an operand.
+
+    `ring` is its place among those whose results later rows read, -1 for others.
+    """
+
+    _fields_ = [
+        ("unit", _INTEGER),
+        ("a", StreamOperand),
+        ("b", StreamOperand),
+        ("c", StreamOperand),
+        ("table", _POINTER),
+        ("initial", _REAL),
+        ("ring", _INTEGER),
+    ]
+
+
+class StreamProgram(Structure):
+    """What is made of an element, each node after those whose results it reads.
+
+    `low` and `high` limit products; whole numbers get `zero_point`, halves of them go away from
+    zero with `halves_go_away`, else to even numbers.
+    """
+
+    _fields_ = [
+        ("nodes", _POINTER),
+        ("count", _INTEGER),
+        ("low", _REAL),
+        ("high", _REAL),
+        ("output", StreamOperand),
+        ("zero_point", _INTEGER),
+        ("halves_go_away", _INTEGER),
+    ]
+
+
+class StreamInput(Structure):
+    """Values as they are stored; bytes are changed by `flip` first, then `addend` is added."""
+
+    _fields_ = [
+        ("planes", Planes),
+        ("form", _INTEGER),
+        ("flip", _INTEGER),
+        ("addend", _INTEGER),
+    ]
+
+
+class StreamQueue(Structure):
+    """A queue around a program: what it `held`, NULL for nothing, and where what is new goes.
+
+    `written` takes the values of `writer`, `sums` a sum or maximum of each row's values of
+    `summand`.
+    """
+
+    _fields_ = [
+        ("held", _POINTER),
+        ("written", _POINTER),
+        ("writer", StreamOperand),
+        ("sums", _POINTER),
+        ("summand", StreamOperand),
+    ]
+
+
+class Stream(Structure):
+    """A stream processor's operation: a program for each element of `rows` rows.
+
+    A row is `lines` lines of `width` elements; a channel has `height` lines. Every `stride`-th line
+    and pixel is stored. `ring_rows` rows of `rings` units' results are kept, 0 where none is read
+    later; then there is one unit of work, otherwise a row is one. `block` elements are computed at
+    a time.
+    """
+
+    _fields_ = [
+        ("program", _POINTER),
+        ("rows", _INTEGER),
+        ("lines", _INTEGER),
+        ("height", _INTEGER),
+        ("width", _INTEGER),
+        ("inputs", _INTEGER),
+        ("first", StreamInput),
+        ("second", StreamInput),
+        ("target", Planes),
+        ("form", _INTEGER),
+        ("stride", _INTEGER),
+        ("queue_0", StreamQueue),
+        ("queue_1", StreamQueue),
+        ("has_maxima", _INTEGER),
+        ("ring_rows", _INTEGER),
+        ("rings", _INTEGER),
+        ("block", _INTEGER),
+    ]
+
+
+class ValueTable(Structure):
+    """1,024 entries of a function by sign, exponent and the mantissa's top bits, linear in between.
+
+    Arguments of one sign have `exponents` powers of two, the upper half of them first. `middle` is
+    the value at zero; `positive`, `negative` and `zero` are the slopes at the ends and there.
+    """
+
+    _fields_ = [
+        ("values", _POINTER),
+        ("is_signed", _INTEGER),
+        ("exponents", _INTEGER),
+        ("middle", _REAL),
+        ("positive", _REAL),
+        ("negative", _REAL),
+        ("zero", _REAL),
+    ]
+
+
 class Convolution(Structure):
     """Sums of products, and what makes bytes of them.
 
@@ -74,9 +261,10 @@ class Convolution(Structure):
     multiplied by bytes without a sign. `taps` say where each pair of a dense kernel is in the
     packed image. `negative` is NULL where negative sums are scaled as others. `fits_float` says
     that sums scaled in float32 give the same bytes, `least` to `most`. `operands` are what each
-    byte of the second operand adds or multiplies. There are a bias and scales for whole `LANES` of
-    channels. A unit of work is `rows` of the final image for `kernel_blocks` blocks of `KERNELS`
-    kernels, or as many depthwise ones.
+    byte of the second operand adds or multiplies. Scaled sums go through `table`, NULL for none,
+    before `low` and `high`; `program`, NULL for none, makes bytes of sums instead of all that.
+    There are a bias and scales for whole `LANES` of channels. A unit of work is `rows` of the final
+    image for `kernel_blocks` blocks of `KERNELS` kernels, or as many depthwise ones.
     """
 
     _fields_ = [
@@ -127,7 +315,21 @@ class Convolution(Structure):
         ("kernel_blocks", _INTEGER),
         ("packed_rows", _INTEGER),
         ("packed_width", _INTEGER),
+        ("table", _POINTER),
+        ("program", _POINTER),
     ]
+
+
+class ConvolutionPart(Structure):
+    """A convolution of some kernels, and the first of all parts' units of work that is its own."""
+
+    _fields_ = [("convolution", _POINTER), ("first", _INTEGER)]
+
+
+class ConvolutionParts(Structure):
+    """`count` convolutions, and `units` of work of all of them together."""
+
+    _fields_ = [("parts", _POINTER), ("count", _INTEGER), ("units", _INTEGER)]
 
 
 class Places(Structure):
@@ -185,8 +387,8 @@ class CoreValues(Structure):
     """One core's values, and how they become kernels.
 
     `kernels` of each superblock; `channels` of each kernel, superblock by superblock; `weights` of
-    a kernel, of which `block` lie side by side; `zero_points` of each channel. With `is_wide`
-    values are weights as they are.
+    a kernel, of which `block` lie side by side; `zero_points` of each channel, which bytes of
+    `target` count from. With `is_wide` it has weights of 16 bits, the values as they are.
     """
 
     _fields_ = [
@@ -196,7 +398,6 @@ class CoreValues(Structure):
         ("weights", _INTEGER),
         ("block", _INTEGER),
         ("has_zero_points", _INTEGER),
-        ("is_signed", _INTEGER),
         ("is_wide", _INTEGER),
         ("zero_points", _POINTER),
         ("values", _POINTER),
@@ -204,8 +405,31 @@ class CoreValues(Structure):
     ]
 
 
-STRUCTURES = (Planes, Convolution, Places, Move, CodedStream, CoreValues)
-ENUMERATIONS = {"addition": Addition}
+STRUCTURES = (
+    Planes,
+    StreamTable,
+    StreamOperand,
+    StreamNode,
+    StreamProgram,
+    StreamInput,
+    StreamQueue,
+    Stream,
+    ValueTable,
+    Convolution,
+    ConvolutionPart,
+    ConvolutionParts,
+    Places,
+    Move,
+    CodedStream,
+    CoreValues,
+)
+ENUMERATIONS = {
+    "addition": Addition,
+    "unit": Unit,
+    "origin": Origin,
+    "form_of_values": Form,
+    "table_form": TableForm,
+}
 
 POINTERS = {
     "planes.base": "uint8_t *",
@@ -217,6 +441,18 @@ POINTERS = {
     "convolution.scale": "const double *",
     "convolution.negative": "const double *",
     "convolution.operands": "const float *",
+    "convolution_part.convolution": "const struct convolution *",
+    "convolution_parts.parts": "const struct convolution_part *",
+    "convolution.table": "const struct value_table *",
+    "value_table.values": "const double *",
+    "convolution.program": "const struct stream_program *",
+    "stream_table.values": "const float *",
+    "stream_node.table": "const struct stream_table *",
+    "stream_program.nodes": "const struct stream_node *",
+    "stream_queue.held": "const float *",
+    "stream_queue.written": "float *",
+    "stream_queue.sums": "float *",
+    "stream.program": "const struct stream_program *",
     "move.source": "const uint8_t *",
     "move.target": "uint8_t *",
     "places.blocks": "const int32_t *",
@@ -230,6 +466,5 @@ POINTERS = {
     "core_values.channels": "const int32_t *",
     "core_values.zero_points": "int32_t *",
     "core_values.values": "const int16_t *",
-    "core_values.target": "int16_t *",
 }
 """What addresses in a structure point to."""

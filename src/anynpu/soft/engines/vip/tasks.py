@@ -22,6 +22,8 @@ from .planes import Planes
 class Task(ABC):
     """One operation. `macs` are the products that it sums."""
 
+    __slots__ = ()
+
     @property
     def macs(self) -> int:
         return 0
@@ -68,7 +70,7 @@ class Table:
     slopes: tuple[float, float, float] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Second:
     """A second operand, whose bytes less nothing are multiplied by `scale`.
 
@@ -82,7 +84,7 @@ class Second:
     is_subtracted: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sums:
     """Sums of products, as the NN core makes them for itself and for the stream processor.
 
@@ -117,7 +119,7 @@ class Sums:
             yield window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Convolution(Task):
     """Sums, multiplied by `scale` or by each channel's own, and what follows until they are bytes.
 

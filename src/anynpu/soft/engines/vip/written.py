@@ -48,13 +48,14 @@ def check_written(
 
 def at(content: NDArray[_Scalar], window: Window) -> NDArray[_Scalar]:
     """What an array with an element for each byte of a space has of a window: not to be written."""
-    if window.wraps:
-        return content[window.offsets()]
     if 0 in window.shape:
         return content[:0]
-    return np.lib.stride_tricks.as_strided(
-        content[window.offset :], window.shape, _steps(content, window), writeable=False
-    )
+    if not window.wraps:
+        return _view(content, window)
+    taken = np.empty(window.shape, content.dtype)
+    for place, piece in window.pieces():
+        taken[place] = _view(content, piece)
+    return taken
 
 
 def put(
@@ -67,14 +68,13 @@ def put(
         places = target.places.numbers()
         for byte in range(target.item):
             content[places + byte] = values
-    elif target.wraps:
-        content[target.offsets()] = values
     elif 0 not in target.shape:
-        view = np.lib.stride_tricks.as_strided(
-            content[target.offset :], target.shape, _steps(content, target)
-        )
-        view[...] = values
+        for place, piece in target.pieces():
+            _view(content, piece)[...] = values[place] if isinstance(values, np.ndarray) else values
 
 
-def _steps(content: NDArray[_Scalar], window: Window) -> tuple[int, ...]:
-    return tuple(content.itemsize * stride for stride in window.strides)
+def _view(content: NDArray[_Scalar], window: Window) -> NDArray[_Scalar]:
+    strides = tuple(content.itemsize * stride for stride in window.strides)
+    offset = content.itemsize * window.offset
+    view: NDArray[_Scalar] = np.ndarray(window.shape, content.dtype, content, offset, strides)
+    return view

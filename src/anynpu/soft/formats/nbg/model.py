@@ -116,7 +116,7 @@ class Layer:
     uid: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
     """What the hardware executes in one go.
 

@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .....native.library import load
-from .....native.memory import address_of
+from .....native.memory import address_of, passing_bytes
 from ..refusal import Unknown
 from ..structures import CoreValues
 from .kernels import Kernels
 from .stream import HEADER_SIZE, Header, decode
+
+Content = NDArray[np.uint8] | NDArray[np.int16]
+"""Kernels as they are in a stream: bytes, or weights of 16 bits."""
 
 _BLOCK = 9
 _ALIGNMENT = 64
@@ -75,8 +78,13 @@ def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
     if sizes_end > blob.size:
         raise Unknown(f"a coefficient blob of {blob.size} bytes for {used} cores")
     sizes = blob[HEADER_SIZE:sizes_end].view("<u4").tolist()
-    weights = np.zeros((shape.channels, shape.weights), np.int16)
-    zero_points = np.full(shape.channels, shape.zero_point, np.int32)
+    count = shape.channels * shape.weights
+    form = shape.channels, shape.weights
+    content: Content = (
+        np.zeros(form, np.int16) if shape.is_wide else passing_bytes(count).reshape(form)
+    )
+    zero = _SIGN if shape.is_signed else shape.zero_point
+    zero_points = np.full(shape.channels, zero, np.int32)
     seen = np.zeros(shape.channels, np.int32)
     position = _aligned(sizes_end)
     plans = list(_plans(shape, used))
@@ -92,11 +100,11 @@ def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
             told = told & 255 | (int(values[1]) & 255) << 8
         if told != counts.sum():
             raise Unknown(f"core {core} has {told} kernels, not {counts.sum()} as the command says")
-        _arrange(shape, counts, channels, values[told_by:], zero_points, weights)
+        _arrange(shape, counts, channels, values[told_by:], zero_points, content)
         position += _aligned(-(-bits // 8))
     if not (seen == 1).all():
         raise Unknown("the kernels of the cores aren't the channels, each once")
-    return _with_records(blob, shape, position, weights, zero_points)
+    return _with_records(blob, shape, position, content, zero_points)
 
 
 def _check(shape: KernelShape) -> None:
@@ -153,9 +161,12 @@ def _arrange(
     channels: NDArray[np.int32],
     values: NDArray[np.int16],
     zero_points: NDArray[np.int32],
-    target: NDArray[np.int16],
+    target: Content,
 ) -> None:
-    """Cut one core's values into kernels, at their channels of `target`."""
+    """Cut one core's values into kernels, at their channels of `target`.
+
+    Bytes count from `zero_points`; values of 16 bits are weights.
+    """
     native = _native()
     if native is None:
         arrange_slowly(shape, counts, channels, values, zero_points, target)
@@ -167,7 +178,6 @@ def _arrange(
         weights=shape.weights,
         block=shape.block,
         has_zero_points=shape.has_zero_points,
-        is_signed=shape.is_signed,
         is_wide=shape.is_wide,
         zero_points=address_of(zero_points),
         values=address_of(values),
@@ -182,7 +192,7 @@ def arrange_slowly(
     channels: NDArray[np.int32],
     values: NDArray[np.int16],
     zero_points: NDArray[np.int32],
-    target: NDArray[np.int16],
+    target: Content,
 ) -> None:
     """The same in NumPy."""
     position = first = 0
@@ -196,13 +206,9 @@ def arrange_slowly(
         cut = values[position : position + size].reshape(blocks, count, shape.block)
         rows = cut.transpose(1, 0, 2).reshape(count, blocks * shape.block)
         kernels = rows[:, : shape.weights].astype(np.int32)
-        if shape.is_wide:
-            target[own] = kernels
-        elif shape.is_signed:
-            target[own] = ((kernels + 128) & 255) - 128
-        else:
-            zero = zero_points[own][:, None]
-            target[own] = ((kernels + zero) & 255) - zero
+        if not shape.is_wide:
+            kernels = (kernels + zero_points[own][:, None]) & 255
+        target[own] = kernels
         position, first = position + size, first + count
 
 
@@ -210,11 +216,11 @@ def _with_records(
     blob: NDArray[np.uint8],
     shape: KernelShape,
     position: int,
-    weights: NDArray[np.int16],
+    content: Content,
     zero_points: NDArray[np.int32],
 ) -> Kernels:
-    if shape.is_wide:
-        return _with_wide_records(blob, shape, position, weights)
+    if content.dtype == np.int16:
+        return _with_wide_records(blob, shape, position, content.view(np.int16))
     words = 1 + shape.has_scales + (shape.has_scales and shape.has_negative_scales)
     end = position + 4 * words * shape.channels
     if end > blob.size:
@@ -230,10 +236,9 @@ def _with_records(
     for column in columns:
         column.flags.writeable = False
     form = (shape.channels, 1 if shape.is_depthwise else shape.depth, shape.height, shape.width)
-    zeros = np.full(shape.channels, _SIGN) if shape.is_signed else zero_points
-    return Kernels.of_bytes(
-        weights.reshape(form), zeros, shape.is_depthwise, bias, scales, negative_scales,
-        _aligned(end),
+    return Kernels.of_content(
+        content.view(np.uint8).reshape(form), zero_points, shape.is_depthwise, bias, scales,
+        negative_scales, _aligned(end),
     )  # fmt: skip
 
 

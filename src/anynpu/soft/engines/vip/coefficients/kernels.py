@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,20 @@ from ..structures import KERNELS, QUAD
 
 _LONGEST_STEP = 255
 """What a byte and a zero point differ by at most."""
+
+
+_PART = 16
+"""Kernels of a part."""
+_LEAST_PARTED = 1 << 18
+"""Bytes of kernels whose parts take less than what each tile of a layer has of each part."""
+
+
+class Part(NamedTuple):
+    """Some of many kernels, from kernel `start` on, which look at channels from `first` on."""
+
+    start: int
+    first: int
+    kernels: Kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +38,9 @@ class Kernels:
     weights it is themselves, in the order of `form`. `bias` is one a channel; `scales` and
     `negative_scales` are those of channels with their own. `end` is the byte of the blob after the
     records.
+
+    Where few kernels look at more than few channels, as those of a convolution channel by channel
+    that is compiled as a dense one, `parts` are what is there, and `stored` is empty.
     """
 
     stored: NDArray[np.uint8] | NDArray[np.int16]
@@ -33,6 +51,7 @@ class Kernels:
     scales: NDArray[np.float32] | None
     negative_scales: NDArray[np.float32] | None
     end: int
+    parts: tuple[Part, ...] = ()
 
     @classmethod
     def of_bytes(
@@ -46,12 +65,56 @@ class Kernels:
         end: int,
     ) -> Kernels:
         """Weights less their zero points; with these they are bytes. Copied."""
+        content = (weights + zero_points[:, None, None, None]).astype(np.uint8)
+        return cls.of_content(
+            content, zero_points, is_depthwise, bias, scales, negative_scales, end
+        )
+
+    @classmethod
+    def of_content(
+        cls,
+        content: NDArray[np.uint8],
+        zero_points: NDArray[np.integer],
+        is_depthwise: bool,
+        bias: NDArray[np.int32],
+        scales: NDArray[np.float32] | None,
+        negative_scales: NDArray[np.float32] | None,
+        end: int,
+        *,
+        has_parts: bool = True,
+    ) -> Kernels:
+        """Bytes (channels, depth, height, width) that count from zero points. Copied."""
         zeros = zero_points.astype(np.int16)
-        content = (weights + zeros[:, None, None, None]).astype(np.uint8)
-        stored = content.reshape(-1) if is_depthwise else quads_of(content, zeros)
-        stored.flags.writeable = zeros.flags.writeable = False
-        form = weights.shape
+        zeros.flags.writeable = False
+        form = content.shape
+        spans = () if is_depthwise or not has_parts else _spans(content, zeros)
+        if spans:
+            parts = []
+            for start, first, last in spans:
+                of = slice(start, start + _PART)
+                part = cls.of_content(
+                    content[of, first:last], zeros[of], False, bias[of],
+                    None if scales is None else scales[of],
+                    None if negative_scales is None else negative_scales[of],
+                    end, has_parts=False,
+                )  # fmt: skip
+                parts.append(Part(start, first, part))
+            nothing = np.empty(0, np.uint8)
+            return cls(
+                nothing, zeros, form, False, bias, scales, negative_scales, end, tuple(parts)
+            )
+        stored = content.reshape(-1).copy() if is_depthwise else quads_of(content, zeros)
+        stored.flags.writeable = False
         return cls(stored, zeros, form, is_depthwise, bias, scales, negative_scales, end)
+
+    def joined(self) -> Kernels:
+        """The same kernels, as a whole."""
+        zeros = self.zero_points
+        content = (self.weights + zeros[:, None, None, None]).astype(np.uint8)
+        return Kernels.of_content(
+            content, zeros, self.is_depthwise, self.bias.astype(np.int32), self.scales,
+            self.negative_scales, self.end, has_parts=False,
+        )  # fmt: skip
 
     @classmethod
     def of_wide(
@@ -66,6 +129,12 @@ class Kernels:
         """All weights less their zero points, in the order of `form`; made anew."""
         channels, depth, height, width = self.form
         stored = self.stored
+        if self.parts:
+            whole = np.zeros(self.form, np.int16)
+            for start, first, part in self.parts:
+                count, seen, _, _ = part.form
+                whole[start : start + count, first : first + seen] = part.weights
+            return whole
         if stored.dtype == np.int16:
             return stored.reshape(self.form).astype(np.int16, copy=False)
         if self.is_depthwise:
@@ -89,6 +158,30 @@ class Kernels:
             return np.full(channels, estimate, np.int64)
         sums = [int(np.abs(kernel).sum(dtype=np.int64)) * 128 for kernel in self.weights]
         return np.array(sums, np.int64)
+
+
+def _spans(
+    content: NDArray[np.uint8], zero_points: NDArray[np.int16]
+) -> list[tuple[int, int, int]]:
+    """Of each part the first kernel, the first channel that it looks at, and the one past the last.
+
+    None where that would hardly save half of the bytes.
+    """
+    channels, _, height, width = content.shape
+    spans: list[tuple[int, int, int]] = []
+    if content.size < _LEAST_PARTED:
+        return spans
+    zeros = zero_points.astype(np.uint8)[:, None, None, None]
+    taken = 0
+    for start in range(0, channels, _PART):
+        of = slice(start, start + _PART)
+        seen = np.flatnonzero((content[of] != zeros[of]).any(axis=(0, 2, 3)))
+        first, last = (int(seen[0]), int(seen[-1]) + 1) if seen.size else (0, 1)
+        taken += content[of].shape[0] * (last - first) * height * width
+        if 2 * taken > content.size:
+            return []
+        spans.append((start, first, last))
+    return spans
 
 
 def quads_of(content: NDArray[np.uint8], zero_points: NDArray[np.int16]) -> NDArray[np.uint8]:

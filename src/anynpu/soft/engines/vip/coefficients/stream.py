@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .....native.library import load
-from .....native.memory import address_of
+from .....native.memory import address_of, passing_bytes
 from ..refusal import Unknown
 from ..structures import CodedStream
 
@@ -83,7 +83,7 @@ def decode(
     if native is None:
         values, end = decode_slowly(header, stream, bits, wanted)
     else:
-        values = np.empty(wanted + SPARE, np.int16)
+        values = passing_bytes(2 * (wanted + SPARE)).view(np.int16)
         call = CodedStream(
             bytes=address_of(stream),
             size=stream.size,

@@ -7,6 +7,7 @@ programs whose kernels are open, and checked by executing them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,6 +124,15 @@ class SpProgram:
     init: tuple[SpInstruction, ...]
     loop: tuple[SpInstruction, ...]
 
+    @property
+    def targets(self) -> frozenset[int]:
+        """The registers that the loop's units may write."""
+        return frozenset(
+            target
+            for code in self.loop
+            for target in (code.ADDER_TARGET, code.MULTIPLIER_TARGET, code.MOVE_TARGET)
+        )
+
 
 _START, _LOW, _HIGH = 0x396C, 0x3970, 0x3974
 """Registers: where a program begins in the unit's store, and its words' halves."""
@@ -137,6 +147,11 @@ def read_program(state: bytes) -> SpProgram:
 
     Raises `Unknown` for a list that sends none, and for anything in it without a known meaning.
     """
+    return program_of(sent_words(state))
+
+
+def sent_words(state: bytes) -> tuple[int, ...]:
+    """The words of that program, the low one of each pair first; raises `Unknown` likewise."""
     words = np.frombuffer(state[: len(state) // 4 * 4], "<u4").tolist()
     programs: list[list[list[int]]] = []
     position = 0
@@ -167,7 +182,12 @@ def read_program(state: bytes) -> SpProgram:
         raise Unknown(f"a program of {len(low)} low and {len(high)} high words")
     if len(low) > _LONGEST:
         raise Unknown(f"a program of {len(low)} words, more than {_LONGEST}")
-    pairs = list(zip(low, high, strict=True))
+    return tuple(word for pair in zip(low, high, strict=True) for word in pair)
+
+
+def program_of(words: Sequence[int]) -> SpProgram:
+    """A program from its words; raises `Unknown` for what isn't known of it."""
+    pairs = list(zip(words[::2], words[1::2], strict=True))
     header = SpHeader([word for pair in pairs[:3] for word in pair])
     init, loop = header.INIT_INSTRUCTIONS, header.LOOP_INSTRUCTIONS
     if init + loop != len(pairs) - 3 or not loop:

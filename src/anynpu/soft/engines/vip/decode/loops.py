@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,74 @@ class Tile(NamedTuple):
     width: int
 
 
+@dataclass(frozen=True)
+class Tiles(Sequence[Tile]):
+    """The tiles of a plane of (rows, pixels), row by row: `size` of one, `steps` to the next.
+
+    Each is cut to the plane. They are made when they are asked for.
+    """
+
+    plane: tuple[int, int]
+    size: tuple[int, int]
+    steps: tuple[int, int]
+
+    def _along(self, axis: int) -> tuple[range, list[int]]:
+        """Where tiles begin along an axis, and how long each is."""
+        whole, size = self.plane[axis], self.size[axis]
+        starts = range(0, whole, self.steps[axis])
+        return starts, [min(size, whole - start) for start in starts]
+
+    def __len__(self) -> int:
+        return len(self._along(0)[0]) * len(self._along(1)[0])
+
+    def __iter__(self) -> Iterator[Tile]:
+        (rows, heights), (pixels, widths) = self._along(0), self._along(1)
+        for y, height in zip(rows, heights, strict=True):
+            for x, width in zip(pixels, widths, strict=True):
+                yield Tile(y, x, height, width)
+
+    @overload
+    def __getitem__(self, number: int) -> Tile: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Tile]: ...
+
+    def __getitem__(self, number: int | slice) -> Tile | Sequence[Tile]:
+        return list(self)[number]
+
+    @property
+    def values(self) -> int:
+        """How many values all tiles have."""
+        return sum(self._along(0)[1]) * sum(self._along(1)[1])
+
+    @property
+    def sizes(self) -> set[tuple[int, int]]:
+        """The (rows, pixels) that tiles have."""
+        return {(h, w) for h in set(self._along(0)[1]) for w in set(self._along(1)[1])}
+
+    def order(self) -> NDArray[np.int64]:
+        """Which value of the plane comes next, tile by tile."""
+        (rows, heights), (pixels, widths) = self._along(0), self._along(1)
+        inner = np.arange(max(heights)), np.arange(max(widths))
+        y = np.array(rows)[:, None, None, None] + inner[0][:, None]
+        x = np.array(pixels)[:, None, None] + inner[1]
+        values: NDArray[np.int64] = y * self.plane[1] + x
+        if len(self.sizes) == 1:
+            return values.ravel()
+        is_there = (inner[0] < np.array(heights)[:, None])[:, None, :, None] & (
+            inner[1] < np.array(widths)[:, None]
+        )[:, None]
+        return values[is_there]
+
+
 def places(loops: Loops, tiles: Sequence[Tile], planes: int) -> NDArray[np.int64]:
     """The offset of each value, tile by tile, plane by plane."""
     if any(loops.resets):
         return _by_rows(loops, tiles, planes)
-    total = planes * sum(tile.height * tile.width for tile in tiles)
+    if isinstance(tiles, Tiles):
+        total = planes * tiles.values
+    else:
+        total = planes * sum(tile.height * tile.width for tile in tiles)
     return _offsets(loops, [0] * len(loops.counts), total)
 
 

@@ -18,13 +18,11 @@ from ..commands.sp import (
     TWO_INPUTS,
     SpCommand,
     SpProgram,
-    read_program,
 )
 from ..operation import A733, OperationContext
 from ..refusal import Unknown
 from ..shaders.shader import MOST_VALUES
 from ..stream.evaluation import Binding
-from ..stream.flow import flow_of
 from ..stream.own_tables import SIGMOID_TABLE, TANH_TABLE
 from ..stream.tables import TABLE_BYTES, FunctionTable, read_table
 from ..stream.task import RealInput, RealOutput, Stored, StreamTask
@@ -62,7 +60,7 @@ def decode_sp(context: OperationContext) -> StreamTask:
     if context.target != A733:
         raise Unknown("a program for a chip without a stream processor")
     command = SpCommand(context.words)
-    program = read_program(context.state.tobytes())
+    program = context.program()
     shape = command.OUTPUT_CHANNELS, command.OUTPUT_HEIGHT, command.OUTPUT_WIDTH
     if 0 in shape or math.prod(shape) > MOST_VALUES:
         raise Unknown(f"{shape} elements")
@@ -75,7 +73,7 @@ def decode_sp(context: OperationContext) -> StreamTask:
     else:
         rows, length = channels, height * width
     registers = _registers(command)
-    flow = flow_of(program, -(-length // LANES), registers)
+    flow = context.flow(program, -(-length // LANES), registers)
     inputs = () if setup >= _KEEPS_QUEUE else _inputs(context, command, shape, setup)
     if flow.inputs != len(inputs) and (flow.inputs > len(inputs) or setup != 0):
         raise Unknown(f"a program that reads {flow.inputs} inputs of {len(inputs)}")
@@ -86,7 +84,7 @@ def decode_sp(context: OperationContext) -> StreamTask:
         raise Unknown("a program without an output, and a place for one")
     return StreamTask(
         flow=flow,
-        binding=Binding(registers, _tables(context, command, program, inputs)),
+        binding=_binding(context, registers, _tables(context, command, program, inputs)),
         inputs=inputs,
         output=output,
         shape=shape,
@@ -161,6 +159,16 @@ def _registers(command: SpCommand) -> Mapping[int, np.float32]:
         6: np.float32(command.real(29)),
         7: np.float32(command.real(30)),
     }
+
+
+def _binding(
+    context: OperationContext,
+    registers: Mapping[int, np.float32],
+    tables: Mapping[int, FunctionTable],
+) -> Binding:
+    """What a command gives its program; the tiles of a layer share it."""
+    key = tuple(registers.values()), tuple((n, id(table)) for n, table in tables.items())
+    return context.shared.bindings.setdefault(key, Binding(registers, tables))
 
 
 def _tables(

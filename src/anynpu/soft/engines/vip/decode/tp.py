@@ -16,7 +16,7 @@ from ..planes import Planes
 from ..refusal import Unknown
 from ..rounding import from_bfloat16
 from ..tasks import FullyConnected, HalfFullyConnected, Move, Table, Task
-from .loops import Loops, Tile, places
+from .loops import Loops, Tiles, places
 
 UINT8, FLOAT16, INT8, INT16, BFLOAT16 = 0, 1, 2, 4, 6
 _ITEMS = {UINT8: 1, FLOAT16: 2, INT8: 1, INT16: 2}
@@ -100,7 +100,7 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     if planes > source.channels and (command.BORDER_MODE or command.POOLING):
         raise Unknown("planes around an image in this form")
     sizes = _block_sizes(tiles, width)
-    order = _order(tiles, width, sizes)
+    order = Places.of(tiles.order(), *sizes)
     shift_or_factor = command.SHIFT or command.MULTIPLIER
     is_float = command.OUTPUT_TYPE == FLOAT16
     return Move(
@@ -177,8 +177,8 @@ def _border(command: TpCommand) -> float:
     return float(border)
 
 
-def _tiles(command: TpCommand, height: int, width: int) -> list[Tile]:
-    """The tiles in their order; each is cut to the image."""
+def _tiles(command: TpCommand, height: int, width: int) -> Tiles:
+    """The image's tiles."""
     sizes = command.TILE_HEIGHT, command.TILE_WIDTH
     steps = command.TILE_STEP_Y, command.TILE_STEP_X
     if command.POOLING == _SLIDING:
@@ -192,31 +192,14 @@ def _tiles(command: TpCommand, height: int, width: int) -> list[Tile]:
         raise Unknown(f"tiles of {sizes}, {steps} apart")
     if len(range(0, height, steps[0])) * len(range(0, width, steps[1])) > 1 << 20:
         raise Unknown("more than a million tiles")
-    return [
-        Tile(y, x, min(sizes[0], height - y), min(sizes[1], width - x))
-        for y in range(0, height, steps[0])
-        for x in range(0, width, steps[1])
-    ]
+    return Tiles((height, width), sizes, steps)
 
 
-def _order(tiles: list[Tile], width: int, sizes: set[int]) -> Places:
-    """Which values of a plane of a given number of pixels a row come, one after another."""
-    corners = np.array(tiles, np.int64)
-    y, x, heights, widths = (corners[:, axis, None, None] for axis in range(4))
-    rows = np.arange(heights.max())[:, None]
-    pixels = np.arange(widths.max())
-    values = (y + rows) * width + x + pixels
-    if (heights == heights.max()).all() and (widths == widths.max()).all():
-        return Places.of(values, *sizes)
-    return Places.of(values[(rows < heights) & (pixels < widths)], *sizes)
-
-
-def _block_sizes(tiles: list[Tile], width: int) -> set[int]:
+def _block_sizes(tiles: Tiles, width: int) -> set[int]:
     """How many values follow one another in a tile's row, a tile, and a row of tiles."""
-    sizes = {(tile.height, tile.width) for tile in tiles}
     return {
         size
-        for tile_height, tile_width in sizes
+        for tile_height, tile_width in tiles.sizes
         for size in (tile_width, tile_height * tile_width, tile_height * width)
     }
 
@@ -225,7 +208,7 @@ def _target(
     context: OperationContext,
     command: TpCommand,
     planes: int,
-    tiles: list[Tile],
+    tiles: Tiles,
     sizes: set[int],
 ) -> Scattered:
     """Where the values go; `sizes` are those of blocks that may be alike."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,11 +15,13 @@ from .....native.memory import address_of
 from .....native.threads import thread_count
 from ..memory import Memory, MemoryMap
 from ..reference.compute import compute
+from ..stream.task import StreamTask
 from ..tasks import BlockTranspose, Convolution, Move, Task
 from . import native
 from .convolution import Weights, plan_convolution
 from .moves import plan_move, plan_transpose
 from .plan import Plan
+from .stream import Program, StreamPlan, as_convolution, plans_of_streams, program_of_sums
 
 Call = Callable[[], None]
 _ALIGNMENT = 64
@@ -31,8 +34,10 @@ def plans_of(layout: MemoryMap, tasks: Sequence[Task]) -> tuple[Plan | None, ...
     if native.library() is None:
         return (None,) * len(tasks)
     count = thread_count()
-    known: dict[object, Weights | None] = {}
-    return tuple(_plan(layout, task, count, known) for task in tasks)
+    programs: dict[object, Program] = {}
+    streams = dict(plans_of_streams(layout, tasks, count, programs))
+    shared = _Shared({}, programs, streams)
+    return tuple(_plan(layout, task, count, n, shared) for n, task in enumerate(tasks))
 
 
 def kernels_of(layout: MemoryMap, tasks: Sequence[Task]) -> list[str]:
@@ -41,16 +46,35 @@ def kernels_of(layout: MemoryMap, tasks: Sequence[Task]) -> list[str]:
     return [REFERENCE if plan is None else plan.kernel for plan in plans]
 
 
-def _plan(
-    layout: MemoryMap, task: Task, count: int, known: dict[object, Weights | None]
-) -> Plan | None:
+class _Shared(NamedTuple):
+    """What tasks share, and the plans of those that depend on others."""
+
+    weights: dict[object, Weights | None]
+    programs: dict[object, Program]
+    streams: Mapping[int, StreamPlan]
+
+
+def _plan(layout: MemoryMap, task: Task, count: int, number: int, shared: _Shared) -> Plan | None:
     if isinstance(task, Convolution):
-        return plan_convolution(layout, task, count, known)
+        return plan_convolution(layout, task, count, shared.weights)
     if isinstance(task, Move):
         return plan_move(layout, task, count)
     if isinstance(task, BlockTranspose):
         return plan_transpose(layout, task, count)
+    if isinstance(task, StreamTask):
+        return shared.streams.get(number) or _plan_of_sums(layout, task, count, shared)
     return None
+
+
+def _plan_of_sums(layout: MemoryMap, task: StreamTask, count: int, shared: _Shared) -> Plan | None:
+    """A program that takes nothing but a convolution's sums."""
+    convolution = as_convolution(task)
+    if convolution is None:
+        return None
+    program = program_of_sums(task, shared.programs)
+    if program is None:
+        return None
+    return plan_convolution(layout, convolution, count, shared.weights, program)
 
 
 class Calls:
@@ -82,7 +106,7 @@ class Calls:
 
     def _steps(self, plans: Sequence[Plan]) -> Call:
         bound = [plan.bind(self._memory) for plan in plans]
-        self._alive.append(bound)
+        self._alive.append([alive for _, alive in bound])
         return steps.Steps([entry for entry, _ in bound], self._scratch, self._cancelled).run
 
     @property

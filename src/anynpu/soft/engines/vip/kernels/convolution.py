@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,14 @@ from .....native.memory import address_of
 from .. import structures
 from ..coefficients import quads_of
 from ..memory import Memory, MemoryMap
-from ..planes import Planes
+from ..reference.table import look_up
 from ..rounding import LONG_ADDER, SHORT_ADDER, Reals, small
 from ..structures import KERNELS, LANES, PIXELS, QUAD, Addition
-from ..tasks import Convolution, Sums
+from ..tasks import Convolution, Sums, Table
 from . import native
-from .plan import Plan, fits_circle, is_apart, units_of
+from .parts import PartsPlan, split
+from .plan import Plan, fits_circle, is_apart, planes_in, units_of
+from .stream import Program
 
 _MOST_SUM = 1 << 31
 _MOST_FLOAT = 1 << 24
@@ -31,6 +33,8 @@ _MOST_OPERAND = 1 << 60
 """So large a number, and its inverse, have products with others of that kind in float32."""
 _CUT_TO_NOTHING = 2.0**-100
 """As in native/vip.c."""
+_LEAST_SCALE = 2.0**-60
+"""What is less isn't cut to significant bits (`rounding.cut`)."""
 _SHARES = 2
 """Units of work for each thread, at least."""
 _LARGEST_BYTE = 255
@@ -55,7 +59,7 @@ class Weights:
     fits_float: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shape:
     """How a unit's rows lie in a thread's own space."""
 
@@ -71,6 +75,16 @@ class Shape:
 class ConvolutionPlan(Plan):
     """A convolution as one call."""
 
+    __slots__ = (
+        "_operands",
+        "_program",
+        "_shape",
+        "_table",
+        "_taps",
+        "_task",
+        "_threads",
+        "_weights",
+    )
     kernel = "convolution"
 
     def __init__(
@@ -80,7 +94,10 @@ class ConvolutionPlan(Plan):
         operands: NDArray[np.float32],
         shape: Shape,
         threads: int,
+        program: Program | None,
     ) -> None:
+        self._table = None if task.table is None else _value_table(task.table)
+        self._program = program
         self._task, self._weights, self._shape, self._threads = task, weights, shape, threads
         self._taps = _taps(task.sums, task.stride, shape)
         self._operands = operands
@@ -93,8 +110,8 @@ class ConvolutionPlan(Plan):
         height, width = _before_pooling(task)
         low, high = (max(limit, 0.0) if task.has_relu else limit for limit in (task.low, task.high))
         call = structures.Convolution(
-            source=_planes(sums.source, memory),
-            target=_planes(task.target, memory),
+            source=planes_in(sums.source, memory),
+            target=planes_in(task.target, memory),
             channels=sums.source.channels,
             height=sums.source.height,
             width=sums.source.width,
@@ -121,7 +138,7 @@ class ConvolutionPlan(Plan):
             negative=None if weights.negative is None else address_of(weights.negative),
             low=low,
             high=high,
-            fits_float=weights.fits_float,
+            fits_float=weights.fits_float and self._program is None and self._table is None,
             least=_byte(task, low),
             most=_byte(task, high),
             zero_point=task.zero_point,
@@ -132,12 +149,14 @@ class ConvolutionPlan(Plan):
             kernel_blocks=shape.kernel_blocks,
             packed_rows=shape.packed_rows,
             packed_width=shape.packed_width,
+            table=None if self._table is None else ctypes.addressof(self._table),
+            program=None if self._program is None else self._program.address,
         )
         if pooling is not None:
             call.pool_size, call.pool_stride = pooling.size, pooling.stride
             call.pool_top, call.pool_left = pooling.top, pooling.left
         if second is not None:
-            call.second = _planes(second.source, memory)
+            call.second = planes_in(second.source, memory)
             call.operands, call.constant = address_of(self._operands), second.constant
             call.addition = Addition.PRODUCT if task.product else _adder(task)
         units = shape.row_blocks * shape.kernel_parts
@@ -147,7 +166,7 @@ class ConvolutionPlan(Plan):
             units,
             units_of(units, self._threads),
         )
-        return entry, (call, weights, self._taps, self._operands)
+        return entry, (call, weights, self._taps, self._operands, self._table, self._program)
 
 
 def _byte(task: Convolution, limit: float) -> int:
@@ -183,18 +202,6 @@ def _adder(task: Convolution) -> int:
     return Addition.SHORT_SUM if task.has_short_sums else Addition.LONG_SUM
 
 
-def _planes(planes: Planes, memory: Memory) -> structures.Planes:
-    return structures.Planes(
-        base=memory.pointer(planes.space),
-        offset=planes.offset,
-        plane=planes.plane,
-        row=planes.row,
-        group=planes.group,
-        end=planes.circle.end if planes.circle else 0,
-        size=planes.circle.size if planes.circle else 0,
-    )
-
-
 def _before_pooling(task: Convolution) -> tuple[int, int]:
     """Rows and pixels of sums that are used."""
     return -(-task.sums.height // task.stride), -(-task.sums.width // task.stride)
@@ -206,9 +213,38 @@ def _final(task: Convolution) -> tuple[int, int]:
 
 
 def plan_convolution(
-    layout: MemoryMap, task: Convolution, threads: int, known: dict[object, Weights | None]
+    layout: MemoryMap,
+    task: Convolution,
+    threads: int,
+    known: dict[object, Weights | None],
+    program: Program | None = None,
+) -> Plan | None:
+    """A plan, or None where the kernel doesn't do the same for certain.
+
+    A `program` makes bytes of the sums instead of what the task says.
+    """
+    kernels = task.sums.kernels
+    if kernels is None or not kernels.parts:
+        return _plan_of_whole(layout, task, threads, known, program)
+    if not is_apart(layout, task):
+        return None
+    parts = split(task)
+    if parts is None:
+        # Its channels lie side by side otherwise than its kernels are parted.
+        whole = replace(task, sums=replace(task.sums, kernels=kernels.joined()))
+        return _plan_of_whole(layout, whole, threads, known, program)
+    plans = [_plan_of_whole(layout, part, threads, known, program) for part in parts]
+    made = [plan for plan in plans if plan is not None]
+    return PartsPlan(made, threads) if len(made) == len(plans) else None
+
+
+def _plan_of_whole(
+    layout: MemoryMap,
+    task: Convolution,
+    threads: int,
+    known: dict[object, Weights | None],
+    program: Program | None,
 ) -> ConvolutionPlan | None:
-    """A plan, or None where the kernel doesn't do the same for certain."""
     if not _is_simple(task) or not _fits(task) or not is_apart(layout, task):
         return None
     sums = task.sums
@@ -222,7 +258,7 @@ def plan_convolution(
         return None
     if task.addition is not None and not _has_small_terms(task, weights):
         return None
-    return ConvolutionPlan(task, weights, operands, _shape(task, threads), threads)
+    return ConvolutionPlan(task, weights, operands, _shape(task, threads), threads, program)
 
 
 def _has_small_terms(task: Convolution, weights: Weights) -> bool:
@@ -253,7 +289,7 @@ def _is_simple(task: Convolution) -> bool:
     """Whether the kernel has this combination of what follows sums."""
     has_second = task.addition is not None or task.product is not None
     has_slope = task.negative_scale is not None
-    if task.is_half or task.is_wide or task.table is not None or task.cuts_sum:
+    if task.is_half or task.is_wide or task.cuts_sum or not _is_plain_table(task):
         return False
     if _limits_sums(task) or (task.pooling is not None and _has_falling_slope(task)):
         return False
@@ -264,6 +300,28 @@ def _is_simple(task: Convolution) -> bool:
     if task.shuffles_depth and task.target.group > 1:
         return False
     return task.stride in (1, 2) and not (has_second and (task.shuffles_depth or has_slope))
+
+
+def _is_plain_table(task: Convolution) -> bool:
+    """Whether a table, if any, is one behind coefficients, and no scaled sum is too small."""
+    if task.table is None:
+        return True
+    return task.table.slopes is not None and task.scale >= _LEAST_SCALE
+
+
+def _value_table(table: Table) -> structures.ValueTable:
+    """A table as C has it; `plan_convolution` has seen that it has slopes."""
+    assert table.slopes is not None, "other tables have no plan"
+    positive, negative, zero = table.slopes
+    return structures.ValueTable(
+        values=address_of(table.values),
+        is_signed=table.is_signed,
+        exponents=table.exponents,
+        middle=float(look_up(table, np.zeros(1))[0]),
+        positive=positive,
+        negative=negative,
+        zero=zero,
+    )
 
 
 def _fits(task: Convolution) -> bool:

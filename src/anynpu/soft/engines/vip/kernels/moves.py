@@ -28,7 +28,6 @@ class MovePlan(Plan):
     """Bytes from places to places as one call."""
 
     kernel = "copies"
-    scratch = 0
 
     def __init__(
         self,
@@ -41,6 +40,7 @@ class MovePlan(Plan):
         table: NDArray[np.uint8] | None = None,
         border: int = 0,
     ) -> None:
+        self.scratch = 0
         self._spaces = source, target
         self._origins, self._places, self._item = origins, places, item
         self._table, self._border, self._threads = table, border, threads
@@ -97,9 +97,13 @@ def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
     (_, window), *others = task.source.windows()
     if others:
         return None
-    offsets = window.offsets()[:, 0, :, :, 0][:, inside_y[:, None], inside_x]
+    offsets = window.offsets()[:, 0, :, :, 0]
+    if not _is_in_order(inside_y, offsets.shape[1]) or not _is_in_order(inside_x, offsets.shape[2]):
+        offsets = offsets[:, inside_y[:, None], inside_x]
     order = task.order.numbers()
-    ordered = offsets.reshape(offsets.shape[0], -1)[:, order]
+    ordered = offsets.reshape(offsets.shape[0], -1)
+    if not _is_in_order(order, ordered.shape[1]):
+        ordered = ordered[:, order]
     is_beyond = (rows != inside_y)[:, None] | (pixels != inside_x)
     border = 0
     if task.border is None or not is_beyond.any():
@@ -108,14 +112,20 @@ def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
         )
     else:
         # Planes have the same pixels beyond the image, their rows haven't.
-        origins = Places.of(ordered, order.size)
-        planes = origins.inside.reshape(-1, order.size)
+        origins = Places.of_planes(ordered, order.size)
+        planes = origins.inside.reshape(-1, order.size).copy()
         planes[:, is_beyond.ravel()[order]] = structures.NOWHERE
+        origins = Places(origins.blocks, planes.ravel())
         border = int(task.border) ^ (128 if task.input_flips else 0)
     return MovePlan(
         window.space, task.target.space, origins, task.target.places, 1, threads,
         np.ascontiguousarray(table), border,
     )  # fmt: skip
+
+
+def _is_in_order(places: NDArray[np.integer], count: int) -> bool:
+    """Whether places are all of so many, one after another."""
+    return places.size == count and bool((places == np.arange(count)).all())
 
 
 def plan_transpose(layout: MemoryMap, task: BlockTranspose, threads: int) -> MovePlan | None:

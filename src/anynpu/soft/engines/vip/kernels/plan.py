@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .....native import steps
+from .. import structures
 from ..memory import Memory, MemoryMap, Scattered, Window
 from ..planes import Planes
 from ..tasks import Task
@@ -20,12 +21,26 @@ class Plan(ABC):
     `kernel` is what people call the kernel; `scratch` is what a thread needs of its own, in bytes.
     """
 
+    __slots__ = ("scratch",)
     kernel: ClassVar[str]
     scratch: int
 
     @abstractmethod
     def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
         """The step that computes in a memory, and what it needs to stay alive."""
+
+
+def planes_in(planes: Planes, memory: Memory) -> structures.Planes:
+    """Planes as C has them, in one context's memory."""
+    return structures.Planes(
+        base=memory.pointer(planes.space),
+        offset=planes.offset,
+        plane=planes.plane,
+        row=planes.row,
+        group=planes.group,
+        end=planes.circle.end if planes.circle else 0,
+        size=planes.circle.size if planes.circle else 0,
+    )
 
 
 def units_of(units: int, threads: int) -> int:

@@ -17,7 +17,7 @@ Stored = np.dtype[np.uint8] | np.dtype[np.float16] | np.dtype[np.float32]
 """How values lie in memory."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RealInput:
     """An operand whose values are taken as they are stored."""
 
@@ -25,7 +25,7 @@ class RealInput:
     dtype: Stored
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RealOutput:
     """Where results go: every `stride`-th is kept; integers are rounded, then get `zero_point`.
 
@@ -39,7 +39,7 @@ class RealOutput:
     halves_go_away: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class StreamTask(Task):
     """A program over `rows` rows of `length` elements: lines of an image, or whole planes.
 
