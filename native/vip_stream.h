@@ -346,7 +346,7 @@ INLINE void store_line(const struct stream *s, struct values values, int64_t fir
 /* -------------------------------------------------------------------------------------- rows */
 
 /* A sum in NumPy's order: eight side by side, of at most 128 numbers; of more, of two halves. */
-static float sum_of(const float *values, int64_t count) {
+static float sum_of_row(const float *values, int64_t count) {
     if (count < SUMMED) {
         float total = 0;
         for (int64_t i = 0; i < count; i++)
@@ -355,7 +355,7 @@ static float sum_of(const float *values, int64_t count) {
     }
     if (count > SUMMED_TOGETHER) {
         const int64_t half = count / 2 - count / 2 % SUMMED;
-        return sum_of(values, half) + sum_of(values + half, count - half);
+        return sum_of_row(values, half) + sum_of_row(values + half, count - half);
     }
     float sums[SUMMED];
     memcpy(sums, values, sizeof sums);
@@ -444,7 +444,7 @@ INLINE void stream_rows_inline(const struct stream *s, int64_t first, int64_t en
         for (int i = 0; i < 2; i++)
             if (e.queues[i]->summand.origin != OF_NOTHING)
                 e.queues[i]->sums[e.row] = s->has_maxima ? maximum_of(rows + i * length, length)
-                                                         : sum_of(rows + i * length, length);
+                                                         : sum_of_row(rows + i * length, length);
     }
 }
 
