@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,18 @@ _FIXED = 0x10
 _TO_A_PLACE = 3
 """MREMAP_MAYMOVE and MREMAP_FIXED."""
 
+Extent = tuple[int, int]
+"""The first byte and the one after the last."""
+
 
 class _Mapping:
     """The owner of a mapping: arrays made of it keep it, and it goes with the last of them."""
 
-    def __init__(self, fd: int, size: int, tail: int = 0, *, is_writable: bool = True) -> None:
+    def __init__(
+        self, fd: int, size: int, tail: int = 0, *, is_writable: bool = True, offset: int = 0
+    ) -> None:
         self._size = 0
+        self._offset = offset
         self._address = None
         self._unmap = _libc.munmap
         self._protection = mmap.PROT_READ | (mmap.PROT_WRITE if is_writable else 0)
@@ -61,14 +68,14 @@ class _Mapping:
             self._size = size
 
     def _map(self, size: int, flags: int, fd: int) -> None:
-        address = _libc.mmap(self._address, size, self._protection, flags, fd, 0)
+        address = _libc.mmap(self._address, size, self._protection, flags, fd, self._offset)
         if address == _FAILED:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
         self._address = address
 
     def move(self, address: int) -> None:
-        """Take the place of another mapping of this size, whose owner unmaps it."""
+        """Take the place of as much of another mapping, whose owner unmaps it."""
         moved = _libc.mremap(self._address, self._size, self._size, _TO_A_PLACE, address)
         if moved == _FAILED:
             error = ctypes.get_errno()
@@ -110,38 +117,64 @@ def private_pages(fd: int, start: int, end: int) -> NDArray[np.uint8]:
     Those before `start` aren't read. Raises OSError where the file can't be read, ValueError where
     it has fewer.
     """
-    return np.asarray(_private(fd, start, end))
+    return np.asarray(_private(fd, start, (0, end)))
 
 
-def _private(fd: int, start: int, end: int) -> _Mapping:
-    mapping = _Mapping(-1, end)
+def _private(fd: int, start: int, extent: Extent) -> _Mapping:
+    """What a file has in `extent`, but for what lies before `start`."""
+    low, end = extent
+    mapping = _Mapping(-1, end - low)
     memory = memoryview(np.asarray(mapping).data)
+    start = max(start, low)
     while start < end:
-        count = os.preadv(fd, [memory[start:]], start)
+        count = os.preadv(fd, [memory[start - low :]], start)
         if not count:
             raise ValueError(f"the file has {start} bytes, not {end}")
         start += count
     return mapping
 
 
-def show_file(pages: NDArray[np.uint8], fd: int) -> None:
+def gaps_between(kept: Iterable[Extent], size: int) -> list[Extent]:
+    """The whole pages of `size` bytes that hold none of `kept`; the last page may be begun only."""
+    page = mmap.PAGESIZE
+    gaps, low = [], 0
+    for first, end in sorted([*kept, (size, size)]):
+        high = first if first == size else first // page * page
+        if high > low:
+            gaps.append((low, high))
+        low = max(low, -(-end // page) * page)
+    return gaps
+
+
+def show_file(pages: NDArray[np.uint8], fd: int, extents: Iterable[Extent]) -> None:
     """Put a file's own pages where `private_pages` has its bytes, at the same addresses.
 
-    They take no memory until they are looked at, and all processes that map the file share them.
-    Reading what the file has lost since ends the process. Raises OSError where files can't be
-    mapped; nothing has changed then.
+    `extents` are whole pages, up to the last one. They take no memory until they are looked at,
+    and all processes that map the file share them. Reading what the file has lost since ends the
+    process. Raises OSError where files can't be mapped.
     """
-    _exchange(pages, _Mapping(fd, pages.size, is_writable=False))
+    _exchange(
+        pages,
+        {
+            (low, end): _Mapping(fd, end - low, is_writable=False, offset=low)
+            for low, end in extents
+        },
+    )
 
 
-def show_private(pages: NDArray[np.uint8], fd: int, start: int) -> None:
-    """The reverse: what the file has now, in memory of the process's own; raises as that does."""
-    _exchange(pages, _private(fd, start, pages.size))
+def show_private(pages: NDArray[np.uint8], fd: int, start: int, extents: Iterable[Extent]) -> None:
+    """The reverse: what the file has now, in memory of the process's own.
+
+    Raises as `private_pages` does; nothing has changed then.
+    """
+    _exchange(pages, {extent: _private(fd, start, extent) for extent in extents})
 
 
-def _exchange(pages: NDArray[np.uint8], mapping: _Mapping) -> None:
-    """Move a mapping to where pages of the same size are, in one step for all threads."""
-    mapping.move(pages.__array_interface__["data"][0])
+def _exchange(pages: NDArray[np.uint8], mappings: dict[Extent, _Mapping]) -> None:
+    """Move mappings to where pages are; each comes in one step for all threads."""
+    address = pages.__array_interface__["data"][0]
+    for (low, _), mapping in mappings.items():
+        mapping.move(address + low)
 
 
 def give_back_heap() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ModelError
-from ..mapping import private_pages, show_file, show_private
+from ...native.memory import address_of
+from ..mapping import Extent, gaps_between, private_pages, show_file, show_private
 
 _ALIGNED = 64
 """A model that begins elsewhere in its file is copied: its arrays would lie across words."""
@@ -39,9 +40,10 @@ class ModelBytes:
     """A model's bytes, `data`: those that were given, or a file's.
 
     A file's are in memory of the process's own while somebody has them `held`, so that nothing that
-    happens to the file can hurt a reader. After that the file's pages are in their place, without
-    a copy, for those who look again: `check` sees whether the file was written to, and `held` reads
-    it anew. One that takes the file's name, as `os.replace` does, changes nothing.
+    happens to the file can hurt a reader. After that what somebody wanted to `keep` stays there;
+    the file's pages are in place of the rest, without a copy, for those who look again: `check`
+    sees whether the file was written to, and `held` reads it anew. One that takes the file's name,
+    as `os.replace` does, changes nothing.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -50,6 +52,7 @@ class ModelBytes:
         self._start, self._fd, self._close = 0, -1, os.close
         self._name, self._stamp = "", (0, 0, 0, 0)
         self._lock, self._holders, self._shows_file = threading.RLock(), 0, False
+        self._kept: set[Extent] = set()
 
     @classmethod
     def of_file(cls, file: BinaryIO, start: int, end: int) -> ModelBytes:
@@ -71,36 +74,55 @@ class ModelBytes:
     @contextmanager
     def held(self) -> Iterator[None]:
         """In memory of the process's own; raises `ModelError` where the file was written to."""
-        self.hold()
+        self._hold()
         try:
             yield
         finally:
-            self.release()
+            self._release()
 
-    def hold(self) -> None:
-        """As `held` does, until `release`."""
+    def _hold(self) -> None:
         with self._lock:
             if self._shows_file and self._pages is not None:
                 self.check()
                 try:
-                    show_private(self._pages, self._fd, self._start)
+                    show_private(self._pages, self._fd, self._start, self._gaps(self._pages))
                 except ValueError:
                     raise ModelError(self._complaint) from None
-                self._shows_file = False
                 # Something may have been written while it was read.
                 self._check_stamp()
+                self._shows_file = False
             self._holders += 1
 
-    def release(self) -> None:
-        """The end of a `hold`; the last one gives the memory back where that is possible."""
+    def _release(self) -> None:
+        """The last one gives the memory back where that is possible."""
         with self._lock:
             self._holders -= 1
-            if self._holders or self._pages is None or self._shows_file:
+            if self._holders or self._pages is None:
                 return
-            if _stamp(os.fstat(self._fd)) == self._stamp:
-                with suppress(OSError):  # Some file systems can't.
-                    show_file(self._pages, self._fd)
-                    self._shows_file = True
+            gaps = self._gaps(self._pages)
+            if gaps and _stamp(os.fstat(self._fd)) == self._stamp:
+                # Also where it fails: some may have been exchanged before. Some file systems can't.
+                self._shows_file = True
+                with suppress(OSError):
+                    show_file(self._pages, self._fd, gaps)
+
+    def keep(self, addresses: Iterable[Extent]) -> None:
+        """Never give back what lies at `addresses`; the bytes are `held`.
+
+        Addresses of something else do nothing.
+        """
+        with self._lock:
+            if self._pages is not None:
+                base, size = address_of(self._pages), self._pages.size
+                self._kept.update(
+                    (max(low - base, 0), min(end - base, size))
+                    for low, end in addresses
+                    if low < base + size and end > base
+                )
+
+    def _gaps(self, pages: NDArray[np.uint8]) -> list[Extent]:
+        """What nobody wanted to keep."""
+        return gaps_between(self._kept, pages.size)
 
     def check(self) -> None:
         """Raise `ModelError` where the bytes are those of a file that was written to since."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import lzma
+import mmap
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +20,12 @@ from anynpu.errors import ModelError
 from anynpu.soft.engines import Instance, ModelSource, load
 from anynpu.soft.engines.compiled.program import CompiledProgram
 from anynpu.soft.engines.source import SHARED_FILES
+from anynpu.soft.mapping import Extent, gaps_between, show_private
 from anynpu.soft.rknn.programs import program_of
 
 from .test_networks import FOLDER, archive_of
+
+PAGE = mmap.PAGESIZE
 
 _SETTLED = 10
 """Seconds after which files count as written for good."""
@@ -42,7 +47,20 @@ def floats(tmp_path: Path) -> Path:
     return written(tmp_path / "floats.rknn", archive_of(FOLDER / "rk3588_batch_float16.npz")[0])
 
 
-@pytest.fixture(params=["whole_numbers", "floats"])
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A file of which runs read less than a page, with whole pages before and after it."""
+    name = "rk3588_transpose_0321_float16.npz"
+    return written(tmp_path / "mixed.rknn", archive_of(FOLDER / name)[0])
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A file with a section that tasks write: every context has a copy."""
+    return written(tmp_path / "copied.rknn", contents("rk3576/moves_i8"))
+
+
+@pytest.fixture(params=["whole_numbers", "floats", "mixed", "copied"])
 def file(request: pytest.FixtureRequest) -> Path:
     path: Path = request.getfixturevalue(request.param)
     return path
@@ -104,10 +122,27 @@ def test_pages_are_given_back_after_loading(whole_numbers: Path) -> None:
     assert kilobytes(whole_numbers) == []
 
 
-def test_what_runs_read_is_kept(floats: Path) -> None:
-    instance = load(ModelSource.of(floats)).instance(0)
+def test_only_what_runs_read_is_kept(mixed: Path) -> None:
+    instance = load(ModelSource.of(mixed)).instance(0)
     outputs(instance)
-    assert kilobytes(floats) == []
+    assert kilobytes(mixed) == [0, 0]
+    pages = -(-mixed.stat().st_size // PAGE)
+    assert sum(kilobytes(mixed, "Size")) == (pages - 1) * PAGE // 1024
+
+
+@pytest.mark.parametrize(
+    ("kept", "gaps"),
+    [
+        ([], [(0, 5 * PAGE + 7)]),
+        ([(0, 5 * PAGE + 7)], []),
+        ([(5 * PAGE + 6, 5 * PAGE + 7)], [(0, 5 * PAGE)]),
+        ([(PAGE, 2 * PAGE)], [(0, PAGE), (2 * PAGE, 5 * PAGE + 7)]),
+        ([(3 * PAGE - 1, 3 * PAGE + 1), (9, 2 * PAGE)], [(4 * PAGE, 5 * PAGE + 7)]),
+        ([(0, 4 * PAGE), (PAGE, PAGE + 1)], [(4 * PAGE, 5 * PAGE + 7)]),
+    ],
+)
+def test_pages_that_hold_nothing_that_is_kept(kept: list[Extent], gaps: list[Extent]) -> None:
+    assert gaps_between(kept, 5 * PAGE + 7) == gaps
 
 
 @pytest.mark.usefixtures("shares_files")
@@ -134,14 +169,43 @@ def test_a_file_that_is_written_to(file: Path, bytes_left: int) -> None:
 
 
 @pytest.mark.parametrize("bytes_left", [1, 0])
-def test_who_looks_again_at_a_file_that_was_written_to(
-    whole_numbers: Path, bytes_left: int
+def test_new_contexts_need_nothing_of_the_file(file: Path, bytes_left: int) -> None:
+    program = load(ModelSource.of(file))
+    before = outputs(program.instance(0))
+    file.write_bytes(bytes(file.stat().st_size * bytes_left))
+    assert outputs(program.instance(0)) == before
+
+
+@pytest.mark.parametrize("bytes_left", [1, 0])
+def test_who_looks_again_at_a_file_that_was_written_to(file: Path, bytes_left: int) -> None:
+    program = load(ModelSource.of(file))
+    instance = program.instance(0)
+    before = outputs(instance)
+    program.mistakes(0)
+    file.write_bytes(bytes(file.stat().st_size * bytes_left))
+    for _ in range(2):
+        with pytest.raises(ModelError, match=rf"{file.name} was written to since"):
+            program.mistakes(0)
+    assert outputs(instance) == before
+
+
+def test_a_file_that_is_written_to_as_somebody_looks_again(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = load(ModelSource.of(whole_numbers))
-    whole_numbers.write_bytes(bytes(whole_numbers.stat().st_size * bytes_left))
-    for look in (program.instance, program.mistakes):
-        with pytest.raises(ModelError, match=r"whole_numbers\.rknn was written to since"):
-            look(0)
+    """The bytes that were read are refused, now and later; runs go on with those they had."""
+    program = load(ModelSource.of(mixed))
+    instance = program.instance(0)
+    before = outputs(instance)
+
+    def show_late(*arguments: Any) -> None:
+        mixed.write_bytes(bytes(mixed.stat().st_size))
+        show_private(*arguments)
+
+    monkeypatch.setattr("anynpu.soft.engines.source.show_private", show_late)
+    for _ in range(2):
+        with pytest.raises(ModelError, match=r"mixed\.rknn was written to since"):
+            program.mistakes(0)
+    assert outputs(instance) == before
 
 
 @pytest.mark.usefixtures("shares_files")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -61,7 +61,8 @@ Step = Callable[[], None]
 class GraphProgram:
     """One graph, decoded: immutable, shared by threads.
 
-    `files` are what its constants lie in.
+    `files` are what its constants lie in. Contexts look at the files' own pages where they are
+    `shared`; else what they read of the files is kept in memory.
     """
 
     graph: Graph
@@ -70,6 +71,7 @@ class GraphProgram:
     cpu_nodes: dict[int, Runnable]
     stagings: dict[int, Staging]
     files: tuple[ModelBytes, ...] = ()
+    is_shared: bool = False
 
 
 class CompiledProgram(Program):
@@ -78,8 +80,8 @@ class CompiledProgram(Program):
     A list of tasks for several cores computes the same bytes as the one for a single core, so that
     one is run whatever the core mask. The NPU's tasks round as boards do, or by another `rounding`.
     Graphs that are asked for later read the file again, and are refused where it was written to
-    since. Kernels take the weights of floats from where they lie, so that such a file is kept in
-    memory, unless processes shall share its pages (`shares_files`).
+    since. Kernels take the weights of floats from where they lie, so that these parts of a file are
+    kept in memory, unless processes shall share its pages (`shares_files`).
     """
 
     follows_from_one_file = True
@@ -97,7 +99,6 @@ class CompiledProgram(Program):
         self._lowered: dict[int, LoweredModel] = {}
         self._lock = threading.Lock()
         self._rounding = rounding
-        self._keeps_files = False
         with self._held():
             self._read(file, partner)
             self.graph(0)
@@ -127,13 +128,17 @@ class CompiledProgram(Program):
         # Kernels have most weights in an order of their own.
         give_back_heap()
 
-    def _keep_files(self) -> None:
-        """Hold the files for good: runs read them."""
-        with self._lock:
-            if not self._keeps_files:
-                self._keeps_files = True
-                for file in self._files:
-                    file.hold()
+    def _keep(self, prepared: PreparedGraph) -> bool:
+        """Keep what contexts read of the files; whether there is something that they share."""
+        constants = prepared.constants()
+        is_shared = shares_files() and bool(constants)
+        for file in self._files:
+            file.keep(prepared.copied if is_shared else prepared.copied | constants)
+        return is_shared
+
+    def _read_by(self, program: GraphProgram) -> AbstractContextManager[None]:
+        """What contexts of a graph read, in memory while they are made."""
+        return self._held() if program.is_shared else nullcontext()
 
     def variant(self, number: int) -> Variant:
         return self._variants[number]
@@ -178,12 +183,8 @@ class CompiledProgram(Program):
 
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> CompiledInstance:
         program = self.graph(number)
-        # A context has its own copy of the sections that tasks write.
-        with self._held():
-            instance = CompiledInstance(program, self.model.batch, custom)
-            if instance.reads_files and not shares_files():
-                self._keep_files()
-        return instance
+        with self._read_by(program):
+            return CompiledInstance(program, self.model.batch, custom)
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, CompiledInstance), "an instance of this program"
@@ -214,7 +215,13 @@ class CompiledProgram(Program):
             ) from None
         prepared = fused(graph, prepared, stagings)
         return GraphProgram(
-            graph, self._variants[number], prepared, cpu_nodes, stagings, self._files
+            graph,
+            self._variants[number],
+            prepared,
+            cpu_nodes,
+            stagings,
+            self._files,
+            self._keep(prepared),
         )
 
     def _cpu_node(self, graph: Graph, node: Node, budget: Budget) -> Runnable:
@@ -248,8 +255,7 @@ class CompiledInstance(Instance):
         self._memory = memory = np.zeros(program.prepared.memory_bytes, np.uint8)
         executor = program.prepared.executor(memory)
         self._executor: Executor | None = executor
-        self._files = program.files
-        self.reads_files = executor.reads_constants
+        self._shared_files = program.files if program.is_shared else ()
         self._steps = _bind_steps(program, memory, executor, custom)
         self._calls = list(_merged(self._steps, executor))
         self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
@@ -262,9 +268,8 @@ class CompiledInstance(Instance):
         assert executor is not None, "run after close"
         # A `cancel` that came after the end of the run before is not meant for this one.
         executor.allow()
-        if self.reads_files:
-            for file in self._files:
-                file.check()
+        for file in self._shared_files:
+            file.check()
         for sample in range(self._batch):
             self._load(sample)
             for call in self._calls:

@@ -17,6 +17,7 @@ from ....native.threads import thread_count
 from ...formats.rknn.model import CompiledModel, Graph
 from ...formats.rknn.model import Generation as FileGeneration
 from ...formats.rknn.model import Task as CommandTask
+from ...mapping import Extent
 from ..work import Budget
 from .addresses import AbsoluteAddresses, AddressSpace, RelocatedAddresses
 from .command_stream import TaskState, run_commands
@@ -36,7 +37,7 @@ from .kernels import (
     fusion_before,
     plan_task,
 )
-from .memory import INTERNAL, Memory, MemoryMap, Strided
+from .memory import INTERNAL, Memory, MemoryMap, Strided, extent_of
 from .reference import run_task
 from .registers.blocks import Enabled
 from .registers.quantities import Quantity
@@ -115,6 +116,18 @@ class PreparedGraph:
             tuple(view for fusion in fusions for view in fusion.between),
         )
 
+    @property
+    def copied(self) -> frozenset[Extent]:
+        """The addresses of what an executor copies when it is made."""
+        return frozenset(extent_of(self.sections[number]) for number in self.written)
+
+    def constants(self) -> frozenset[Extent]:
+        """The addresses of what runs read of the sections: of all, where the reference runs."""
+        if any(task.index not in self._plans for task in chain.from_iterable(self.tasks.values())):
+            return frozenset(map(extent_of, self.sections.values()))
+        # Who only binds touches no memory.
+        return self.executor(np.empty(self.memory_bytes, np.uint8)).constants
+
     def executor(self, memory: NDArray[np.uint8]) -> Executor:
         """What runs nodes in `memory`, an array of at least `memory_bytes` bytes."""
         if memory.dtype != np.uint8 or memory.ndim != 1 or memory.size < self.memory_bytes:
@@ -149,10 +162,8 @@ class Executor:
             node: tuple(step for task in items for step in self._bind(task, plans))
             for node, items in tasks.items()
         }
-        self.reads_constants = memory.reads_constants or any(
-            task.index not in plans for items in tasks.values() for task in items
-        )
-        """Whether a run reads constants where the file has them; kernels have most of their own."""
+        self.constants = frozenset(memory.constants)
+        """The addresses of constants that steps of kernels read; kernels have most of their own."""
 
     def _bind(self, task: Task, plans: Mapping[int, Plan]) -> Sequence[Step]:
         plan = plans.get(task.index)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ....errors import ModelError
 from ....native.memory import address_of
+from ...mapping import Extent
 from .elements import Address
 
 INTERNAL = 0
@@ -53,6 +54,12 @@ class Strided:
             reach = (count - 1) * stride
             low, high = low + min(reach, 0), high + max(reach, 0)
         return low, high + 1
+
+
+def extent_of(data: NDArray[np.uint8]) -> Extent:
+    """The addresses of bytes side by side."""
+    address = address_of(data)
+    return address, address + data.size
 
 
 def span(address: Address, count: int) -> Strided:
@@ -139,8 +146,8 @@ class Memory:
         own = {} if in_place else {number: sections[number].copy() for number in written}
         self._arrays = {**sections, **own, INTERNAL: internal}
         self._written = written | {INTERNAL}
-        self.reads_constants = False
-        """Whether anything that is only read was asked for."""
+        self.constants: set[Extent] = set()
+        """The addresses of what was asked for and is only read."""
 
     def view(self, view: Strided, writeable: bool = False) -> NDArray[np.uint8]:
         """The bytes of a view, in place."""
@@ -158,8 +165,9 @@ class Memory:
 
     def constant(self, data: NDArray[np.uint8]) -> int:
         """The address, for C, of bytes that `MemoryMap.constant` gave."""
-        self.reads_constants = True
-        return address_of(data)
+        extent = extent_of(data)
+        self.constants.add(extent)
+        return extent[0]
 
     def _holding(self, view: Strided, writes: bool) -> NDArray[np.uint8]:
         """The array that holds all bytes of a view."""
@@ -171,5 +179,6 @@ class Memory:
         if section not in self._written:
             if writes:
                 raise ModelError(f"data section {section} is written, which is constant")
-            self.reads_constants = True
+            base = address_of(array)
+            self.constants.add((base + low, base + high))
         return array
