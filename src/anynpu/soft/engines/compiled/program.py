@@ -61,8 +61,8 @@ Step = Callable[[], None]
 class GraphProgram:
     """One graph, decoded: immutable, shared by threads.
 
-    `files` are what its constants lie in. Contexts look at the files' own pages where they are
-    `shared`; else what they read of the files is kept in memory.
+    `files` are what its constants lie in. With `is_shared` contexts read their own pages; else
+    what contexts read of them is kept in memory.
     """
 
     graph: Graph
