@@ -115,6 +115,11 @@ INLINE float number_at(struct values v, int64_t i) {
     return v.at ? v.at[i] : v.one;
 }
 
+/* What is no number has a sign that processors don't agree on. */
+INLINE float without_sign(float argument) {
+    return argument == argument ? argument : float_of_bits(0x7FC00000);
+}
+
 /* One of a table's three results for an argument: `is_signed` and `unit` are known where this is compiled. */
 INLINE float looked_up(const struct stream_table *t, int is_signed, int64_t unit, float argument) {
     const int exponent_bits = (int)t->exponent_bits, bits = 10 - is_signed - exponent_bits;
@@ -173,19 +178,19 @@ INLINE void look_up_all(const struct stream_table *t, int64_t unit, struct value
                         int64_t count) {
     if (t->form == TABLE_ODD)
         for (int64_t i = 0; i < count; i++)
-            to[i] = looked_up_odd(t, unit, number_at(a, i));
+            to[i] = looked_up_odd(t, unit, without_sign(number_at(a, i)));
     else if (t->form == TABLE_TANGENT)
         for (int64_t i = 0; i < count; i++)
-            to[i] = looked_up_tangent(t, unit, number_at(a, i));
+            to[i] = looked_up_tangent(t, unit, without_sign(number_at(a, i)));
     else if (t->is_signed && a.at)
         for (int64_t i = 0; i < count; i++)
-            to[i] = looked_up(t, 1, unit, a.at[i]);
+            to[i] = looked_up(t, 1, unit, without_sign(a.at[i]));
     else if (t->is_signed)
         for (int64_t i = 0; i < count; i++)
-            to[i] = looked_up(t, 1, unit, a.one);
+            to[i] = looked_up(t, 1, unit, without_sign(a.one));
     else
         for (int64_t i = 0; i < count; i++)
-            to[i] = looked_up(t, 0, unit, number_at(a, i));
+            to[i] = looked_up(t, 0, unit, without_sign(number_at(a, i)));
 }
 
 INLINE void one_unit(const struct stream_program *p, const struct stream_node *node,

@@ -35,15 +35,20 @@ class FunctionTable(ABC):
 
     def entry(self, argument: Reals) -> Reals:
         """The entry in front of the argument."""
-        return self._lookup(argument)[0]
+        return self._lookup(_without_sign(argument))[0]
 
     def fraction(self, argument: Reals) -> Reals:
         """How far the argument is on the way to the next entry, from 0 to 1."""
-        return self._lookup(argument)[1]
+        return self._lookup(_without_sign(argument))[1]
 
     def difference(self, argument: Reals) -> Reals:
         """From the entry to the next."""
-        return self._lookup(argument)[2]
+        return self._lookup(_without_sign(argument))[2]
+
+
+def _without_sign(argument: Reals) -> Reals:
+    """Arguments; what is no number has a sign that processors don't agree on."""
+    return np.where(np.isnan(argument), np.float32(np.nan), argument)
 
 
 @dataclass(frozen=True, eq=False)
