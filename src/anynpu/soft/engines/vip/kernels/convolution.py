@@ -324,10 +324,17 @@ def _value_table(table: Table) -> structures.ValueTable:
     )
 
 
+def _has_results(task: Convolution) -> bool:
+    channels = task.sums.source.channels, task.sums.channels
+    return 0 not in (*channels, *_before_pooling(task), *_final(task))
+
+
 def _fits(task: Convolution) -> bool:
+    """Whether there is something to compute, from rows that the kernel can go along."""
     second = task.addition or task.product
     return (
-        fits_circle(task.sums.source)
+        _has_results(task)
+        and fits_circle(task.sums.source)
         and fits_circle(task.target, whole_rows=bool(task.shuffles_depth))
         and (second is None or fits_circle(second.source))
     )
