@@ -650,7 +650,8 @@ WITH_AVX2 INLINE void gather_part_avx2(const struct int8_dense *a, int64_t oy, i
     }
 }
 
-/* Rows of so few surfaces are written one after another, each with its sum at once. */
+/* Rows of so few surfaces are written one after another, each with its sum at once, where what isn't read of
+ * atoms is in the last surface. */
 enum { MOST_AT_ONCE = 8 };
 
 /* Where a row's next atom goes, and the sums of those before. */
@@ -721,7 +722,9 @@ WITH_AVX2 INLINE void gather_rows_avx2(const struct int8_dense *a, int64_t first
 WITH_AVX2 static void gather_atoms_avx2(const struct int8_dense *a, int64_t first, int64_t count,
                                         int8_t *rows) {
     const int64_t width = a->window.out_width;
-    if (a->features.surfaces <= MOST_AT_ONCE && a->window.width > 1) {
+    const int64_t before_last = (a->features.surfaces - 1) * LANES;
+    const int is_last_begun = least(a->features.valid, a->channels) > before_last;
+    if (a->features.surfaces <= MOST_AT_ONCE && a->window.width > 1 && is_last_begun) {
         switch (a->features.surfaces) {
         case 1: gather_rows_avx2(a, first, count, rows, 1); return;
         case 2: gather_rows_avx2(a, first, count, rows, 2); return;

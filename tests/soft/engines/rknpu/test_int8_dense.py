@@ -227,6 +227,15 @@ def test_pictures(case: Case, count: int) -> None:
     Scene(case.seed).run(task_of(replace(case, unused=0), source), kernels_for(case))
 
 
+@pytest.mark.parametrize("inputs", [17, 33, 49])
+def test_channels_that_end_before_the_last_atom(inputs: int) -> None:
+    case = Case(
+        16, 17, inputs, (3, 3), (1, 2), (1, 1), (0, 0), (1, 1), 0, 3, "nothing", 5, 0, 0
+    )  # fmt: skip
+    source = with_atoms(features((case.inputs, *case.size)), case.atom)
+    Scene(case.seed).run(task_of(case, source), kernels_for(case))
+
+
 @pytest.mark.parametrize("follow", FOLLOW)
 @pytest.mark.parametrize("atom", [8, 16])
 def test_what_networks_have_is_fast(follow: str, atom: int) -> None:
