@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -278,17 +279,12 @@ class Move(Task):
 
 
 @dataclass(frozen=True, eq=False)
-class FullyConnected(Task):
-    """A product of a matrix, (outputs, inputs) less its zero point, and a row of uint8."""
+class MatrixByRow(Task):
+    """A product of a matrix, (outputs, inputs), and a row."""
 
     source: Window
     target: Window
-    weights: NDArray[np.int16]
-    bias: NDArray[np.int32]
-    input_zero_point: int
-    output_zero_point: int
-    scale: float
-    has_relu: bool
+    weights: NDArray[Any]
 
     @property
     def macs(self) -> int:
@@ -302,26 +298,26 @@ class FullyConnected(Task):
 
 
 @dataclass(frozen=True, eq=False)
-class HalfFullyConnected(Task):
+class FullyConnected(MatrixByRow):
+    """A product of a matrix, (outputs, inputs) less its zero point, and a row of uint8."""
+
+    weights: NDArray[np.int16]
+    bias: NDArray[np.int32]
+    input_zero_point: int
+    output_zero_point: int
+    scale: float
+    has_relu: bool
+
+
+@dataclass(frozen=True, eq=False)
+class HalfFullyConnected(MatrixByRow):
     """A product of a matrix, (outputs, inputs), and a row, and a bias, summed in float32.
 
     Values are float16, or bfloat16 with `is_bfloat16`. Both windows have the bytes of a value as
     their last axis.
     """
 
-    source: Window
-    target: Window
     weights: NDArray[np.float16] | NDArray[np.float32]
     bias: NDArray[np.float32]
     has_relu: bool
     is_bfloat16: bool = False
-
-    @property
-    def macs(self) -> int:
-        return self.weights.size
-
-    def reads(self) -> Iterator[Window]:
-        yield self.source
-
-    def writes(self) -> Iterator[Window]:
-        yield self.target
