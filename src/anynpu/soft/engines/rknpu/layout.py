@@ -162,9 +162,9 @@ def features_read(task: Task) -> Iterator[Strided]:
         case _:
             raise AssertionError("there are no other tasks")
     yield from (image_view(source),) if isinstance(source, Image) else feature_views(source)
-    stage = None if isinstance(task, CopyTask | PoolingTask) else task.dpu.elementwise
-    if stage and isinstance(stage.operand, Features):
-        yield from feature_views(stage.operand)
+    operand = None if isinstance(task, CopyTask | PoolingTask) else task.dpu.features_operand
+    if operand is not None:
+        yield from feature_views(operand)
 
 
 def _atom_of(writer: Writer) -> int:

@@ -254,6 +254,12 @@ class Dpu:
     reduces_pixels: bool = False
     reduces_rows: bool = False
 
+    @property
+    def features_operand(self) -> Features | None:
+        """The features that the third stage reads, if it does."""
+        operand = self.elementwise.operand if self.elementwise else None
+        return operand if isinstance(operand, Features) else None
+
     def reduced_shape(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         """The shape of what is written for values of a shape (C, H, W)."""
         if not self.reduction:

@@ -73,6 +73,4 @@ class Subject:
 def operand_of(task: Task) -> Features | None:
     """The second operand of a task's element-wise stage, where it is features."""
     dpu = getattr(task, "dpu", None)
-    stage = dpu.elementwise if dpu is not None else None
-    operand = stage.operand if stage is not None else None
-    return operand if isinstance(operand, Features) else None
+    return dpu.features_operand if dpu is not None else None

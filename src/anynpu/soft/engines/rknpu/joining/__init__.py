@@ -13,12 +13,11 @@ from typing import Any
 
 from .....errors import ModelError
 from ..decode.context import Context
-from ..kernels.aliasing import extents, in_place
+from ..kernels.aliasing import in_place, share_bytes
 from ..layout import feature_views, features_read, written
 from ..tasks import ConvolutionTask, Dpu, Task
 from ..weights import StoredOperand
 from ..work import check_room
-from .alike import operand_of
 from .bands import is_next_band, stacked
 from .slices import Slices, is_next_slice
 
@@ -80,12 +79,7 @@ def _has_computed_operands(dpu: Dpu) -> bool:
 
 def _reads_own_results(task: ConvolutionTask) -> bool:
     """Whether a task may read what it writes elsewhere than where it writes that."""
-    views, operand = list(features_read(task)), operand_of(task.dpu)
+    views, operand = list(features_read(task)), task.dpu.features_operand
     if operand is not None and in_place(operand, task.writer):
         views = views[: -len(feature_views(operand))]
-    filled = extents(written(task).views)
-    return any(_overlap(read, place) for read in extents(views) for place in filled)
-
-
-def _overlap(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
-    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
+    return share_bytes(views, written(task).views)

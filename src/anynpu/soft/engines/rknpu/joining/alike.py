@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..tasks import Dpu, Features
-
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -31,9 +29,3 @@ def is_same(one: Any, other: Any) -> bool:
     except ValueError:
         # There are arrays in them that aren't one.
         return False
-
-
-def operand_of(dpu: Dpu) -> Features | None:
-    """The features that the third stage reads, if it does."""
-    operand = dpu.elementwise.operand if dpu.elementwise else None
-    return operand if isinstance(operand, Features) else None

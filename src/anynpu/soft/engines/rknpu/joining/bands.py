@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..elements import Address
 from ..layout import moved
 from ..tasks import BlockWriter, Convolution, ConvolutionTask, Features, Image, Task
-from .alike import are_alike, operand_of
+from .alike import are_alike
 
 _OF_A_BAND = frozenset({"source", "padding", "height"})
 _PLACE = frozenset({"address", "odd", "height"})
@@ -99,7 +99,7 @@ def _have_same_stages(before: ConvolutionTask, task: ConvolutionTask) -> bool:
     operand, next_operand = _banded_operand(before), _banded_operand(task)
     if operand is None or next_operand is None:
         # Of one row it isn't known whether the next one has the same operand.
-        is_known = before.convolution.height > 1 or operand_of(one) is None
+        is_known = before.convolution.height > 1 or one.features_operand is None
         return operand is next_operand and is_known and are_alike(one, other)
     stage, next_stage = one.elementwise, other.elementwise
     return (
@@ -113,5 +113,5 @@ def _have_same_stages(before: ConvolutionTask, task: ConvolutionTask) -> bool:
 
 def _banded_operand(task: ConvolutionTask) -> Features | None:
     """The second operand of the stages, where it has the results' rows and columns."""
-    operand, (_, *picture) = operand_of(task.dpu), task.convolution.shape
+    operand, (_, *picture) = task.dpu.features_operand, task.convolution.shape
     return operand if operand and [operand.height, operand.width] == picture != [1, 1] else None

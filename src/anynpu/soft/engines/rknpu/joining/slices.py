@@ -12,7 +12,7 @@ from ..decode.context import Context
 from ..layout import moved
 from ..tasks import BlockWriter, ConvolutionTask, Dpu, Features, Stage, Task
 from ..weights import Operand, Weights
-from .alike import are_alike, is_same, operand_of
+from .alike import are_alike, is_same
 
 _OF_A_SLICE = frozenset({"weights", "weight_offset", "channels"})
 _KERNELS, _OPERAND, _OPERANDS = (
@@ -70,7 +70,7 @@ class Slices:
     def _dpu(self, parts: Sequence[Dpu], channels: int) -> Dpu:
         first = parts[0]
         bs, bn = self._stage([part.bs for part in parts]), self._stage([part.bn for part in parts])
-        stage, operand = first.elementwise, operand_of(first)
+        stage, operand = first.elementwise, first.features_operand
         if stage is None or operand is None:
             known: Dpu = self._once(parts, lambda: replace(first, bs=bs, bn=bn))
             return known
@@ -177,7 +177,7 @@ def _is_next_operand(before: ConvolutionTask, task: ConvolutionTask) -> bool:
     one, other = before.dpu.elementwise, task.dpu.elementwise
     if one is None or other is None:
         return one is other
-    operand, next_operand = operand_of(before.dpu), operand_of(task.dpu)
+    operand, next_operand = before.dpu.features_operand, task.dpu.features_operand
     if operand is None or next_operand is None or operand.channels == 1:
         return are_alike(one, other)
     return are_alike(one, other, but=_OPERAND) and _are_next_channels(

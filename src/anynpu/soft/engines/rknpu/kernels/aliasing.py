@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..layout import Written, feature_views, written
 from ..memory import Strided
 from ..tasks import BlockWriter, Features, Task, Writer
 
 
-def extents(views: Sequence[Strided]) -> list[tuple[int, int, int]]:
+def share_bytes(views: Iterable[Strided], others: Iterable[Strided]) -> bool:
+    """Whether some of the ones and some of the others may have bytes in common."""
+    filled = _extents(others)
+    return any(
+        section == other and low < end and first < high
+        for section, low, high in _extents(views)
+        for other, first, end in filled
+    )
+
+
+def _extents(views: Iterable[Strided]) -> list[tuple[int, int, int]]:
     """(section, first byte, byte past the last) of each view."""
     return [(view.address.section, *view.extent) for view in views]
 
 
 def overlap(features: Features, target: Written) -> bool:
     """Whether what is read and what is written share bytes."""
-    return any(
-        read[0] == filled[0] and read[1] < filled[2] and filled[1] < read[2]
-        for read in extents(feature_views(features))
-        for filled in extents(target.views)
-    )
+    return share_bytes(feature_views(features), target.views)
 
 
 def in_place(features: Features, writer: Writer) -> bool:

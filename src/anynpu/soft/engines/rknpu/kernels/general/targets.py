@@ -18,7 +18,7 @@ from ...memory import Memory, Strided
 from ...tasks import BlockWriter, Dpu, Features, PhaseWriter
 from ...weights import StoredOperand
 from .. import structures
-from ..aliasing import extents, in_place
+from ..aliasing import in_place, share_bytes
 from ..rearranging import write_atoms
 from ..steps import KernelStep
 
@@ -97,16 +97,13 @@ class Target:
 def overlaps(read: Features | Strided, written: Strided) -> bool:
     """Whether what is read and what is written may share bytes."""
     views = feature_views(read) if isinstance(read, Features) else (read,)
-    section, (first, end) = written.address.section, written.extent
-    return any(
-        section == other and low < end and first < high for other, low, high in extents(views)
-    )
+    return share_bytes(views, (written,))
 
 
 def read_operands(dpu: Dpu) -> list[Features]:
     """What the third stage reads."""
-    operand = dpu.elementwise.operand if dpu.elementwise else None
-    return [operand] if isinstance(operand, Features) else []
+    operand = dpu.features_operand
+    return [] if operand is None else [operand]
 
 
 def stored_operands(dpu: Dpu) -> list[Strided]:

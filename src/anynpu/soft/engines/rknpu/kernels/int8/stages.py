@@ -90,9 +90,7 @@ def _fields(part: Stage | Elementwise | LookupTable) -> Hashable:
 def operand_of(dpu: Dpu) -> Features | None:
     """The features that the third stage reads, if it does."""
     stage = dpu.elementwise
-    if stage is None or stage.operation is None or not isinstance(stage.operand, Features):
-        return None
-    return stage.operand
+    return None if stage is None or stage.operation is None else dpu.features_operand
 
 
 class DpuArguments:
