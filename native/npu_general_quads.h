@@ -1,8 +1,13 @@
 /* Stages of floats between sums and memory with AVX-512: a register is a pixel's group of channels, and
- * four pixels go through all stages at a time. Every operation is that of npu_general.c, which includes
- * this file, in its order. */
-#ifndef ANYNPU_FLOAT_STAGES_H
-#define ANYNPU_FLOAT_STAGES_H
+ * four pixels go through all stages at a time. Every operation is that of npu_general_stages.h,
+ * in its order. */
+#ifndef ANYNPU_NPU_GENERAL_QUADS_H
+#define ANYNPU_NPU_GENERAL_QUADS_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "npu_general_stages.h"
 
 #ifdef AVX512
 enum { QUAD = 4, ATOM = 16 };
