@@ -6,7 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anynpu.soft.engines.vip.memory import Scattered, Space
 from anynpu.soft.engines.vip.places import Places
+from anynpu.soft.formats.nbg.model import Source
 
 
 @given(
@@ -53,3 +55,23 @@ def test_what_a_circle_cuts_is_blocks_up_to_there() -> None:
     places = Places.of(numbers, 7)
     assert (places.blocks.size, places.inside.size) == (10, 200)
     assert places.numbers().tolist() == numbers.tolist()
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=24), st.integers(-40, 40))
+def test_shifted_places_are_on_the_same_arrays(numbers: list[int], by: int) -> None:
+    places = Places.of(np.array(numbers, np.int64), 4, 2)
+    shifted = places.shifted(40).shifted(by)
+    assert shifted.numbers().tolist() == [number + 40 + by for number in numbers]
+    assert shifted.extent == (min(numbers) + 40 + by, max(numbers) + 40 + by)
+    assert shifted.blocks is places.blocks
+    assert shifted.inside is places.inside
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=24), st.integers(1, 4))
+def test_whether_bytes_are_told_apart(numbers: list[int], item: int) -> None:
+    every = [number + byte for number in numbers for byte in range(item)]
+    places = Places.of(np.array(numbers, np.int64), 4, 2).shifted(7)
+    target = Scattered(Space(Source.POOL), places, item)
+    assert places.are_apart(item) == (len(set(every)) == len(every))
+    whole = sorted(every) == list(range(min(every), max(every) + 1))
+    assert target.is_solid == whole

@@ -167,6 +167,12 @@ class Scattered:
         low, high = self.places.extent
         return low, high + self.item
 
+    @property
+    def is_solid(self) -> bool:
+        """Whether there is a byte of a value everywhere from the first to the last."""
+        low, high = self.extent
+        return self.places.size * self.item == high - low and self.places.are_apart(self.item)
+
 
 def wrapped(offsets: NDArray[np.int64], circle: Circle | None) -> NDArray[np.int64]:
     """Addresses where a circular buffer has them."""

@@ -22,6 +22,7 @@ from ...formats.nbg.model import (
 from .coefficients import Kernels, KernelShape, read_kernels
 from .commands.sp import SpProgram, program_of, sent_words
 from .memory import Circle, MemoryMap, Space, space_of
+from .places import Places
 from .refusal import Unknown
 from .stream.evaluation import Binding
 from .stream.flow import Flow, flow_of
@@ -51,6 +52,7 @@ class Shared:
     flows: dict[object, Flow] = field(default_factory=dict)
     circles: dict[tuple[int, int], Circle] = field(default_factory=dict)
     bindings: dict[object, Binding] = field(default_factory=dict)
+    places: dict[object, Places] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

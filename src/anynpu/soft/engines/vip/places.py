@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,19 +40,21 @@ def _pattern(flat: NDArray[np.int64] | NDArray[np.int32]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """A number for each value: value `i` has `blocks[i // size] + inside[i % size]`.
+    """A number for each value: value `i` has `offset + blocks[i // size] + inside[i % size]`.
 
     `size` is the length of `inside`; both arrays are int32, and so is each sum. Values that follow
     one another in planes and rows have blocks that are alike, so that a table of every number isn't
-    kept.
+    kept. What is known of them is kept for all that are `shifted`.
     """
 
     blocks: NDArray[np.int32]
     inside: NDArray[np.int32]
+    offset: int = 0
+    _known: dict[int, bool] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, numbers: NDArray[np.int64] | NDArray[np.int32], *sizes: int) -> Places:
-        """Numbers from 0 to 2**31 - 1 in blocks of one of the sizes, in what takes least memory.
+        """Numbers of 32 bits in blocks of one of the sizes, in what takes least memory.
 
         They are one block where no size makes all blocks alike, or saves three quarters.
         """
@@ -92,11 +94,26 @@ class Places:
     def extent(self) -> tuple[int, int]:
         """The least number and the largest one; raises `ValueError` where there is no value."""
         return (
-            int(self.blocks.min()) + int(self.inside.min()),
-            int(self.blocks.max()) + int(self.inside.max()),
+            self.offset + int(self.blocks.min()) + int(self.inside.min()),
+            self.offset + int(self.blocks.max()) + int(self.inside.max()),
         )
 
     def numbers(self) -> NDArray[np.int32]:
         """Each value's number: a new array."""
-        every: NDArray[np.int32] = self.blocks[:, None] + self.inside
+        every: NDArray[np.int32] = (self.blocks + np.int32(self.offset))[:, None] + self.inside
         return every.ravel()
+
+    def shifted(self, by: int) -> Places:
+        """Each number and `by`, on the same arrays."""
+        return Places(self.blocks, self.inside, self.offset + by, self._known)
+
+    def are_apart(self, item: int) -> bool:
+        """Whether no byte of `item` bytes from each number on is another number's."""
+        if item not in self._known:
+            low, high = self.extent
+            marks = np.zeros(high - low + item, np.bool_)
+            numbers = self.numbers() - np.int32(low)
+            for byte in range(item):
+                marks[numbers + np.int32(byte)] = True
+            self._known[item] = int(np.count_nonzero(marks)) == self.size * item
+        return self._known[item]

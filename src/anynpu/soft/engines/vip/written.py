@@ -65,6 +65,9 @@ def put(
 ) -> None:
     """Set those elements: each to its own, or all to one value."""
     if isinstance(target, Scattered):
+        if not isinstance(values, np.ndarray) and target.is_solid:
+            content[slice(*target.extent)] = values
+            return
         places = target.places.numbers()
         for byte in range(target.item):
             content[places + byte] = values

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ....formats.nbg.model import Source
 from ..coefficients.stream import HEADER_SIZE, Header, decode
 from ..commands.tp import CIRCLE_ENDS, POINTERS, TpCommand
-from ..memory import Scattered, Window, wrapped
+from ..memory import Circle, Scattered, Window, wrapped
 from ..numbers import table_values
 from ..operation import V853, OperationContext
 from ..places import Places
@@ -100,7 +102,9 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     if planes > source.channels and (command.BORDER_MODE or command.POOLING):
         raise Unknown("planes around an image in this form")
     sizes = _block_sizes(tiles, width)
-    order = Places.of(tiles.order(), *sizes)
+    order = context.shared.places.get((tiles, sizes))
+    if order is None:
+        order = context.shared.places[tiles, sizes] = Places.of(tiles.order(), *sizes)
     shift_or_factor = command.SHIFT or command.MULTIPLIER
     is_float = command.OUTPUT_TYPE == FLOAT16
     return Move(
@@ -195,13 +199,13 @@ def _tiles(command: TpCommand, height: int, width: int) -> Tiles:
     return Tiles((height, width), sizes, steps)
 
 
-def _block_sizes(tiles: Tiles, width: int) -> set[int]:
+def _block_sizes(tiles: Tiles, width: int) -> frozenset[int]:
     """How many values follow one another in a tile's row, a tile, and a row of tiles."""
-    return {
+    return frozenset(
         size
         for tile_height, tile_width in tiles.sizes
         for size in (tile_width, tile_height * tile_width, tile_height * width)
-    }
+    )
 
 
 def _target(
@@ -209,7 +213,7 @@ def _target(
     command: TpCommand,
     planes: int,
     tiles: Tiles,
-    sizes: set[int],
+    sizes: frozenset[int],
 ) -> Scattered:
     """Where the values go; `sizes` are those of blocks that may be alike."""
     counts = (
@@ -226,14 +230,39 @@ def _target(
     resets = bool(command.RESET_1), bool(command.RESET_2), bool(command.RESET_3)
     address = context.address(POINTERS["output"])
     circle = context.circle(CIRCLE_ENDS["output"], command.OUTPUT_CIRCLE, address.space)
-    offsets = places(Loops(counts, increments, resets), tiles, planes)
-    offsets = wrapped(offsets + address.offset, circle)
-    limits = np.iinfo(np.int32)
-    if offsets.min() < 0 or offsets.max() > limits.max - item:
-        raise Unknown(f"values go to bytes {offsets.min()} to {offsets.max()} of {address.space}")
-    target = Scattered(address.space, Places.of(offsets, *sizes), item)
+    walk = _Walk(Loops(counts, increments, resets), tiles, planes, sizes)
+    found = _relative_places(context, walk, None)
+    if circle is not None and address.offset + found.extent[1] >= circle.end:
+        own = Circle(circle.end - address.offset, circle.size)
+        found = _relative_places(context, walk, own)
+    target = Scattered(address.space, found.shifted(address.offset), item)
     context.layout.check(target)
     return target
+
+
+class _Walk(NamedTuple):
+    """The values of so many planes of tiles in the order of loops, in blocks of some sizes."""
+
+    loops: Loops
+    tiles: Tiles
+    planes: int
+    sizes: frozenset[int]
+
+
+def _relative_places(context: OperationContext, walk: _Walk, circle: Circle | None) -> Places:
+    """Where values go from the first address on, in a circular buffer relative to it.
+
+    Tiles of a layer that have the same sizes share them. Raises `Unknown` for what 32 bits don't
+    hold.
+    """
+    known = context.shared.places
+    if (walk, circle) not in known:
+        offsets = wrapped(places(walk.loops, walk.tiles, walk.planes), circle)
+        limits = np.iinfo(np.int32)
+        if offsets.min() < limits.min or offsets.max() > limits.max:
+            raise Unknown(f"values go to bytes {offsets.min()} to {offsets.max()} from the first")
+        known[walk, circle] = Places.of(offsets, *walk.sizes)
+    return known[walk, circle]
 
 
 def _table(context: OperationContext, command: TpCommand) -> Table:

@@ -19,7 +19,7 @@ from ..stream.task import StreamTask
 from ..tasks import BlockTranspose, Convolution, Move, Task
 from . import native
 from .convolution import Weights, plan_convolution
-from .moves import plan_move, plan_transpose
+from .moves import Origins, plan_move, plan_transpose
 from .plan import Plan
 from .stream import Program, StreamPlan, as_convolution, plans_of_streams, program_of_sums
 
@@ -36,7 +36,7 @@ def plans_of(layout: MemoryMap, tasks: Sequence[Task]) -> tuple[Plan | None, ...
     count = thread_count()
     programs: dict[object, Program] = {}
     streams = dict(plans_of_streams(layout, tasks, count, programs))
-    shared = _Shared({}, programs, streams)
+    shared = _Shared({}, programs, streams, {})
     return tuple(_plan(layout, task, count, n, shared) for n, task in enumerate(tasks))
 
 
@@ -52,13 +52,14 @@ class _Shared(NamedTuple):
     weights: dict[object, Weights | None]
     programs: dict[object, Program]
     streams: Mapping[int, StreamPlan]
+    origins: dict[object, Origins]
 
 
 def _plan(layout: MemoryMap, task: Task, count: int, number: int, shared: _Shared) -> Plan | None:
     if isinstance(task, Convolution):
         return plan_convolution(layout, task, count, shared.weights)
     if isinstance(task, Move):
-        return plan_move(layout, task, count)
+        return plan_move(layout, task, count, shared.origins)
     if isinstance(task, BlockTranspose):
         return plan_transpose(layout, task, count)
     if isinstance(task, StreamTask):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from .....native import steps
 from .....native.memory import address_of
 from .. import structures
-from ..memory import Memory, MemoryMap, Space, Window
+from ..memory import Circle, Memory, MemoryMap, Space, Window
 from ..places import Places
 from ..reference.table import look_up
 from ..reference.tp import moved_bytes
@@ -48,8 +50,8 @@ class MovePlan(Plan):
     def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
         source, target = self._spaces
         call = structures.Move(
-            source=memory.pointer(source),
-            target=memory.pointer(target),
+            source=memory.pointer(source) + self._origins.offset,
+            target=memory.pointer(target) + self._places.offset,
             origins=_structure(self._origins),
             places=_structure(self._places),
             table=None if self._table is None else address_of(self._table),
@@ -74,12 +76,53 @@ def _structure(places: Places) -> structures.Places:
     )
 
 
-def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
-    """Bytes without a maximum: each result depends on one byte, so that a table has them all."""
+def plan_move(
+    layout: MemoryMap, task: Move, threads: int, known: dict[object, Origins]
+) -> MovePlan | None:
+    """Bytes without a maximum: each result depends on one byte, so that a table has them all.
+
+    What tiles have in common is in `known`.
+    """
     if task.pooling is not None or task.is_wide or task.input_is_float or task.output_is_float:
         return None
     if task.planes_before or task.planes_after or not is_apart(layout, task):
         return None
+    (_, window), *others = task.source.windows()
+    if others:
+        return None
+    key = (
+        window.shape, window.strides, _own_circle(window), task.window, task.border is None,
+        task.mirrors, task.order, task.target.places.inside.size,
+    )  # fmt: skip
+    if key not in known:
+        known[key] = _origins(task, replace(window, offset=0, circle=_own_circle(window)))
+    origins = known[key]
+    border = 0
+    if origins.leave_the_image:
+        border = int(task.border or 0) ^ (128 if task.input_flips else 0)
+    return MovePlan(
+        window.space, task.target.space, origins.places.shifted(window.offset),
+        task.target.places, 1, threads, _table(task), border,
+    )  # fmt: skip
+
+
+class Origins(NamedTuple):
+    """Where a copy's values come from, and whether some are the border."""
+
+    places: Places
+    leave_the_image: bool
+
+
+def _own_circle(window: Window) -> Circle | None:
+    """The circular buffer that a window goes round, as seen from its first byte."""
+    circle = window.circle
+    if circle is None or not window.wraps:
+        return None
+    return Circle(circle.end - window.offset, circle.size)
+
+
+def _table(task: Move) -> NDArray[np.uint8]:
+    """What becomes of each byte."""
     values = np.arange(256, dtype=np.float64) - task.input_zero_point
     if task.table is not None:
         values = nearest(look_up(task.table, values), TABLE_BITS)
@@ -91,12 +134,14 @@ def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
         table = table[flipped]
     if task.output_flips:
         table = table ^ np.uint8(128)
+    return np.ascontiguousarray(table)
+
+
+def _origins(task: Move, window: Window) -> Origins:
+    """The same of a window, in the order of a task's values."""
     left, top, right, bottom = task.window
     rows, pixels = np.arange(top, bottom + 1), np.arange(left, right + 1)
     inside_y, inside_x = task.nearest_pixels()
-    (_, window), *others = task.source.windows()
-    if others:
-        return None
     offsets = window.offsets()[:, 0, :, :, 0]
     if not _is_in_order(inside_y, offsets.shape[1]) or not _is_in_order(inside_x, offsets.shape[2]):
         offsets = offsets[:, inside_y[:, None], inside_x]
@@ -105,22 +150,14 @@ def plan_move(layout: MemoryMap, task: Move, threads: int) -> MovePlan | None:
     if not _is_in_order(order, ordered.shape[1]):
         ordered = ordered[:, order]
     is_beyond = (rows != inside_y)[:, None] | (pixels != inside_x)
-    border = 0
     if task.border is None or not is_beyond.any():
-        origins = Places.of(
-            ordered, order.size, task.order.inside.size, task.target.places.inside.size
-        )
-    else:
-        # Planes have the same pixels beyond the image, their rows haven't.
-        origins = Places.of_planes(ordered, order.size)
-        planes = origins.inside.reshape(-1, order.size).copy()
-        planes[:, is_beyond.ravel()[order]] = structures.NOWHERE
-        origins = Places(origins.blocks, planes.ravel())
-        border = int(task.border) ^ (128 if task.input_flips else 0)
-    return MovePlan(
-        window.space, task.target.space, origins, task.target.places, 1, threads,
-        np.ascontiguousarray(table), border,
-    )  # fmt: skip
+        sizes = order.size, task.order.inside.size, task.target.places.inside.size
+        return Origins(Places.of(ordered, *sizes), False)
+    # Planes have the same pixels beyond the image, their rows haven't.
+    origins = Places.of_planes(ordered, order.size)
+    planes = origins.inside.reshape(-1, order.size).copy()
+    planes[:, is_beyond.ravel()[order]] = structures.NOWHERE
+    return Origins(Places(origins.blocks, planes.ravel()), True)
 
 
 def _is_in_order(places: NDArray[np.integer], count: int) -> bool:

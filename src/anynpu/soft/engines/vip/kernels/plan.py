@@ -76,7 +76,7 @@ def _are_surely_apart(targets: list[Window | Scattered], sources: list[Window]) 
     """The same by the ends of arrays and their strides, which is quick and not always enough."""
     ranges = []
     for target in targets:
-        if isinstance(target, Scattered) or not _has_no_byte_twice(target):
+        if not _has_no_byte_twice(target):
             return False
         ranges.append((target.space, *_range(target)))
     known = ranges + [(source.space, *_range(source)) for source in sources]
@@ -88,14 +88,16 @@ def _are_surely_apart(targets: list[Window | Scattered], sources: list[Window]) 
     return True
 
 
-def _range(window: Window) -> tuple[int, int]:
+def _range(window: Window | Scattered) -> tuple[int, int]:
     low, high = window.extent
-    if window.circle is None or not window.wraps:
+    if isinstance(window, Scattered) or window.circle is None or not window.wraps:
         return low, high
     return min(low, window.circle.end - window.circle.size), window.circle.end
 
 
-def _has_no_byte_twice(window: Window) -> bool:
+def _has_no_byte_twice(window: Window | Scattered) -> bool:
+    if isinstance(window, Scattered):
+        return window.places.are_apart(window.item)
     reach = 1
     for stride, size in sorted(zip(window.strides, window.shape, strict=True)):
         if size > 1:
