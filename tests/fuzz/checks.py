@@ -21,9 +21,9 @@ from anynpu.soft.engines.nbg import vip
 from anynpu.soft.engines.rknpu import PreparedGraph
 from anynpu.soft.engines.rknpu.tasks import Task
 from anynpu.soft.engines.rknpu.work import check_room
-from anynpu.soft.engines.vip.kernels.compile import Calls, plans_of
+from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled, plans_of
 from anynpu.soft.engines.vip.memory import Memory
-from anynpu.soft.engines.vip.prepare import Prepared
+from anynpu.soft.engines.vip.prepare import Prepared, prepare
 from anynpu.soft.engines.vip.program import VipProgram
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.rknn.model import CompiledModel
@@ -105,18 +105,19 @@ def vip_file(data: bytes) -> str:
     Raises as `compiled_file` does.
     """
     try:
-        program = vip.load(_blobs_apart(nbg.read(data)))
-        program.lowered(0)
+        model = _blobs_apart(nbg.read(data))
+        program = vip.load(model)
         instance = program.instance(0)
     except ModelError:
         return REFUSED
     assert isinstance(program, VipProgram)
     seed = seed_of(data)
     try:
-        if program.prepared.layout.size <= _MOST_COMPARED:
+        prepared = prepare(model)
+        if prepared.layout.size <= _MOST_COMPARED:
             with suppress(ModelError):
                 run(instance, np.random.default_rng(seed))
-            compare_operations(program.prepared, seed)
+            compare_operations(prepared, seed)
     finally:
         instance.close()
     return RAN
@@ -129,7 +130,7 @@ def compare_operations(prepared: Prepared, seed: int) -> None:
     finals: list[NDArray[np.uint8] | None] = []
     for plans in (plans_of(layout, tasks), (None,) * len(tasks)):
         memory = Memory(layout, noise.copy())
-        computing = Calls(tasks, plans, memory)
+        computing = Calls(Compiled(layout, tasks, plans), memory)
         try:
             for call in computing.calls:
                 call()

@@ -71,12 +71,12 @@ def _nodes(path: str, data: bytes) -> list[GraphNode]:
 def _nbg_nodes(model: Nbg) -> list[GraphNode]:
     """A compiled file's layers; who reads whose results is known by the bytes of memory."""
     from ..soft.engines.vip.dataflow import dataflow
-    from ..soft.engines.vip.layers import grouped, layers_of
+    from ..soft.engines.vip.layers import layers_of
     from ..soft.engines.vip.prepare import prepare
 
     prepared = prepare(model)
     flow = dataflow(prepared.layout, prepared.tasks)
-    members = [len(tasks) for tasks, _ in grouped(model, prepared)]
+    members, lowered = layers_of(model, prepared)
     layer_of = [layer for layer, count in enumerate(members) for _ in range(count)]
 
     def names(sources: Iterable[int], own: int | None = None) -> set[str]:
@@ -92,7 +92,7 @@ def _nbg_nodes(model: Nbg) -> list[GraphNode]:
         _edge_node("input", tensor, (), (f"input {number}",))
         for number, tensor in enumerate(model.inputs)
     ]
-    for number, described in enumerate(layers_of(model, prepared).layers):
+    for number, described in enumerate(lowered.layers):
         unit = described.op_type
         label = _label(unit, described.name, [_sizes(described.output)])
         nodes.append(GraphNode(label, unit, tuple(sorted(reads[number])), (str(number),)))

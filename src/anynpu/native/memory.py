@@ -42,9 +42,14 @@ def passing_bytes(size: int) -> NDArray[np.uint8]:
 
     What an allocator gets back it keeps, between what lives on.
     """
-    if size < _LARGE:
-        return np.zeros(size, np.uint8)
-    return np.frombuffer(mmap.mmap(-1, size), np.uint8)
+    return np.zeros(size, np.uint8) if size < _LARGE else private_bytes(size)
+
+
+def private_bytes(size: int) -> NDArray[np.uint8]:
+    """An array of zeros in pages of its own, which take no memory before they are written to."""
+    # A forked process is to have its own copy: by itself Python shares what has no file.
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    return np.frombuffer(mmap.mmap(-1, size, flags), np.uint8)
 
 
 def array_at(address: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:

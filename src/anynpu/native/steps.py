@@ -56,19 +56,21 @@ class Steps:
     """Steps ready to run, on as many threads as there are scratch spaces, which runs at the same
     time share.
 
-    `scratch` are addresses; whatever entries and addresses point to must outlive this object, which
-    keeps what `keeps` holds. One run at a time. Once `cancelled` isn't 0, what hasn't begun is left
-    out.
+    An array of entries is used in place. `scratch` are addresses; whatever entries and addresses
+    point to must outlive this object, which keeps what `keeps` holds. One run at a time. Once
+    `cancelled` isn't 0, what hasn't begun is left out.
     """
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[Entry] | ctypes.Array[Entry],
         scratch: Sequence[int],
         cancelled: ctypes.c_int32,
         keeps: object = None,
     ) -> None:
-        self._entries = (Entry * len(entries))(*entries)
+        self._entries: ctypes.Array[Entry] = (
+            entries if isinstance(entries, ctypes.Array) else (Entry * len(entries))(*entries)
+        )
         self._scratch = (ctypes.c_void_p * len(scratch))(*scratch)
         self._kept = cancelled, keeps
         self._chain = _Chain(

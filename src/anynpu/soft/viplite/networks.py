@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -17,6 +18,7 @@ from ..engines.nbg.twin import TwinProgram
 from ..engines.vip.refusal import Refusal
 from ..formats.nbg import Nbg
 from ..handles import RunnableTable
+from ..mapping import give_back_heap
 from .buffers import Buffer
 from .driver import DRIVER, needs_driver, table
 from .failure import Failure
@@ -28,10 +30,14 @@ _R = TypeVar("_R")
 
 
 class NetworkFile:
-    """A network binary that networks share: what it says, and its program, loaded when needed."""
+    """A network binary that networks share: what it says, and its program, loaded when needed.
+
+    What is executed is given up once there is a program; counts of the file's tables stay.
+    """
 
     def __init__(self, nbg: Nbg, chip: VipSoc, path: Path | None) -> None:
         self.nbg = nbg
+        self.layer_count, self.operation_count = len(nbg.layers), len(nbg.operations)
         self.chip = chip
         self._path = path
         self._programs: dict[Path | None, Program] = {}
@@ -54,6 +60,12 @@ class NetworkFile:
                         f"steps"
                     )
                 self._programs[twin] = program
+                if twin is None:
+                    # Other programs of the file are twins, which need its tensors alone.
+                    self.nbg = replace(
+                        self.nbg, executable=None, layers=(), operations=(), sections=()
+                    )
+                    give_back_heap()
             return self._programs[twin]
 
 

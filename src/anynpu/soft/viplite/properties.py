@@ -31,7 +31,7 @@ def vip_query_network(network: Network, property: int, value: int | None) -> Non
     """What the network binary says, and how long the last run took."""
     nbg = network.nbg
     answers = {
-        NetworkProperty.LAYER_COUNT: len(nbg.layers),
+        NetworkProperty.LAYER_COUNT: network.file.layer_count,
         NetworkProperty.INPUT_COUNT: len(nbg.inputs),
         NetworkProperty.OUTPUT_COUNT: len(nbg.outputs),
         NetworkProperty.NETWORK_NAME: name_of(nbg.name),
@@ -125,7 +125,7 @@ def _set_hint(network: Network, value: int) -> None:
 
 def _set_operation_range(network: Network, value: int) -> None:
     first, last = (ctypes.c_uint32 * 2).from_address(value)
-    count = len(network.nbg.operations)
+    count = network.file.operation_count
     if not first <= last < count:
         raise invalid(f"operations {first} to {last} are not among 0..{count - 1}")
     if (first, last) != (0, count - 1):

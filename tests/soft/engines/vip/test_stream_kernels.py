@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from anynpu.soft.engines.vip.commands.sp import V11, V12
 from anynpu.soft.engines.vip.kernels import native
-from anynpu.soft.engines.vip.kernels.compile import Calls, plans_of
+from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled, plans_of
 from anynpu.soft.engines.vip.memory import Circle, Memory, Space
 from anynpu.soft.engines.vip.planes import Planes
 from anynpu.soft.engines.vip.reference.compute import compute
@@ -221,7 +221,7 @@ def compare(tasks: Sequence[StreamTask], seed: int) -> None:
         # No halves that are no numbers: NumPy's builds don't agree on what floats become of them.
         content &= 0xBF
     expected, found = Memory(places, content.copy()), Memory(places, content)
-    computing = Calls(tasks, plans, found)
+    computing = Calls(Compiled(places, tasks, plans), found)
     for call in computing.calls:
         call()
     for task in tasks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
 from ....tensor import DType
 from ...formats.nbg import Nbg
@@ -15,24 +15,28 @@ from .prepare import Prepared
 from .tasks import Convolution, Task
 
 
-def layers_of(model: Nbg, prepared: Prepared) -> LoweredModel:
-    """The layers in the order of execution; tiles of one that follow one another are one."""
-    layers = tuple(_layer(model, tasks, numbers) for tasks, numbers in grouped(model, prepared))
+def layers_of(model: Nbg, prepared: Prepared) -> tuple[tuple[int, ...], LoweredModel]:
+    """The layers in the order of execution, and how many operations each has.
+
+    Tiles of a layer that follow one another are one.
+    """
+    groups = list(grouped(model, prepared))
     assert model.executable is not None, "it was prepared"
-    return LoweredModel(
-        layers=layers,
+    return tuple(len(tasks) for tasks, _ in groups), LoweredModel(
+        layers=tuple(_layer(model, tasks, numbers) for tasks, numbers in groups),
         weight_bytes=sum(blob.size for blob in model.executable.coefficients),
         peak_intermediate_bytes=model.memory_pool_size + model.vip_sram_size,
     )
 
 
-def measured(model: Nbg, prepared: Prepared, seconds: Sequence[float]) -> tuple[MeasuredLayer, ...]:
+def measured(
+    lowered: LoweredModel, members: Sequence[int], seconds: Sequence[float]
+) -> tuple[MeasuredLayer, ...]:
     """What each layer took, by the seconds of each operation."""
     found = []
     spent = iter(seconds)
-    for tasks, numbers in grouped(model, prepared):
-        layer = _layer(model, tasks, numbers)
-        total = sum(next(spent) for _ in tasks)
+    for layer, count in zip(lowered.layers, members, strict=True):
+        total = sum(islice(spent, count))
         found.append(
             MeasuredLayer(
                 name=layer.name,

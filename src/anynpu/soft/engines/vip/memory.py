@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -17,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....native.memory import address_of
 from ...formats.nbg.model import Executable, Nbg, Source
 from .places import Places
 from .refusal import Refusal, Unknown
@@ -236,6 +236,12 @@ class MemoryMap:
         if isinstance(window, Window) and (count := math.prod(window.shape)) > max(size, _MOST):
             raise Unknown(f"{count} bytes of {window.space} are used, which has {size}")
 
+    def without_blobs(self) -> MemoryMap:
+        """The same without a byte of the file, which may then go: constants are copied."""
+        kept = copy(self)
+        kept.blobs, kept.constants = (), tuple(data.copy() for data in self.constants)
+        return kept
+
     def new(self) -> NDArray[np.uint8]:
         """A context's array, with the file's constants in it."""
         array = np.zeros(self.size, np.uint8)
@@ -318,8 +324,3 @@ class Memory:
         if self._queue_values is None or self._queue_values.size < size:
             self._queue_values = np.zeros(size, np.float32)
         return self._queue_values
-
-    def pointer(self, space: Space) -> int:
-        """The address of a space's first byte, for C."""
-        start, _ = self.layout.place(space)
-        return address_of(self.array) + start

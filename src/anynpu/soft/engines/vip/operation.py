@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -45,7 +45,10 @@ class Address:
 
 @dataclass
 class Shared:
-    """What operations of a file have in common, decoded once, such as the kernels of a blob."""
+    """What operations of a file have in common, decoded once, such as the kernels of a blob.
+
+    `at_end` is called when all of them are decoded.
+    """
 
     kernels: dict[tuple[int, KernelShape], Kernels] = field(default_factory=dict)
     programs: dict[tuple[int, ...], SpProgram] = field(default_factory=dict)
@@ -53,6 +56,12 @@ class Shared:
     circles: dict[tuple[int, int], Circle] = field(default_factory=dict)
     bindings: dict[object, Binding] = field(default_factory=dict)
     places: dict[object, Places] = field(default_factory=dict)
+    at_end: list[Callable[[], None]] = field(default_factory=list)
+
+    def let_go(self) -> None:
+        """Nothing more is decoded: give up what was for that."""
+        for give_up in self.at_end:
+            give_up()
 
 
 @dataclass(frozen=True)

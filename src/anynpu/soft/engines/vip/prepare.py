@@ -28,41 +28,56 @@ class Prepared:
 
 def prepare(model: Nbg) -> Prepared:
     """Decode all operations; raises `Refusal`, which names what isn't known of the first."""
-    contexts, layout = _contexts(model)
-    tasks, numbers = [], []
-    for context in contexts:
-        tasks.append(_decoded(context))
-        numbers.append(context.number)
-    titles = [context.title for context in contexts]
-    check_written(layout, model, tasks, titles)
-    check_queues(tasks, titles)
-    return Prepared(layout, tuple(tasks), tuple(numbers))
+    operations = Operations(model)
+    # A context is large: one is there at a time.
+    tasks = tuple(map(_decoded, operations))
+    operations.shared.let_go()
+    check_written(operations.layout, model, tasks, operations.title)
+    check_queues(tasks, operations.title)
+    return Prepared(operations.layout, tasks, operations.numbers)
 
 
 def examined(model: Nbg) -> Iterator[tuple[OperationContext, Task | Refusal]]:
     """Each operation with what it does, or why it is refused; for who looks at a file."""
-    for context in _contexts(model)[0]:
+    for context in Operations(model):
         try:
             yield context, _decoded(context)
         except Refusal as refusal:
             yield context, refusal
 
 
-def _contexts(model: Nbg) -> tuple[list[OperationContext], MemoryMap]:
-    executable = model.executable
-    if executable is None:
-        raise ModelError(f"network {model.name!r} has no commands")
-    if model.target not in CORES:
-        raise Refusal(f"commands of NPU {model.target:#x} aren't known")
-    if model.version < 0x20000 and executable.nn.size and executable.nn.shape[1] != 48:
-        raise Refusal("commands of 32 words aren't known")
-    layout = MemoryMap(model, executable)
-    shared = Shared()
-    return [
-        OperationContext(model, executable, layout, number, shared)
-        for number, operation in enumerate(model.operations)
-        if operation.kind not in (OperationKind.INITIALISATION, OperationKind.FINAL)
-    ], layout
+class Operations:
+    """A file's operations on their way to descriptions, but for those that set a chip up.
+
+    `numbers` are their places in the file. Raises `Refusal` where no command is known.
+    """
+
+    def __init__(self, model: Nbg) -> None:
+        executable = model.executable
+        if executable is None:
+            raise ModelError(f"network {model.name!r} has no commands")
+        if model.target not in CORES:
+            raise Refusal(f"commands of NPU {model.target:#x} aren't known")
+        if model.version < 0x20000 and executable.nn.size and executable.nn.shape[1] != 48:
+            raise Refusal("commands of 32 words aren't known")
+        self.layout = MemoryMap(model, executable)
+        self.shared = Shared()
+        self._model, self._executable = model, executable
+        self.numbers = tuple(
+            number
+            for number, operation in enumerate(model.operations)
+            if operation.kind not in (OperationKind.INITIALISATION, OperationKind.FINAL)
+        )
+
+    def __iter__(self) -> Iterator[OperationContext]:
+        return map(self._context, self.numbers)
+
+    def title(self, place: int) -> str:
+        """How messages name one of them."""
+        return self._context(self.numbers[place]).title
+
+    def _context(self, number: int) -> OperationContext:
+        return OperationContext(self._model, self._executable, self.layout, number, self.shared)
 
 
 def _decoded(context: OperationContext) -> Task:

@@ -25,15 +25,15 @@ from ..program import (
     Variant,
 )
 from ..work import Budget
-from .kernels.compile import Calls, plans_of
-from .kernels.plan import Plan
+from .compact import Compact
+from .kernels.compile import Calls, Compiled, plans_of
 from .layers import layers_of, measured
-from .memory import Memory, Space
-from .prepare import Prepared, prepare
+from .memory import Memory, MemoryMap, Space
+from .prepare import prepare
 
 
 class VipProgram(Program):
-    """A compiled file, decoded: immutable, shared by threads.
+    """A compiled file, decoded: immutable, shared by threads. It keeps nothing of the file.
 
     Raises `Refusal`, which names the operation, its layer and what isn't known of it. Without
     `has_kernels` the reference computes everything, with the same bytes.
@@ -46,41 +46,44 @@ class VipProgram(Program):
     def __init__(
         self, model: Nbg, variant: Variant, soc: str | None, *, has_kernels: bool = True
     ) -> None:
-        self.model = model
         self.soc = soc
-        self.prepared = prepare(model)
         self._variant = variant
         self.input_shapes = (tuple(port.shape for port in variant.inputs),)
+        prepared = prepare(model)
+        layout, tasks = prepared.layout, prepared.tasks
         budget = Budget()
-        for task in self.prepared.tasks:
+        for task in tasks:
             budget.take(task.macs, f"network {model.name!r}")
-        tasks = self.prepared.tasks
-        self._plans = plans_of(self.prepared.layout, tasks) if has_kernels else (None,) * len(tasks)
+        plans = plans_of(layout, tasks) if has_kernels else (None,) * len(tasks)
+        self._compiled = Compiled(layout, tasks, plans)
+        self._layout = layout.without_blobs()
+        self._layers = Compact(layers_of(model, prepared))
 
     def variant(self, number: int) -> Variant:
         return self._variant
 
     def lowered(self, number: int) -> LoweredModel:
-        return layers_of(self.model, self.prepared)
+        return self._layers()[1]
 
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> VipInstance:
-        return VipInstance(self.prepared, self._plans, self._variant)
+        return VipInstance(self._layout, self._compiled, self._variant)
 
     def profile(self, instance: Instance) -> tuple[MeasuredLayer, ...]:
         assert isinstance(instance, VipInstance), "an instance of this program"
-        other = VipInstance(self.prepared, self._plans, self._variant)
+        other = VipInstance(self._layout, self._compiled, self._variant)
         for own, copy in zip(instance.inputs, other.inputs, strict=True):
             np.copyto(copy, own)
-        return measured(self.model, self.prepared, other.timed())
+        members, lowered = self._layers()
+        return measured(lowered, members, other.timed())
 
 
 class VipInstance(Instance):
     """A context's memory; inputs and outputs lie in it where they have the arrays' dtype."""
 
-    def __init__(self, prepared: Prepared, plans: Sequence[Plan | None], variant: Variant) -> None:
-        memory = Memory(prepared.layout)
+    def __init__(self, layout: MemoryMap, compiled: Compiled, variant: Variant) -> None:
+        memory = Memory(layout)
         self._queues = memory.queues
-        self._calls: Calls | None = Calls(prepared.tasks, plans, memory)
+        self._calls: Calls | None = Calls(compiled, memory)
         self._loads: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._stores: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self.inputs = self._arrays(memory, Source.INPUT, variant.inputs)

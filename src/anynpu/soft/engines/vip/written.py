@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -19,17 +19,18 @@ _GIVEN = (Source.INPUT, Source.CONSTANTS)
 
 
 def check_written(
-    layout: MemoryMap, model: Nbg, tasks: Sequence[Task], titles: Sequence[str]
+    layout: MemoryMap, model: Nbg, tasks: Sequence[Task], title: Callable[[int], str]
 ) -> None:
     """Follow the operations in their order; raises `Refusal` for the first that reads a byte of
-    which nothing is known, and for an output that isn't written as a whole.
+    which nothing is known, and for an output that isn't written as a whole. `title` names a task by
+    its place.
     """
     # Zeros that nobody touches take no memory, however large a pool a file says it has.
     known = {
         space: (np.ones if space.source in _GIVEN else np.zeros)(size, np.bool_)
         for space, size in layout.spaces()
     }
-    for task, title in zip(tasks, titles, strict=True):
+    for number, task in enumerate(tasks):
         if isinstance(task, BlockTranspose):
             # It copies whole buffers, and what is in their gaps stays as unknown as it was.
             content = at(known[task.source.space], task.source).copy()
@@ -37,7 +38,8 @@ def check_written(
             continue
         for window in task.reads():
             if not at(known[window.space], window).all():
-                raise Refusal(f"{title} reads bytes of {window.space} that were never written")
+                name = title(number)
+                raise Refusal(f"{name} reads bytes of {window.space} that were never written")
         for target in task.writes():
             put(known[target.space], target)
     for space, content in known.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from ..reference.compute import compute
 from ..stream.task import StreamTask
 from ..tasks import BlockTranspose, Convolution, Move, Task
 from . import native
+from .arguments import Arguments
 from .convolution import Weights, plan_convolution
 from .moves import Origins, plan_move, plan_transpose
 from .plan import Plan
@@ -78,37 +79,55 @@ def _plan_of_sums(layout: MemoryMap, task: StreamTask, count: int, shared: _Shar
     return plan_convolution(layout, convolution, count, shared.weights, program)
 
 
+class Compiled:
+    """What computes a file, for all its contexts: steps of C, and what the reference computes."""
+
+    def __init__(
+        self, layout: MemoryMap, tasks: Sequence[Task], plans: Sequence[Plan | None]
+    ) -> None:
+        arguments = Arguments(layout)
+        self.scratch = max((plan.scratch for plan in plans if plan is not None), default=0)
+        self.parts: list[Task | int] = []
+        for is_planned, run in groupby(zip(tasks, plans, strict=True), key=lambda p: bool(p[1])):
+            if not is_planned:
+                self.parts.extend(task for task, _ in run)
+                continue
+            bound = [plan.bind(arguments) for _, plan in run if plan]
+            for entry in bound:
+                arguments.step(entry)
+            self.parts.append(len(bound))
+        self.packed = arguments.packed()
+
+
 class Calls:
     """What computes a file in one memory. One run at a time; `cancel` may come from any thread."""
 
-    def __init__(self, tasks: Sequence[Task], plans: Sequence[Plan | None], memory: Memory) -> None:
+    def __init__(self, compiled: Compiled, memory: Memory) -> None:
         self._cancelled = ctypes.c_int32(0)
-        self._alive: list[object] = []
-        size = max((plan.scratch for plan in plans if plan is not None), default=0)
-        spaces = [np.empty(size + _ALIGNMENT, np.uint8) for _ in range(thread_count())]
-        self._alive.append(spaces)
-        self._scratch = [-(-address_of(s) // _ALIGNMENT) * _ALIGNMENT for s in spaces]
+        self._compiled = compiled
+        size = compiled.scratch + _ALIGNMENT
+        self._spaces = [np.empty(size, np.uint8) for _ in range(thread_count())]
+        self._scratch = [-(-address_of(s) // _ALIGNMENT) * _ALIGNMENT for s in self._spaces]
         self._memory = memory
-        self._pairs = list(zip(tasks, plans, strict=True))
-        self.calls: list[Call] = []
-        for is_planned, run in groupby(self._pairs, key=lambda pair: pair[1] is not None):
-            if is_planned:
-                self.calls.append(self._steps([plan for _, plan in run if plan]))
-            else:
-                self.calls.extend(_reference(task, memory) for task, _ in run)
+        self._bound = compiled.packed.bound(memory)
+        self.calls: list[Call] = list(self._made())
 
     @cached_property
     def single(self) -> list[Call]:
         """A call for each task, which only a profile needs."""
-        return [
-            self._steps([plan]) if plan else _reference(task, self._memory)
-            for task, plan in self._pairs
-        ]
+        return list(self._made(most=1))
 
-    def _steps(self, plans: Sequence[Plan]) -> Call:
-        bound = [plan.bind(self._memory) for plan in plans]
-        self._alive.append([alive for _, alive in bound])
-        return steps.Steps([entry for entry, _ in bound], self._scratch, self._cancelled).run
+    def _made(self, most: int | None = None) -> Iterator[Call]:
+        """Calls of at most so many steps."""
+        first = 0
+        for part in self._compiled.parts:
+            if isinstance(part, Task):
+                yield _reference(part, self._memory)
+                continue
+            for start in range(first, first + part, most or part):
+                entries = self._bound.steps(start, min(start + (most or part), first + part))
+                yield steps.Steps(entries, self._scratch, self._cancelled, self._bound).run
+            first += part
 
     @property
     def is_cancelled(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,12 +13,13 @@ from .....native import steps
 from .....native.memory import address_of
 from .. import structures
 from ..coefficients import quads_of
-from ..memory import Memory, MemoryMap
+from ..memory import MemoryMap
 from ..reference.table import look_up
 from ..rounding import LONG_ADDER, SHORT_ADDER, Reals, small
 from ..structures import KERNELS, LANES, PIXELS, QUAD, Addition
 from ..tasks import Convolution, Sums, Table
 from . import native
+from .arguments import Arguments
 from .parts import PartsPlan, split
 from .plan import Plan, fits_circle, is_apart, planes_in, units_of
 from .stream import Program
@@ -79,7 +79,6 @@ class ConvolutionPlan(Plan):
         "_operands",
         "_program",
         "_shape",
-        "_table",
         "_taps",
         "_task",
         "_threads",
@@ -96,22 +95,21 @@ class ConvolutionPlan(Plan):
         threads: int,
         program: Program | None,
     ) -> None:
-        self._table = None if task.table is None else _value_table(task.table)
         self._program = program
         self._task, self._weights, self._shape, self._threads = task, weights, shape, threads
         self._taps = _taps(task.sums, task.stride, shape)
         self._operands = operands
         self.scratch = shape.scratch
 
-    def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
+    def bind(self, arguments: Arguments) -> steps.Entry:
         task, weights, shape = self._task, self._weights, self._shape
         sums, pooling = task.sums, task.pooling
         second = task.addition or task.product
         height, width = _before_pooling(task)
         low, high = (max(limit, 0.0) if task.has_relu else limit for limit in (task.low, task.high))
         call = structures.Convolution(
-            source=planes_in(sums.source, memory),
-            target=planes_in(task.target, memory),
+            source=planes_in(sums.source, arguments),
+            target=planes_in(task.target, arguments),
             channels=sums.source.channels,
             height=sums.source.height,
             width=sums.source.width,
@@ -128,17 +126,17 @@ class ConvolutionPlan(Plan):
             final_height=_final(task)[0],
             final_width=_final(task)[1],
             is_depthwise=sums.is_depthwise,
-            weights=address_of(weights.stored),
-            weight_zero_points=address_of(weights.zero_points),
-            taps=address_of(self._taps),
+            weights=arguments.constant(weights.stored),
+            weight_zero_points=arguments.constant(weights.zero_points),
+            taps=arguments.constant(self._taps),
             tap_count=self._taps.size,
-            bias=address_of(weights.bias),
-            quads_bias=address_of(weights.quads_bias),
-            scale=address_of(weights.scale),
-            negative=None if weights.negative is None else address_of(weights.negative),
+            bias=arguments.constant(weights.bias),
+            quads_bias=arguments.constant(weights.quads_bias),
+            scale=arguments.constant(weights.scale),
+            negative=None if weights.negative is None else arguments.constant(weights.negative),
             low=low,
             high=high,
-            fits_float=weights.fits_float and self._program is None and self._table is None,
+            fits_float=weights.fits_float and self._program is None and task.table is None,
             least=_byte(task, low),
             most=_byte(task, high),
             zero_point=task.zero_point,
@@ -149,24 +147,23 @@ class ConvolutionPlan(Plan):
             kernel_blocks=shape.kernel_blocks,
             packed_rows=shape.packed_rows,
             packed_width=shape.packed_width,
-            table=None if self._table is None else ctypes.addressof(self._table),
-            program=None if self._program is None else self._program.address,
+            table=None if task.table is None else _value_table(task.table, arguments),
+            program=None if self._program is None else self._program.bind(arguments),
         )
         if pooling is not None:
             call.pool_size, call.pool_stride = pooling.size, pooling.stride
             call.pool_top, call.pool_left = pooling.top, pooling.left
         if second is not None:
-            call.second = planes_in(second.source, memory)
-            call.operands, call.constant = address_of(self._operands), second.constant
+            call.second = planes_in(second.source, arguments)
+            call.operands, call.constant = arguments.constant(self._operands), second.constant
             call.addition = Addition.PRODUCT if task.product else _adder(task)
         units = shape.row_blocks * shape.kernel_parts
-        entry = steps.Entry(
+        return steps.Entry(
             native.address("anynpu_vip_convolution"),
-            ctypes.addressof(call),
+            arguments.put(call),
             units,
             units_of(units, self._threads),
         )
-        return entry, (call, weights, self._taps, self._operands, self._table, self._program)
 
 
 def _byte(task: Convolution, limit: float) -> int:
@@ -309,12 +306,12 @@ def _is_plain_table(task: Convolution) -> bool:
     return task.table.slopes is not None and task.scale >= _LEAST_SCALE
 
 
-def _value_table(table: Table) -> structures.ValueTable:
-    """A table as C has it; `plan_convolution` has seen that it has slopes."""
+def _value_table(table: Table, arguments: Arguments) -> int:
+    """Where a table is as C has it; `plan_convolution` has seen that it has slopes."""
     assert table.slopes is not None, "other tables have no plan"
     positive, negative, zero = table.slopes
-    return structures.ValueTable(
-        values=address_of(table.values),
+    made = structures.ValueTable(
+        values=arguments.constant(table.values),
         is_signed=table.is_signed,
         exponents=table.exponents,
         middle=float(look_up(table, np.zeros(1))[0]),
@@ -322,6 +319,7 @@ def _value_table(table: Table) -> structures.ValueTable:
         negative=negative,
         zero=zero,
     )
+    return arguments.constant_structure(made)
 
 
 def _has_results(task: Convolution) -> bool:

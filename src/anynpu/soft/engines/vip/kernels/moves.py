@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .....native import steps
-from .....native.memory import address_of
 from .. import structures
-from ..memory import Circle, Memory, MemoryMap, Space, Window
+from ..memory import Circle, MemoryMap, Space, Window
 from ..places import Places
 from ..reference.table import look_up
 from ..reference.tp import moved_bytes
 from ..rounding import TABLE_BITS, nearest
 from ..tasks import BlockTranspose, Move
 from . import native
+from .arguments import Arguments
 from .plan import Plan, is_apart, units_of
 
 _UNIT = 4096
@@ -47,32 +46,31 @@ class MovePlan(Plan):
         self._origins, self._places, self._item = origins, places, item
         self._table, self._border, self._threads = table, border, threads
 
-    def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
+    def bind(self, arguments: Arguments) -> steps.Entry:
         source, target = self._spaces
         call = structures.Move(
-            source=memory.pointer(source) + self._origins.offset,
-            target=memory.pointer(target) + self._places.offset,
-            origins=_structure(self._origins),
-            places=_structure(self._places),
-            table=None if self._table is None else address_of(self._table),
+            source=arguments.pointer(source) + self._origins.offset,
+            target=arguments.pointer(target) + self._places.offset,
+            origins=_structure(self._origins, arguments),
+            places=_structure(self._places, arguments),
+            table=None if self._table is None else arguments.constant(self._table),
             border=self._border,
             item=self._item,
             count=self._places.size,
             unit=_UNIT,
         )
         units = math.ceil(self._places.size / _UNIT)
-        entry = steps.Entry(
+        return steps.Entry(
             native.address("anynpu_vip_move"),
-            ctypes.addressof(call),
+            arguments.put(call),
             units,
             units_of(units, self._threads),
         )
-        return entry, (call, self._origins, self._places, self._table)
 
 
-def _structure(places: Places) -> structures.Places:
+def _structure(places: Places, arguments: Arguments) -> structures.Places:
     return structures.Places(
-        address_of(places.blocks), address_of(places.inside), places.inside.size
+        arguments.constant(places.blocks), arguments.constant(places.inside), places.inside.size
     )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 
 from .....native import steps
 from .. import structures
 from ..coefficients import Part
-from ..memory import Memory
 from ..planes import Planes
 from ..tasks import Convolution
 from . import native
+from .arguments import Arguments
 from .plan import Plan, units_of
 
 
@@ -26,23 +25,22 @@ class PartsPlan(Plan):
         self._plans, self._threads = plans, threads
         self.scratch = max(plan.scratch for plan in plans)
 
-    def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
-        bound = [plan.bind(memory) for plan in self._plans]
+    def bind(self, arguments: Arguments) -> steps.Entry:
+        bound = [plan.bind(arguments) for plan in self._plans]
         parts = (structures.ConvolutionPart * len(bound))()
         units = 0
-        for part, (entry, _) in zip(parts, bound, strict=True):
+        for part, entry in zip(parts, bound, strict=True):
             part.convolution, part.first = entry.arguments, units
             units += entry.units
         call = structures.ConvolutionParts(
-            parts=ctypes.addressof(parts), count=len(bound), units=units
+            parts=arguments.put(parts), count=len(bound), units=units
         )
-        entry = steps.Entry(
+        return steps.Entry(
             native.address("anynpu_vip_convolution_parts"),
-            ctypes.addressof(call),
+            arguments.put(call),
             units,
             units_of(units, self._threads),
         )
-        return entry, (call, parts, [alive for _, alive in bound])
 
 
 def split(task: Convolution) -> list[Convolution] | None:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from .....native import steps
 from .. import structures
-from ..memory import Memory, MemoryMap, Scattered, Window
+from ..memory import MemoryMap, Scattered, Window
 from ..planes import Planes
 from ..tasks import Task
+from .arguments import Arguments
 
 
 class Plan(ABC):
@@ -26,14 +27,14 @@ class Plan(ABC):
     scratch: int
 
     @abstractmethod
-    def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
-        """The step that computes in a memory, and what it needs to stay alive."""
+    def bind(self, arguments: Arguments) -> steps.Entry:
+        """The step that computes, with what it is called with in `arguments`."""
 
 
-def planes_in(planes: Planes, memory: Memory) -> structures.Planes:
-    """Planes as C has them, in one context's memory."""
+def planes_in(planes: Planes, arguments: Arguments) -> structures.Planes:
+    """Planes as C has them, in each context's memory."""
     return structures.Planes(
-        base=memory.pointer(planes.space),
+        base=arguments.pointer(planes.space),
         offset=planes.offset,
         plane=planes.plane,
         row=planes.row,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .....native import steps
-from .....native.memory import address_of
 from .. import structures
 from ..commands.sp import CLAMP_HIGH, CLAMP_LOW, V11, V12
-from ..memory import Memory, MemoryMap
+from ..memory import MemoryMap
 from ..planes import Planes
 from ..stream.evaluation import Binding
 from ..stream.flow import Flow, Node, Operand, QueueUse
@@ -24,6 +22,7 @@ from ..stream.task import RealInput, RealOutput, Stored, StreamTask
 from ..structures import Form, Origin, TableForm, Unit
 from ..tasks import Convolution, Sums, Task
 from . import native
+from .arguments import Arguments
 from .plan import Plan, fits_circle, is_apart, planes_in, units_of
 
 _QUEUES = (V11, V12)
@@ -136,23 +135,26 @@ class Program:
         self.rings = _rings(flow)
         kept = [number for number in flow.order if self._needs(number)]
         self._numbers = {number: place for place, number in enumerate(kept)}
-        self._tables: dict[int, structures.StreamTable] = {}
-        self._nodes = (structures.StreamNode * len(kept))(*map(self._node, kept))
-        registers = binding.registers
         self.units = len(kept)
-        self.structure = structures.StreamProgram(
-            nodes=ctypes.addressof(self._nodes),
-            count=len(kept),
+        self._output = output
+
+    def bind(self, arguments: Arguments) -> int:
+        """Where it is among the constants."""
+        return arguments.once(self, lambda: self._made(arguments))
+
+    def _made(self, arguments: Arguments) -> int:
+        registers, output = self._binding.registers, self._output
+        nodes = [self._node(number, arguments) for number in self._numbers]
+        made = structures.StreamProgram(
+            nodes=arguments.constant_structure((structures.StreamNode * len(nodes))(*nodes)),
+            count=len(nodes),
             low=float(registers[CLAMP_LOW]),
             high=float(registers[CLAMP_HIGH]),
-            output=self.result(flow.output if output is not None else None),
+            output=self.result(self._flow.output if output is not None else None),
             zero_point=0 if output is None else output.zero_point,
             halves_go_away=output is not None and output.halves_go_away,
         )
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self.structure)
+        return arguments.constant_structure(made)
 
     @property
     def earlier_rows(self) -> int:
@@ -168,7 +170,7 @@ class Program:
     def _needs(self, number: int) -> bool:
         return number in self.rings or not _is_copy(self._flow.nodes[number])
 
-    def _node(self, number: int) -> structures.StreamNode:
+    def _node(self, number: int, arguments: Arguments) -> structures.StreamNode:
         node = self._flow.nodes[number]
         nothing = structures.StreamOperand(origin=Origin.OF_NOTHING)
         operands = [self._operand(operand) for operand in node.operands]
@@ -179,15 +181,14 @@ class Program:
             a=operands[0],
             b=operands[1],
             c=operands[2],
-            table=ctypes.addressof(self._table(node.function)) if is_looked_up else None,
+            table=self._table(node.function, arguments) if is_looked_up else None,
             initial=float(node.initial) if node.initial is not None else 0.0,
             ring=self.rings.get(number, -1),
         )
 
-    def _table(self, function: int) -> structures.StreamTable:
-        if function not in self._tables:
-            self._tables[function] = _table_structure(self._binding.tables[function])
-        return self._tables[function]
+    def _table(self, function: int, arguments: Arguments) -> int:
+        table = self._binding.tables[function]
+        return arguments.once(table, lambda: _table_of(table, arguments))
 
     def _operand(self, operand: Operand) -> structures.StreamOperand:
         # What a move has is what it moves.
@@ -234,21 +235,23 @@ def _rings(flow: Flow) -> dict[int, int]:
     return {number: place for place, number in enumerate(sorted(read))}
 
 
-def _table_structure(table: FunctionTable) -> structures.StreamTable:
+def _table_of(table: FunctionTable, arguments: Arguments) -> int:
+    """Where a table is as C has it."""
     form = TableForm.TABLE_ANY
     if isinstance(table, OddTable):
         table, form = table.magnitudes, TableForm.TABLE_TANGENT
     assert isinstance(table, PiecewiseTable), "there are no others"
     if table.is_odd:
         form = TableForm.TABLE_ODD
-    return structures.StreamTable(
-        values=address_of(table.values),
+    made = structures.StreamTable(
+        values=arguments.constant(table.values),
         form=form,
         is_signed=table.is_signed,
         exponent_bits=table.exponent_bits,
         low=float(table.too_large[0]),
         high=float(table.too_large[1]),
     )
+    return arguments.constant_structure(made)
 
 
 def program_of(task: StreamTask, known: dict[object, Program]) -> Program:
@@ -324,20 +327,20 @@ class StreamPlan(Plan):
         kept = (2 + self._program.units) * self._block + rows * task.length
         self.scratch = 4 * kept
 
-    def bind(self, memory: Memory) -> tuple[steps.Entry, object]:
+    def bind(self, arguments: Arguments) -> steps.Entry:
         task, program = self._task, self._program
         _, height, width = task.shape
-        inputs = [_input_structure(part, memory) for part in task.inputs]
-        values = memory.queue_values(self._queues.size)
+        inputs = [_input_structure(part, arguments) for part in task.inputs]
+        values = arguments.queue_values(self._queues.size)
         call = structures.Stream(
-            program=program.address,
+            program=program.bind(arguments),
             rows=task.rows,
             lines=self._lines,
             height=height,
             width=width,
             inputs=len(inputs),
-            queue_0=self._queue(0, address_of(values)),
-            queue_1=self._queue(1, address_of(values)),
+            queue_0=self._queue(0, values),
+            queue_1=self._queue(1, values),
             has_maxima=task.flow.sums_are_maxima,
             ring_rows=self._ring_rows,
             rings=len(program.rings),
@@ -346,16 +349,15 @@ class StreamPlan(Plan):
         for name, part in zip(("first", "second"), inputs, strict=False):
             setattr(call, name, part)
         if task.output is not None:
-            call.target = planes_in(task.output.target, memory)
+            call.target = planes_in(task.output.target, arguments)
             call.form, call.stride = _FORMS[task.output.dtype], task.output.stride
         units = 1 if self._ring_rows else task.rows
-        entry = steps.Entry(
+        return steps.Entry(
             native.address("anynpu_vip_stream"),
-            ctypes.addressof(call),
+            arguments.put(call),
             units,
             units_of(units, self._threads),
         )
-        return entry, (call, program, values)
 
     def _queue(self, number: int, values: int) -> structures.StreamQueue:
         queue, flow = _QUEUES[number], self._task.flow
@@ -370,8 +372,8 @@ class StreamPlan(Plan):
         )
 
 
-def _input_structure(part: Sums | RealInput, memory: Memory) -> structures.StreamInput:
-    planes = planes_in(part.source, memory)
+def _input_structure(part: Sums | RealInput, arguments: Arguments) -> structures.StreamInput:
+    planes = planes_in(part.source, arguments)
     if isinstance(part, RealInput):
         return structures.StreamInput(planes=planes, form=_FORMS[part.dtype], flip=0, addend=0)
     return structures.StreamInput(

@@ -68,16 +68,19 @@ class Image:
 class Shader:
     """A shader's operands and constants; registers are named by their distance from the first.
 
-    Raises `Unknown` for an operand that isn't understood.
+    Raises `Unknown` for an operand that isn't understood. Once all operations are decoded it has
+    its registers alone.
     """
 
     def __init__(self, context: OperationContext) -> None:
+        self.name = context.layer
         self._context = context
         self._registers, self._places = _loads(context.state.tobytes())
+        context.shared.at_end.append(self._let_go)
 
-    @property
-    def name(self) -> str:
-        return self._context.layer
+    def _let_go(self) -> None:
+        """Functions of a task may keep this; nothing of the file is to stay with them."""
+        del self._context
 
     @cached_property
     def _addresses(self) -> dict[int, int]:
@@ -169,7 +172,8 @@ class Shader:
         view = np.lib.stride_tricks.as_strided(
             content[window.offset :], window.shape, window.strides, writeable=False
         )
-        values: NDArray[Any] = np.ascontiguousarray(view).view(dtype)[..., 0]
+        # A copy, which doesn't keep the file.
+        values: NDArray[Any] = np.array(view, order="C").view(dtype)[..., 0]
         return values
 
     @cached_property

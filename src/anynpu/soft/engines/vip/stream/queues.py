@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..commands.sp import V11, V12
 from ..refusal import Refusal
@@ -11,20 +11,22 @@ from .flow import QueueUse
 from .task import StreamTask
 
 
-def check_queues(tasks: Sequence[Task], titles: Sequence[str]) -> None:
+def check_queues(tasks: Sequence[Task], title: Callable[[int], str]) -> None:
     """Follow the operations; raises `Refusal` for the first that takes what isn't there.
 
-    A queue's number of entries depends on nothing that is computed.
+    A queue's number of entries depends on nothing that is computed. `title` names a task by its
+    place.
     """
     sizes = {V11: 0, V12: 0}
-    for task, title in zip(tasks, titles, strict=True):
+    for number, task in enumerate(tasks):
         if not isinstance(task, StreamTask):
             continue
         for queue, use in task.flow.queues.items():
             before = 0 if use.resets else sizes[queue]
             expected = _expected(use, task.rows, task.length)
             if expected is not None and before != expected:
-                raise Refusal(f"{title}: register {queue} holds {before} values, not {expected}")
+                name = title(number)
+                raise Refusal(f"{name}: register {queue} holds {before} values, not {expected}")
             sizes[queue] = _after(before, use, task.rows, task.length)
         for queue, _ in zip((V11, V12), task.flow.summands, strict=False):
             sizes[queue] += task.rows

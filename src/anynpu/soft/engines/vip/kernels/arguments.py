@@ -1,0 +1,209 @@
+"""What kernels are called with, put together once for all contexts of a program."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .....native import steps
+from .....native.memory import address_of, private_bytes
+from ..memory import Memory, MemoryMap, Space
+
+_ALIGNMENT = 64
+_CHUNK = 1 << 20
+"""Bytes of constants that lie together; pages that nothing was put into take no memory."""
+_LARGE = 256 << 10
+"""Bytes from which on constants stay where they are."""
+_DIGEST = 32
+
+_MEMORY, _QUEUES, _OWN = 1 << 60, 2 << 60, 3 << 60
+_HALF = 1 << 59
+"""No address of a process is as large as half of a base, and nothing reaches as far from one."""
+
+
+class Constants:
+    """Arrays that kernels read, each content once, in few pieces of memory."""
+
+    def __init__(self) -> None:
+        self._chunk = np.empty(0, np.uint8)
+        self._used = 0
+        self._kept: list[NDArray[Any]] = []
+        self._seen: dict[int, tuple[object, int]] = {}
+        self._addresses: dict[tuple[int, bytes], int] = {}
+
+    def address(self, array: NDArray[Any]) -> int:
+        """Where the content of an array is that nobody writes to any more."""
+        known = self._seen.get(id(array))
+        if known is not None:
+            return known[1]
+        address = self._kept_at(array) if array.nbytes >= _LARGE else self._copied(array.tobytes())
+        self._seen[id(array)] = array, address
+        return address
+
+    def address_of_structure(self, structure: ctypes.Structure | ctypes.Array[Any]) -> int:
+        """Where a copy of a structure is, which has no address in a context's memory."""
+        return self._copied(bytes(structure))
+
+    def finish(self) -> list[NDArray[Any]]:
+        """What has to be kept; there can't be more."""
+        self._seen, self._addresses = {}, {}
+        return self._kept
+
+    def _kept_at(self, array: NDArray[Any]) -> int:
+        self._kept.append(np.ascontiguousarray(array))
+        return address_of(self._kept[-1])
+
+    def _copied(self, content: bytes) -> int:
+        size = len(content)
+        key = size, hashlib.blake2b(content, digest_size=_DIGEST).digest()
+        if key not in self._addresses:
+            if self._used + size > self._chunk.size:
+                self._chunk = private_bytes(max(_CHUNK, size))
+                self._used = 0
+                self._kept.append(self._chunk)
+            self._chunk[self._used : self._used + size] = np.frombuffer(content, np.uint8)
+            self._addresses[key] = address_of(self._chunk) + self._used
+            self._used += -(-size // _ALIGNMENT) * _ALIGNMENT
+        return self._addresses[key]
+
+
+class Arguments:
+    """Structures and steps on their way to C. An address in a context's memory isn't known yet:
+    it is told as the distance from a base, and `Packed.bound` puts the address in its place.
+    """
+
+    def __init__(self, layout: MemoryMap) -> None:
+        self._layout = layout
+        self._constants = Constants()
+        self._known: dict[object, int] = {}
+        self._content: list[bytes] = []
+        self._size = 0
+        self._pointers: list[NDArray[np.int64]] = []
+        self._steps: list[tuple[int, int, int, int]] = []
+        self._queue_values = 0
+
+    def pointer(self, space: Space) -> int:
+        """A space's first byte, in the memory of a context."""
+        start, _ = self._layout.place(space)
+        return _MEMORY + start
+
+    def queue_values(self, size: int) -> int:
+        """What kernels have in the place of queues, so many values."""
+        self._queue_values = max(self._queue_values, size)
+        return _QUEUES
+
+    def constant(self, array: NDArray[Any]) -> int:
+        """An array's content, which all contexts read."""
+        return self._constants.address(array)
+
+    def constant_structure(self, structure: ctypes.Structure | ctypes.Array[Any]) -> int:
+        """A structure of which all contexts read the same."""
+        return self._constants.address_of_structure(structure)
+
+    def once(self, key: object, make: Callable[[], int]) -> int:
+        """What `make` gave for the same key the first time."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def put(self, structure: ctypes.Structure | ctypes.Array[Any]) -> int:
+        """A structure of each context's own; copied."""
+        start = self._size
+        content = bytes(structure)
+        self._content.append(content)
+        self._size += len(content)
+        self._pointers.append(pointers_of(type(structure)) + start)
+        return _OWN + start
+
+    def step(self, entry: steps.Entry) -> None:
+        """The next step."""
+        self._steps.append((entry.kernel, entry.arguments, entry.units, entry.grain))
+
+    def packed(self) -> Packed:
+        """All of it; nothing can be added any more."""
+        content = np.frombuffer(bytearray(b"".join(self._content)), np.uint8)
+        words = content.view(np.int64)
+        places = np.concatenate([np.zeros(0, np.int64), *self._pointers]) // words.itemsize
+        entries = np.array(self._steps, np.int64).reshape(-1, len(steps.Entry._fields_))
+        found = {}
+        for base in (_MEMORY, _QUEUES, _OWN):
+            distances = words[places] - base
+            of = places[np.abs(distances) < _HALF]
+            words[of] -= base
+            found[base] = of.astype(np.int32)
+        entries[:, _ARGUMENTS] -= _OWN
+        return Packed(
+            content, found[_MEMORY], found[_QUEUES], found[_OWN], entries, self._queue_values,
+            tuple(self._constants.finish()),
+        )  # fmt: skip
+
+
+_ARGUMENTS = [field[0] for field in steps.Entry._fields_].index("arguments")
+
+
+class Packed(NamedTuple):
+    """Structures without their addresses, and steps; immutable, shared by contexts.
+
+    `in_memory`, `in_queues` and `in_arguments` are the words of `arguments` that addresses are to
+    be added to. `constants` keep what kernels read.
+    """
+
+    arguments: NDArray[np.uint8]
+    in_memory: NDArray[np.int32]
+    in_queues: NDArray[np.int32]
+    in_arguments: NDArray[np.int32]
+    entries: NDArray[np.int64]
+    queue_values: int
+    constants: tuple[NDArray[Any], ...]
+
+    def bound(self, memory: Memory) -> Bound:
+        """The same for a memory: copies."""
+        arguments, entries = self.arguments.copy(), self.entries.copy()
+        words, queues = arguments.view(np.int64), memory.queue_values(self.queue_values)
+        words[self.in_memory] += address_of(memory.array)
+        words[self.in_queues] += address_of(queues)
+        words[self.in_arguments] += address_of(arguments)
+        entries[:, _ARGUMENTS] += address_of(arguments)
+        return Bound(entries, (arguments, queues, memory.array, self.constants))
+
+
+class Bound(NamedTuple):
+    """Steps of one context, and what they need to stay alive."""
+
+    entries: NDArray[np.int64]
+    alive: object
+
+    def steps(self, first: int, last: int) -> ctypes.Array[steps.Entry]:
+        """Some of them, in place."""
+        return (steps.Entry * (last - first)).from_buffer(self.entries[first:last].data)
+
+
+@cache
+def pointers_of(kind: type[ctypes.Structure | ctypes.Array[Any]]) -> NDArray[np.int64]:
+    """Where a structure, or an array of structures, has addresses, in bytes."""
+    return np.array(_pointers(kind, 0), np.int64)
+
+
+def _pointers(kind: Any, start: int) -> list[int]:
+    if kind is ctypes.c_void_p:
+        return [start]
+    if issubclass(kind, ctypes.Array):
+        size = ctypes.sizeof(kind._type_)
+        return [
+            place
+            for number in range(kind._length_)
+            for place in _pointers(kind._type_, start + number * size)
+        ]
+    if not issubclass(kind, ctypes.Structure):
+        return []
+    return [
+        place
+        for name, type_of, *_ in kind._fields_
+        for place in _pointers(type_of, start + getattr(kind, name).offset)
+    ]
