@@ -135,8 +135,10 @@ static void spread_rows(const struct dense *a, int64_t first, int64_t end, float
     }
 }
 
-/* Whole output rows from number `first` on, from the input as it lies there. */
-static void multiply_lines(const struct dense *a, int64_t first, int64_t count, void *scratch) {
+/* `count` whole output rows from number `first` on, from the input as it lies there. The panel holds what was
+ * packed for the group `packed`, and is kept. */
+static void multiply_lines(const struct dense *a, int64_t first, int64_t count, void *scratch,
+                           int64_t *packed) {
     const struct window *k = &a->window;
     const int64_t channels = a->features.channels,
                   groups = (a->writer.channels + GROUP - 1) / GROUP;
@@ -147,7 +149,9 @@ static void multiply_lines(const struct dense *a, int64_t first, int64_t count, 
     struct finish how;
     for (int64_t g = 0; g < groups; g++) {
         begin_finish(&a->dpu, &a->writer, g, &how);
-        pack(&a->weights, k, channels, g, 0, k->height * k->width * channels, panel);
+        if (g != *packed)
+            pack(&a->weights, k, channels, g, 0, k->height * k->width * channels, panel);
+        *packed = g;
         for (int64_t i = 0; i < count; i++) {
             multiply(rows + i * k->stride_y * a->depth, k->stride_x * channels, lines, panel,
                      k->width * channels, sums, width, a->fused, 1);
@@ -159,8 +163,9 @@ static void multiply_lines(const struct dense *a, int64_t first, int64_t count, 
 EXPORT void anynpu_npu_general_lines(const void *arguments, int64_t first, int64_t end,
                                      void *scratch) {
     const struct dense *a = arguments;
+    int64_t packed = -1;
     for (; first < end; first += a->tile)
-        multiply_lines(a, first, least(end - first, a->tile), scratch);
+        multiply_lines(a, first, least(end - first, a->tile), scratch, &packed);
 }
 
 EXPORT void anynpu_npu_general_gather(const void *arguments, int64_t first, int64_t end,

@@ -74,6 +74,7 @@ struct quad_table {
     const struct table *table;
     __m512 step[2];
     __m512i reach;
+    int has_one_step;
 };
 
 WITH_AVX512_VNNI static void prepare_table(const struct table *t, struct quad_table *to) {
@@ -81,94 +82,114 @@ WITH_AVX512_VNNI static void prepare_table(const struct table *t, struct quad_ta
     for (int i = 0; i < 2; i++)
         to->step[i] = _mm512_set1_ps((float)t->step[i]);
     to->reach = _mm512_castps_si512(_mm512_set1_ps((float)t->reach));
+    to->has_one_step = t->step[0] == t->step[1];
 }
 
-/* Four pixels' values of which float32 isn't exact for all. */
-WITH_AVX512_VNNI __attribute__((noinline, cold)) static void look_up_inexact(const struct table *t,
-                                                                             float *v) {
-    for (int i = 0; i < QUAD * GROUP; i += 4)
-        _mm_storeu_ps(v + i, look_up_four(t, _mm_loadu_ps(v + i)));
-}
-
-/* Which pairs values need, and how far they are from the entries; for which of them float32 is exact. */
-WITH_AVX512_VNNI INLINE __mmask16 find_pairs(const struct quad_table *t, __m512 x, __m512i *at,
-                                             __m512 *rest) {
-    const __m512i one = _mm512_set1_epi32(1), last = _mm512_set1_epi32(TABLE_ENTRIES - 1);
-    const __mmask16 sign = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
-    const __m512 steps = _mm512_mul_ps(x, _mm512_mask_blend_ps(sign, t->step[1], t->step[0]));
-    /* Zero is the greatest of them once 1 is taken away from their bits. */
-    const __m512i far = _mm512_castps_si512(_mm512_abs_ps(steps));
-    const __m512i least_far = _mm512_castps_si512(_mm512_set1_ps(0x1p-13f));
-    const __mmask16 is_exact =
-        _mm512_cmpge_epu32_mask(_mm512_sub_epi32(far, one), _mm512_sub_epi32(least_far, one));
-    __m512i whole = _mm512_min_epi32(_mm512_cvttps_epi32(steps), last);
-    whole = _mm512_max_epi32(whole, _mm512_sub_epi32(_mm512_setzero_si512(), last));
-    const __m512i entry = _mm512_add_epi32(whole, _mm512_set1_epi32(TABLE_ENTRIES));
-    *at = _mm512_mask_sub_epi32(entry, sign, entry, one);
-    *rest = _mm512_sub_ps(steps, _mm512_cvtepi32_ps(whole));
-    return _mm512_mask_cmplt_epu32_mask(is_exact, far, t->reach);
-}
-
-/* Where a row's values lie in a table: found for all of them before the first is fetched, since a
- * processor waits for what has just been written. */
+/* Where four pixels' values lie in a table. */
 struct places {
-    uint32_t at[(BLOCK + QUAD) * GROUP];
-    float rest[(BLOCK + QUAD) * GROUP];
-    uint8_t is_found[BLOCK + QUAD]; /* of a quad's first pixel: whether rest is the result */
+    ALIGNED uint64_t at[QUAD * GROUP / 2]; /* pairs of uint32 */
+    ALIGNED float rest[QUAD * GROUP];
+    int is_found; /* whether rest is the result */
 };
 
-WITH_AVX512_VNNI INLINE void find_quad(const struct quad_table *t, const __m512 *v, int64_t i,
-                                       struct places *to) {
-    uint32_t *at = to->at + i * GROUP;
-    float *rest = to->rest + i * GROUP;
+/* Values are looked up so many quads after their places are found, since a processor waits for what has just
+ * been written. */
+enum { LATER = 2, PLACES = 4 };
+
+/* As look_up_eight, how many steps values are from 0; zero is the greatest of them once 1 is taken away from
+ * their bits. */
+WITH_AVX512_VNNI INLINE __m512 steps_of(const struct quad_table *t, __m512 x, __mmask16 sign) {
+    return _mm512_mul_ps(x, t->has_one_step ? t->step[1]
+                                            : _mm512_mask_blend_ps(sign, t->step[1], t->step[0]));
+}
+
+WITH_AVX512_VNNI INLINE __m512i bits_of_least_steps(void) {
+    return _mm512_sub_epi32(_mm512_castps_si512(_mm512_set1_ps(0x1p-13f)), _mm512_set1_epi32(1));
+}
+
+/* The pair next to 0 of those round a value. */
+WITH_AVX512_VNNI INLINE __m512i pair_of(__m512i whole, __mmask16 sign) {
+    const __m512i entry = _mm512_add_epi32(whole, _mm512_set1_epi32(TABLE_ENTRIES));
+    return _mm512_mask_sub_epi32(entry, sign, entry, _mm512_set1_epi32(1));
+}
+
+/* Also beyond the entries, and where float32 isn't exact for all. */
+WITH_AVX512_VNNI __attribute__((noinline, cold)) static void
+find_anywhere(const struct quad_table *t, const float *v, struct places *to) {
+    const __m512i one = _mm512_set1_epi32(1), last = _mm512_set1_epi32(TABLE_ENTRIES - 1);
     __mmask16 is_exact = 0xFFFF;
-    UNROLLED for (int j = 0; j < QUAD; j++) {
-        __m512i place;
-        __m512 r;
-        is_exact &= find_pairs(t, v[j], &place, &r);
-        _mm512_store_si512(at + j * GROUP, place);
-        _mm512_store_ps(rest + j * GROUP, r);
+    for (int i = 0; i < QUAD; i++) {
+        const __m512 x = _mm512_load_ps(v + i * GROUP);
+        const __mmask16 sign = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+        const __m512 steps = steps_of(t, x, sign);
+        const __m512i far = _mm512_castps_si512(_mm512_abs_ps(steps));
+        __m512i whole = _mm512_min_epi32(_mm512_cvttps_epi32(steps), last);
+        whole = _mm512_max_epi32(whole, _mm512_sub_epi32(_mm512_setzero_si512(), last));
+        is_exact = _mm512_mask_cmpge_epu32_mask(is_exact, _mm512_sub_epi32(far, one),
+                                                bits_of_least_steps());
+        is_exact = _mm512_mask_cmplt_epu32_mask(is_exact, far, t->reach);
+        _mm512_store_si512(to->at + i * GROUP / 2, pair_of(whole, sign));
+        _mm512_store_ps(to->rest + i * GROUP, _mm512_sub_ps(steps, _mm512_cvtepi32_ps(whole)));
     }
-    to->is_found[i] = is_exact != 0xFFFF;
-    if (is_exact != 0xFFFF) {
-        for (int j = 0; j < QUAD; j++)
-            _mm512_store_ps(rest + j * GROUP, v[j]);
-        look_up_inexact(t->table, rest);
+    to->is_found = is_exact != 0xFFFF;
+    if (to->is_found)
+        for (int i = 0; i < QUAD * GROUP; i += 4)
+            _mm_storeu_ps(to->rest + i, look_up_four(t->table, _mm_loadu_ps(v + i)));
+}
+
+/* Most values lie between entries. */
+WITH_AVX512_VNNI INLINE void find_quad(const struct quad_table *t, const __m512 *v,
+                                       struct places *to) {
+    const __m512i one = _mm512_set1_epi32(1);
+    __m512i farthest = _mm512_setzero_si512(), nearest = _mm512_set1_epi32(-1);
+    UNROLLED for (int i = 0; i < QUAD; i++) {
+        const __mmask16 sign = _mm512_cmp_ps_mask(v[i], _mm512_setzero_ps(), _CMP_LT_OQ);
+        const __m512 steps = steps_of(t, v[i], sign);
+        const __m512i far = _mm512_castps_si512(_mm512_abs_ps(steps));
+        farthest = _mm512_max_epu32(farthest, far);
+        nearest = _mm512_min_epu32(nearest, _mm512_sub_epi32(far, one));
+        _mm512_store_si512(to->at + i * GROUP / 2, pair_of(_mm512_cvttps_epi32(steps), sign));
+        _mm512_store_ps(to->rest + i * GROUP,
+                        _mm512_reduce_ps(steps, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
+    }
+    const __m512i end = _mm512_castps_si512(_mm512_set1_ps(TABLE_ENTRIES - 1));
+    __mmask16 is_inside = _mm512_cmpge_epu32_mask(nearest, bits_of_least_steps());
+    is_inside = _mm512_mask_cmplt_epu32_mask(is_inside, farthest, _mm512_min_epu32(end, t->reach));
+    to->is_found = 0;
+    if (is_inside != 0xFFFF) {
+        ALIGNED float values[QUAD * GROUP];
+        for (int i = 0; i < QUAD; i++)
+            _mm512_store_ps(values + i * GROUP, v[i]);
+        find_anywhere(t, values, to);
     }
 }
 
-WITH_AVX512_VNNI INLINE __m128d two_pairs_at(const float *pairs, const uint32_t *at) {
-    double one, other;
-    memcpy(&one, pairs + 2 * (int64_t)at[0], sizeof one);
-    memcpy(&other, pairs + 2 * (int64_t)at[1], sizeof other);
-    return _mm_set_pd(other, one);
+/* Two pixels' pairs from each of two places that are four apart. */
+WITH_AVX512_VNNI INLINE __m256d four_pairs_at(const float *pairs, uint64_t low, uint64_t high) {
+    return _mm256_castps_pd(_mm256_set_m128(two_pairs(pairs, high), two_pairs(pairs, low)));
 }
 
-WITH_AVX512_VNNI INLINE __m512 eight_pairs_at(const float *pairs, const uint32_t *at) {
-    const __m256d low = _mm256_set_m128d(two_pairs_at(pairs, at + 2), two_pairs_at(pairs, at));
-    const __m256d high = _mm256_set_m128d(two_pairs_at(pairs, at + 6), two_pairs_at(pairs, at + 4));
-    return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castpd256_pd512(low), high, 1));
+WITH_AVX512_VNNI INLINE __m512 eight_pairs_at(const float *pairs, const uint64_t *at) {
+    return _mm512_castpd_ps(
+        _mm512_insertf64x4(_mm512_castpd256_pd512(four_pairs_at(pairs, at[0], at[2])),
+                           four_pairs_at(pairs, at[4], at[6]), 1));
 }
 
 /* As look_up_eight, of a quad whose places are known. */
 WITH_AVX512_VNNI INLINE void look_up_quad(const struct quad_table *t, const struct places *places,
-                                          int64_t i, __m512 *v) {
-    const __m512i evens =
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));
-    const uint32_t *at = places->at + i * GROUP;
-    const float *rest = places->rest + i * GROUP;
-    if (places->is_found[i]) {
-        for (int j = 0; j < QUAD; j++)
-            v[j] = _mm512_load_ps(rest + j * GROUP);
+                                          __m512 *v) {
+    if (places->is_found) {
+        for (int i = 0; i < QUAD; i++)
+            v[i] = _mm512_load_ps(places->rest + i * GROUP);
         return;
     }
-    UNROLLED for (int j = 0; j < QUAD; j++) {
-        const __m512 low = eight_pairs_at(t->table->pairs, at + j * GROUP),
-                     high = eight_pairs_at(t->table->pairs, at + j * GROUP + 8);
-        v[j] = _mm512_fmadd_ps(_mm512_permutex2var_ps(low, odds, high),
-                               _mm512_load_ps(rest + j * GROUP),
-                               _mm512_permutex2var_ps(low, evens, high));
+    UNROLLED for (int i = 0; i < QUAD; i++) {
+        const uint64_t *at = places->at + i * GROUP / 2;
+        const __m512 even = eight_pairs_at(t->table->pairs, at),
+                     odd = eight_pairs_at(t->table->pairs, at + 1);
+        v[i] = _mm512_fmadd_ps(_mm512_shuffle_ps(even, odd, 0xDD),
+                               _mm512_load_ps(places->rest + i * GROUP),
+                               _mm512_shuffle_ps(even, odd, 0x88));
     }
 }
 
@@ -318,23 +339,24 @@ WITH_AVX512_VNNI INLINE void load_quad(const float *v, int64_t i, int64_t n, __m
         x[j] = _mm512_loadu_ps(v + (i + least(j, n - 1)) * GROUP);
 }
 
-WITH_AVX512_VNNI static void find_places(const struct quad_dpu *q, const float *v, int64_t count,
-                                         struct places *to) {
-    for (int64_t i = 0; i < count; i += QUAD) {
-        __m512 x[QUAD];
-        load_quad(v, i, count - i, x);
-        run_first_stages(q, x);
-        find_quad(&q->table, x, i, to);
-    }
+/* The places of the quad that begins with pixel i. */
+WITH_AVX512_VNNI INLINE void find_places(const struct quad_dpu *q, const float *v, int64_t i,
+                                         int64_t count, struct places *places) {
+    __m512 x[QUAD];
+    if (i >= count)
+        return;
+    load_quad(v, i, count - i, x);
+    run_first_stages(q, x);
+    find_quad(&q->table, x, places + i / QUAD % PLACES);
 }
 
 /* `count` neighbours in a row, with their second operands. */
 WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *v, const float *e,
                                         int64_t count, uint8_t *const *surfaces, int64_t pixel) {
-    ALIGNED struct places places;
+    ALIGNED struct places places[PLACES];
     const int has_table = q->dpu.dpu->has_table != 0;
-    if (has_table)
-        find_places(&q->dpu, v, count, &places);
+    for (int64_t i = 0; has_table && i < LATER * QUAD; i += QUAD)
+        find_places(&q->dpu, v, i, count, places);
     for (int64_t i = 0; i < count; i += QUAD) {
         const int64_t n = least(count - i, QUAD);
         const int is_whole = n == QUAD && pixel == ATOM;
@@ -342,9 +364,10 @@ WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *
         __m512 x[QUAD];
         for (int s = 0; s < 4; s++)
             to[s] = is_whole ? surfaces[s] + i * ATOM : own[s];
-        if (has_table)
-            look_up_quad(&q->dpu.table, &places, i, x);
-        else {
+        if (has_table) {
+            find_places(&q->dpu, v, i + LATER * QUAD, count, places);
+            look_up_quad(&q->dpu.table, places + i / QUAD % PLACES, x);
+        } else {
             load_quad(v, i, n, x);
             run_first_stages(&q->dpu, x);
         }
@@ -378,7 +401,8 @@ WITH_AVX512_VNNI static void finish_short(const struct dpu *d, const struct writ
     const int is_one = w->line == w->width * w->pixel; /* row */
     int64_t y = first / w->width, x = first % w->width;
     while (count) {
-        const int64_t n = least(least(count, BLOCK), is_one ? count : w->width - x);
+        const int64_t most = d->operation == NONE ? count : least(count, BLOCK),
+                      n = least(most, is_one ? count : w->width - x);
         uint8_t *surfaces[4] = {0};
         for (int i = 0; i < q->surfaces; i++) {
             const int64_t s = g * GROUP / w->lanes + i;
