@@ -613,13 +613,15 @@ _Static_assert(offsetof(struct way, strides) == 48, "way.strides");
 _Static_assert(sizeof(struct way) == 88, "way");
 #endif
 
-/* Units of size bytes from one way to the other, from a number on in each. */
+/* Units of size bytes from one way to the other, from a number on in each.
+ * With a mask, units are words of 8 bytes, and of each the bits stay that the mask's words have. */
 struct copy {
     struct way source;
     struct way target;
     int64_t size;
     int64_t source_first;
     int64_t target_first;
+    const uint64_t *mask;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct copy, source) == 0, "copy.source");
@@ -627,7 +629,8 @@ _Static_assert(offsetof(struct copy, target) == 88, "copy.target");
 _Static_assert(offsetof(struct copy, size) == 176, "copy.size");
 _Static_assert(offsetof(struct copy, source_first) == 184, "copy.source_first");
 _Static_assert(offsetof(struct copy, target_first) == 192, "copy.target_first");
-_Static_assert(sizeof(struct copy) == 200, "copy");
+_Static_assert(offsetof(struct copy, mask) == 200, "copy.mask");
+_Static_assert(sizeof(struct copy) == 208, "copy");
 #endif
 
 /* Blocks of as many atoms, lanes turned into pixels, with zeros for what is missing.

@@ -60,6 +60,18 @@ static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t 
             memcpy(to + i * to_step, from + i * from_step, size);
 }
 
+/* Of whole words what `mask` has. */
+static void copy_masked(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step,
+                        int64_t size, int64_t count, const uint64_t *mask) {
+    for (int64_t i = 0; i < count; i++, to += to_step, from += from_step)
+        for (int64_t w = 0; w < size / 8; w++) {
+            uint64_t word;
+            memcpy(&word, from + 8 * w, sizeof word);
+            word &= mask[w];
+            memcpy(to + 8 * w, &word, sizeof word);
+        }
+}
+
 EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, void *scratch) {
     const struct copy *a = arguments;
     struct place source = start_at(&a->source, a->source_first + first);
@@ -68,8 +80,12 @@ EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, v
         const int64_t n =
             least(end - first, least(a->source.counts[AXES - 1] - source.at[AXES - 1],
                                      a->target.counts[AXES - 1] - target.at[AXES - 1]));
-        copy_run(target.address, a->target.strides[AXES - 1], source.address,
-                 a->source.strides[AXES - 1], a->size, n);
+        if (a->mask)
+            copy_masked(target.address, a->target.strides[AXES - 1], source.address,
+                        a->source.strides[AXES - 1], a->size, n, a->mask);
+        else
+            copy_run(target.address, a->target.strides[AXES - 1], source.address,
+                     a->source.strides[AXES - 1], a->size, n);
         advance(&source, n);
         advance(&target, n);
         first += n;

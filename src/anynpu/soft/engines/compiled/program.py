@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from ..program import (
 )
 from ..rknpu import Executor, PreparedGraph, count_tasks, prepare
 from ..rknpu.generations import GENERATIONS
+from ..rknpu.kernels.steps import KernelStep
 from ..rknpu.rounding import SILICON, Rounding
 from ..rknpu.tasks import Task
 from ..source import ModelBytes, shares_files
@@ -52,6 +52,7 @@ from .layers import (
 from .mistakes import Subject, mistakes
 from .ports import variant_of
 from .recurrent import Staging, stagings_of
+from .slices import MovedAtoms
 from .unroll import unroll
 
 Step = Callable[[], None]
@@ -257,7 +258,7 @@ class CompiledInstance(Instance):
         self._executor: Executor | None = executor
         self._shared_files = program.files if program.is_shared else ()
         self._steps = _bind_steps(program, memory, executor, custom)
-        self._calls = list(_merged(self._steps, executor))
+        self._calls = _merged(self._steps, executor)
         self._sources = [TensorBuffer(memory, graph.tensors[index]) for index in graph.inputs]
         self._targets = [TensorBuffer(memory, graph.tensors[index]) for index in graph.outputs]
         self.inputs = tuple(np.zeros(p.shape, p.carrier) for p in program.variant.inputs)
@@ -369,13 +370,17 @@ def _bind_steps(
     return steps
 
 
-def _merged(steps: Sequence[tuple[Node, Step | None]], executor: Executor) -> Iterator[Step]:
-    """The steps as few calls: those of the NPU that follow one another are computed together."""
-    for is_npu, run in groupby(steps, key=lambda item: item[1] is None):
-        if is_npu:
-            yield from executor.calls(node.index for node, _ in run)
+def _merged(steps: Sequence[tuple[Node, Step | None]], executor: Executor) -> list[Step]:
+    """The steps as few calls: kernels that follow one another are computed together."""
+    kernels: list[KernelStep | Step] = []
+    for node, step in steps:
+        if step is None:
+            kernels += executor.steps(node.index)
+        elif isinstance(step, MovedAtoms):
+            kernels += step.steps
         else:
-            yield from (step for _, step in run if step is not None)
+            kernels.append(step)
+    return executor.chained(kernels)
 
 
 def _staged(staging: Staging, calls: Sequence[Step], memory: NDArray[np.uint8]) -> Step:

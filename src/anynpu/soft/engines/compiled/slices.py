@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...formats.rknn.model import Node, Tensor
+from ..rknpu.kernels import Scratch, Step, chained
+from ..rknpu.kernels.rearranging import copy_units, library
 from .buffers import TensorBuffer, held_bytes
 
 OP_TYPE = "Slice"
@@ -29,41 +33,69 @@ class Slice:
     rows: slice
     columns: slice
 
-    def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
+    def bind(self, memory: NDArray[np.uint8]) -> MovedAtoms:
         """What computes the node in an internal memory; one thread at a time."""
         source, target = TensorBuffer(memory, self.source), TensorBuffer(memory, self.target)
         taken = source.array[:, :, self.rows, self.columns]
         return moved_atoms(memory, taken, self.target, target.array)
 
 
+class MovedAtoms:
+    """Atoms on their way: steps that may be part of a chain of kernels, or a call of its own."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+
+    @cached_property
+    def _calls(self) -> Sequence[Callable[[], None]]:
+        return chained(self.steps, Scratch(0, 0, 1), ctypes.c_int32())
+
+    def __call__(self) -> None:
+        for call in self._calls:
+            call()
+
+
 def moved_atoms(
     memory: NDArray[np.uint8], source: NDArray[Any], tensor: Tensor, target: NDArray[Any]
-) -> Callable[[], None]:
+) -> MovedAtoms:
     """What moves atoms (N, C1, ..., C2) to `target`, which holds `tensor` in `memory`.
 
     Lanes without a channel, and what fills up surfaces, become 0. Atoms are whole words of 8 bytes.
     """
     channels, surfaces, lanes = tensor.shape[1], target.shape[1], target.shape[-1]
     whole = channels // lanes
-    # Words of the same place in all atoms are moved together: an atom has few.
-    taken, filled = source[:, whole:].view(np.uint64), target[:, whole:].view(np.uint64)
-    last = [
-        (taken[:, surface, ..., word], mask, filled[:, surface, ..., word])
-        for (surface, word), mask in np.ndenumerate(
-            _masks(surfaces - whole, lanes, target.itemsize, channels - whole * lanes)
-        )
-    ]
+    masks = _masks(surfaces - whole, lanes, target.itemsize, channels - whole * lanes)
     held = memory[tensor.offset : tensor.offset + held_bytes(tensor)]
     is_padded = held.size > target.nbytes
+    move = _by_kernels if library() else _by_numpy
+    steps = move(source[:, :whole], target[:, :whole], None) if whole else []
+    for surface, mask in enumerate(masks, whole):
+        steps += move(source[:, surface], target[:, surface], mask)
+    if is_padded:
+        words = held.view(np.uint64)[:, None]
+        zeros = np.broadcast_to(np.zeros((1, 1), np.uint64), words.shape)
+        steps = [*move(zeros, words, None), *steps]
+    return MovedAtoms(steps)
 
-    def run() -> None:
-        if is_padded:
-            held[...] = 0
-        np.copyto(target[:, :whole], source[:, :whole])
-        for words, mask, into in last:
-            np.bitwise_and(words, mask, into)
 
-    return run
+def _by_kernels(
+    source: NDArray[Any], target: NDArray[Any], mask: NDArray[np.uint64] | None
+) -> list[Step]:
+    """Atoms (..., C2) as a step of kernels; with a mask (words,) those bits of each."""
+    return [copy_units(source.view(np.uint8), target.view(np.uint8), mask)]
+
+
+def _by_numpy(
+    source: NDArray[Any], target: NDArray[Any], mask: NDArray[np.uint64] | None
+) -> list[Step]:
+    """The same without kernels: words of the same place in all atoms together, which have few."""
+    if mask is None:
+        return [partial(np.copyto, target, source)]
+    taken, filled = source.view(np.uint64), target.view(np.uint64)
+    return [
+        partial(np.bitwise_and, taken[..., word], kept, filled[..., word])
+        for word, kept in enumerate(mask)
+    ]
 
 
 def _masks(surfaces: int, lanes: int, itemsize: int, channels: int) -> NDArray[np.uint64]:

@@ -171,10 +171,17 @@ class Executor:
             return (partial(run_task, self._memory, task, self._rounding),)
         return plan.bind(self._memory, self._scratch)
 
+    def steps(self, node: int) -> Sequence[Step]:
+        """What computes a node, in order."""
+        return self._steps.get(node, ())
+
+    def chained(self, steps: Sequence[Step]) -> list[Callable[[], None]]:
+        """Steps of nodes, and kernels of others, as calls: kernels in a row are a single one."""
+        return chained(steps, self._scratch, self._cancelled)
+
     def calls(self, nodes: Iterable[int]) -> list[Callable[[], None]]:
         """What computes nodes, in order; kernels of nodes that follow one another are one call."""
-        steps = [step for node in nodes for step in self._steps.get(node, ())]
-        return chained(steps, self._scratch, self._cancelled)
+        return self.chained([step for node in nodes for step in self.steps(node)])
 
     def run_node(self, node: int) -> None:
         """Compute one node; those before it have run."""

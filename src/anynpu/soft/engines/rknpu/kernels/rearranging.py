@@ -113,10 +113,20 @@ def write_atoms(atoms: NDArray[np.uint8], target: Written, memory: Memory) -> Se
             raise AssertionError("a dense writer takes no atoms")
 
 
-def copy_units(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> KernelStep:
-    """Units (..., bytes) in their order; pixels may be broken into other rows."""
+def copy_units(
+    source: NDArray[np.uint8],
+    target: NDArray[np.uint8],
+    mask: NDArray[np.uint64] | None = None,
+) -> KernelStep:
+    """Units (..., bytes) in their order; pixels may be broken into other rows.
+
+    Of units of whole words those bits are kept that `mask` has; there are kernels (see `library`).
+    """
     count, size = prod(source.shape[:-1]), source.shape[-1]
-    return _step("copy", Copy(_way(source), _way(target), size, 0, 0), count, (source, target))
+    assert mask is None or mask.nbytes == size, "a mask is as wide as units"
+    kept = None if mask is None else address_of(mask)
+    copy = Copy(_way(source), _way(target), size, 0, 0, kept)
+    return _step("copy", copy, count, (source, target, mask))
 
 
 def _pack(

@@ -492,7 +492,10 @@ class Way(Structure):
 
 
 class Copy(Structure):
-    """Units of `size` bytes from one way to the other, from a number on in each."""
+    """Units of `size` bytes from one way to the other, from a number on in each.
+
+    With a mask, units are words of 8 bytes, and of each the bits stay that the mask's words have.
+    """
 
     _fields_ = [
         ("source", Way),
@@ -500,6 +503,7 @@ class Copy(Structure):
         ("size", _INTEGER),
         ("source_first", _INTEGER),
         ("target_first", _INTEGER),
+        ("mask", _POINTER),
     ]
 
 
@@ -551,6 +555,7 @@ POINTERS = {
     "dense.rows": "float *",
     "reduction.target": "uint8_t *",
     "way.base": "uint8_t *",
+    "copy.mask": "const uint64_t *",
 }
 """What addresses in a structure point to."""
 
