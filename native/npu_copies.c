@@ -93,12 +93,12 @@ EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, v
     (void)scratch;
 }
 
-/* Eight atoms of eight elements of two bytes. */
-static void turn_pairs(uint8_t in[16][ATOM], uint8_t out[16][ATOM]) {
+/* Eight atoms of eight elements of two bytes, which lie `from_step` and `to_step` apart. */
+static void turn_pairs(const uint8_t *from, int64_t from_step, uint8_t *to, int64_t to_step) {
 #ifdef __SSE2__
     __m128i a[8], b[8];
     for (int i = 0; i < 8; i++)
-        a[i] = _mm_loadu_si128((const __m128i *)in[i]);
+        a[i] = _mm_loadu_si128((const __m128i *)(from + i * from_step));
     for (int i = 0; i < 4; i++) {
         b[2 * i] = _mm_unpacklo_epi16(a[i], a[4 + i]);
         b[2 * i + 1] = _mm_unpackhi_epi16(a[i], a[4 + i]);
@@ -108,13 +108,14 @@ static void turn_pairs(uint8_t in[16][ATOM], uint8_t out[16][ATOM]) {
         a[2 * i + 1] = _mm_unpackhi_epi16(b[i], b[4 + i]);
     }
     for (int i = 0; i < 4; i++) {
-        _mm_storeu_si128((__m128i *)out[2 * i], _mm_unpacklo_epi16(a[i], a[4 + i]));
-        _mm_storeu_si128((__m128i *)out[2 * i + 1], _mm_unpackhi_epi16(a[i], a[4 + i]));
+        _mm_storeu_si128((__m128i *)(to + 2 * i * to_step), _mm_unpacklo_epi16(a[i], a[4 + i]));
+        _mm_storeu_si128((__m128i *)(to + (2 * i + 1) * to_step),
+                         _mm_unpackhi_epi16(a[i], a[4 + i]));
     }
 #else
     for (int l = 0; l < 8; l++)
         for (int i = 0; i < 8; i++)
-            memcpy(out[l] + 2 * i, in[i] + 2 * l, 2);
+            memcpy(to + l * to_step + 2 * i, from + i * from_step + 2 * l, 2);
 #endif
 }
 
@@ -125,7 +126,7 @@ static void turn(uint8_t in[16][ATOM], uint8_t out[16][ATOM], int64_t size) {
             for (int i = 0; i < 16; i++)
                 out[l][i] = in[i][l];
     else if (size == 2)
-        turn_pairs(in, out);
+        turn_pairs(in[0], ATOM, out[0], ATOM);
     else
         memcpy(out, in, 16 * ATOM);
 }
@@ -137,8 +138,14 @@ EXPORT void anynpu_npu_transpose(const void *arguments, int64_t first, int64_t e
     struct place source = start_at(&a->source, first * atoms);
     struct place target = start_at(&a->target, first);
     for (int64_t b = first; b < end; b++, advance(&target, 1)) {
-        uint8_t in[16][ATOM] = {{0}}, out[16][ATOM];
         const int64_t left = a->pixels - b * atoms;
+        const int64_t run = a->source.counts[AXES - 1] - source.at[AXES - 1];
+        if (a->size == 2 && atoms == 8 && least(left, run) >= 8) {
+            turn_pairs(source.address, a->source.strides[AXES - 1], target.address, a->lane);
+            advance(&source, 8);
+            continue;
+        }
+        uint8_t in[16][ATOM] = {{0}}, out[16][ATOM];
         for (int64_t i = 0; i < least(left, atoms); i++, advance(&source, 1))
             memcpy(in[i], source.address, ATOM);
         turn(in, out, a->size);
