@@ -38,6 +38,7 @@ _LEAST_SCALE = 2.0**-60
 _SHARES = 2
 """Units of work for each thread, at least."""
 _LARGEST_BYTE = 255
+_HALF = 0.5
 _SLACK = 8 << 10
 """Bytes for the ends of rows, which vectors go beyond."""
 _LINE_END = 64
@@ -136,6 +137,7 @@ class ConvolutionPlan(Plan):
             negative=None if weights.negative is None else arguments.constant(weights.negative),
             low=low,
             high=high,
+            has_relu=task.has_relu,
             fits_float=weights.fits_float and self._program is None and task.table is None,
             least=_byte(task, low),
             most=_byte(task, high),
@@ -288,6 +290,8 @@ def _is_simple(task: Convolution) -> bool:
     has_slope = task.negative_scale is not None
     if task.is_half or task.is_wide or task.cuts_sum or not _is_plain_table(task):
         return False
+    if task.addition is None and (task.low % 1 == _HALF or task.high % 1 == _HALF):
+        return False  # Which byte it is depends on what float32 holds of a product beyond it.
     if _limits_sums(task) or (task.pooling is not None and _has_falling_slope(task)):
         return False
     if task.addition is not None and task.addition.is_subtracted:
