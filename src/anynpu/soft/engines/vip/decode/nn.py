@@ -265,12 +265,8 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         raise Unknown("int16 values in this form")
     if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
         raise Unknown("float16 values in this form")
-    low, high = command.real(30), command.real(29)
-    if not (low <= high and low < math.inf and high > -math.inf):
-        raise Unknown(f"a clamp from {low} to {high}")
     has_slope = command.LEAKY and not is_table
-    if (command.RELU and high < 0) or (has_slope and (low > 0 or high < 0)):
-        raise Unknown(f"a clamp from {low} to {high} in this form")
+    low, high = _limits(command, has_slope=bool(has_slope))
     return Convolution(
         sums=sums,
         target=output_planes(
@@ -294,6 +290,16 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         shuffles_depth=command.OUTPUT_GROUP if command.DEPTH_TO_SPACE else 0,
         is_wide=is_wide,
     )
+
+
+def _limits(command: NnCommand, *, has_slope: bool) -> tuple[float, float]:
+    """What results lie between, or sums that have a slope of their own."""
+    low, high = command.real(30), command.real(29)
+    if not (low <= high and low < math.inf and high > -math.inf):
+        raise Unknown(f"a clamp from {low} to {high}")
+    if (command.RELU and high < 0) or (has_slope and (low > 0 or high < 0)):
+        raise Unknown(f"a clamp from {low} to {high} in this form")
+    return low, high
 
 
 def _table(context: OperationContext, command: NnCommand) -> tuple[Table | None, bool]:

@@ -139,7 +139,7 @@ def _pooled(task: Convolution, values: Reals) -> Reals:
 
 
 def _remembering(products: Reals, values: Reals) -> Reals:
-    """Values within limits; where float32 doesn't hold a product, the next float64 beyond its limit.
+    """Values within limits; of a product that float32 doesn't hold, the next float64 beyond its.
 
     That something was cut is known behind limits, too: a half goes away from zero.
     """
