@@ -354,26 +354,31 @@ INLINE float limited(float value, struct adder adder) {
     return fabsf(within) < adder.least ? 0 : within;
 }
 
-/* A number as an adder takes it. */
-INLINE float first_bits(double value, struct adder adder) {
+/* A product within limits as an adder takes it. That float32 doesn't hold all of it is known behind limits,
+ * too, but not of negative ones of which `has_relu` made zero. */
+INLINE float first_bits(double product, double low, double high, int has_relu, struct adder adder) {
+    const double value = clamped(product, low, high);
+    const int is_kept = !has_relu | (product > 0);
     union {
         double real;
         uint64_t bits;
     } u = {value};
     u.bits &= ~UINT64_C(0) << (53 - adder.bits);
     const float taken = limited((float)u.real, adder);
-    return with_cut(taken, (double)taken != value);
+    return with_cut(taken,
+                    ((double)taken != value) | (is_kept & ((double)(float)product != product)));
 }
 
-/* The same of a product within limits, of which one isn't positive and the other isn't negative. What the
- * product's rounding added or took is known. */
-INLINE float product_bits(float sum, float scale, float low, float high, struct adder adder) {
+/* The same, where one limit isn't positive and the other isn't negative. What the product's rounding added or
+ * took is known. */
+INLINE float product_bits(float sum, float scale, float low, float high, uint32_t of_negative,
+                          struct adder adder) {
     const float product = sum * scale, rest = __builtin_fmaf(sum, scale, -product);
     const uint32_t is_longer = bits_of(product) ^ bits_of(rest), beyond = bits_of(rest) << 1;
     const float exact = float_of(bits_of(product) - (beyond ? is_longer >> 31 : 0)),
                 above = exact < low ? low : exact, within = above > high ? high : above,
                 taken = limited(within, adder);
-    const uint32_t is_cut = (exact > low) & (exact < high) ? beyond : 0;
+    const uint32_t is_cut = product < 0 ? beyond & of_negative : beyond;
     return with_cut(taken, is_cut | difference(taken, within));
 }
 
@@ -587,7 +592,8 @@ WITH_AVX2 static void finish_fast(const struct convolution *c, int64_t k, const 
 }
 #endif
 
-/* A table's function, as reference/table.py has it. The argument has 16 significant bits. */
+/* A table's function, as reference/table.py has it. The argument has 16 significant bits, and the
+   result is a float32. */
 INLINE double table_value(const struct value_table *t, double argument) {
     const int64_t half = t->is_signed ? 512 : 1024, exponents = t->exponents,
                   steps = half / exponents, lowest = 1 - exponents / 2, highest = exponents / 2;
@@ -611,7 +617,8 @@ INLINE double table_value(const struct value_table *t, double argument) {
     const double beyond = low + (magnitude - start) * rise,
                  between = low + (high - low) * (position - (double)step);
     const int is_last = exponent == highest && step == steps - 1;
-    return found < lowest ? t->middle + argument * t->zero : (is_last ? beyond : between) * sign;
+    const double value = (is_last ? beyond : between) * sign;
+    return (float)(found < lowest ? t->middle + argument * t->zero : value);
 }
 
 /* Sums as bytes by way of a table. */
@@ -720,12 +727,13 @@ INLINE void take_sums(const struct convolution *c, double scale, const int32_t *
     if (has_fma && is_float(scale) && is_float(low) && is_float(high) && low <= 0 && high >= 0 &&
         are_small(sums)) {
         const float factor = (float)scale, lowest = (float)low, highest = (float)high;
+        const uint32_t of_negative = c->has_relu ? 0 : ~UINT32_C(0);
         for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = product_bits((float)sums[i], factor, lowest, highest, adder);
+            taken[i] = product_bits((float)sums[i], factor, lowest, highest, of_negative, adder);
         return;
     }
     for (int64_t i = 0; i < BLOCK; i++)
-        taken[i] = first_bits(clamped(sums[i] * scale, low, high), adder);
+        taken[i] = first_bits(sums[i] * scale, low, high, (int)c->has_relu, adder);
 }
 
 /* Up to BLOCK - 1 sums and bytes more are read, and as many bytes written. */

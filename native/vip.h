@@ -279,12 +279,13 @@ _Static_assert(sizeof(struct value_table) == 56, "value_table");
  * channels' bytes less 128, which count from the kernel's weight_zero_points; those of a
  * depthwise one are as native/vip_depthwise.h says. quads_bias is the bias where quads are
  * multiplied by bytes without a sign. taps say where each pair of a dense kernel is in the packed
- * image. negative is NULL where negative sums are scaled as others. fits_float says that sums
- * scaled in float32 give the same bytes, least to most. operands are what each byte of the second
- * operand adds or multiplies. Scaled sums go through table, NULL for none, before low and high;
- * program, NULL for none, makes bytes of sums instead of all that. There are a bias and scales
- * for whole LANES of channels. A unit of work is rows of the final image for kernel_blocks blocks
- * of KERNELS kernels, or as many depthwise ones. */
+ * image. negative is NULL where negative sums are scaled as others. has_relu says that what was
+ * negative is zero, whatever low is. fits_float says that sums scaled in float32 give the same
+ * bytes, least to most. operands are what each byte of the second operand adds or multiplies.
+ * Scaled sums go through table, NULL for none, before low and high; program, NULL for none, makes
+ * bytes of sums instead of all that. There are a bias and scales for whole LANES of channels. A
+ * unit of work is rows of the final image for kernel_blocks blocks of KERNELS kernels, or as many
+ * depthwise ones. */
 struct convolution {
     struct planes source;
     struct planes target;
@@ -319,6 +320,7 @@ struct convolution {
     const double *negative;
     double low;
     double high;
+    int64_t has_relu;
     int64_t fits_float;
     int64_t least;
     int64_t most;
@@ -371,23 +373,24 @@ _Static_assert(offsetof(struct convolution, scale) == 376, "convolution.scale");
 _Static_assert(offsetof(struct convolution, negative) == 384, "convolution.negative");
 _Static_assert(offsetof(struct convolution, low) == 392, "convolution.low");
 _Static_assert(offsetof(struct convolution, high) == 400, "convolution.high");
-_Static_assert(offsetof(struct convolution, fits_float) == 408, "convolution.fits_float");
-_Static_assert(offsetof(struct convolution, least) == 416, "convolution.least");
-_Static_assert(offsetof(struct convolution, most) == 424, "convolution.most");
-_Static_assert(offsetof(struct convolution, addition) == 432, "convolution.addition");
-_Static_assert(offsetof(struct convolution, operands) == 440, "convolution.operands");
-_Static_assert(offsetof(struct convolution, constant) == 448, "convolution.constant");
-_Static_assert(offsetof(struct convolution, zero_point) == 456, "convolution.zero_point");
-_Static_assert(offsetof(struct convolution, output_flip) == 464, "convolution.output_flip");
-_Static_assert(offsetof(struct convolution, shuffles_depth) == 472, "convolution.shuffles_depth");
-_Static_assert(offsetof(struct convolution, rows) == 480, "convolution.rows");
-_Static_assert(offsetof(struct convolution, row_blocks) == 488, "convolution.row_blocks");
-_Static_assert(offsetof(struct convolution, kernel_blocks) == 496, "convolution.kernel_blocks");
-_Static_assert(offsetof(struct convolution, packed_rows) == 504, "convolution.packed_rows");
-_Static_assert(offsetof(struct convolution, packed_width) == 512, "convolution.packed_width");
-_Static_assert(offsetof(struct convolution, table) == 520, "convolution.table");
-_Static_assert(offsetof(struct convolution, program) == 528, "convolution.program");
-_Static_assert(sizeof(struct convolution) == 536, "convolution");
+_Static_assert(offsetof(struct convolution, has_relu) == 408, "convolution.has_relu");
+_Static_assert(offsetof(struct convolution, fits_float) == 416, "convolution.fits_float");
+_Static_assert(offsetof(struct convolution, least) == 424, "convolution.least");
+_Static_assert(offsetof(struct convolution, most) == 432, "convolution.most");
+_Static_assert(offsetof(struct convolution, addition) == 440, "convolution.addition");
+_Static_assert(offsetof(struct convolution, operands) == 448, "convolution.operands");
+_Static_assert(offsetof(struct convolution, constant) == 456, "convolution.constant");
+_Static_assert(offsetof(struct convolution, zero_point) == 464, "convolution.zero_point");
+_Static_assert(offsetof(struct convolution, output_flip) == 472, "convolution.output_flip");
+_Static_assert(offsetof(struct convolution, shuffles_depth) == 480, "convolution.shuffles_depth");
+_Static_assert(offsetof(struct convolution, rows) == 488, "convolution.rows");
+_Static_assert(offsetof(struct convolution, row_blocks) == 496, "convolution.row_blocks");
+_Static_assert(offsetof(struct convolution, kernel_blocks) == 504, "convolution.kernel_blocks");
+_Static_assert(offsetof(struct convolution, packed_rows) == 512, "convolution.packed_rows");
+_Static_assert(offsetof(struct convolution, packed_width) == 520, "convolution.packed_width");
+_Static_assert(offsetof(struct convolution, table) == 528, "convolution.table");
+_Static_assert(offsetof(struct convolution, program) == 536, "convolution.program");
+_Static_assert(sizeof(struct convolution) == 544, "convolution");
 #endif
 
 /* A convolution of some kernels, and the first of all parts' units of work that is its own. */

@@ -259,7 +259,8 @@ class Convolution(Structure):
     quads of channels' bytes less 128, which count from the kernel's `weight_zero_points`; those of
     a depthwise one are as native/vip_depthwise.h says. `quads_bias` is the bias where quads are
     multiplied by bytes without a sign. `taps` say where each pair of a dense kernel is in the
-    packed image. `negative` is NULL where negative sums are scaled as others. `fits_float` says
+    packed image. `negative` is NULL where negative sums are scaled as others. `has_relu` says that
+    what was negative is zero, whatever `low` is. `fits_float` says
     that sums scaled in float32 give the same bytes, `least` to `most`. `operands` are what each
     byte of the second operand adds or multiplies. Scaled sums go through `table`, NULL for none,
     before `low` and `high`; `program`, NULL for none, makes bytes of sums instead of all that.
@@ -301,6 +302,7 @@ class Convolution(Structure):
         ("negative", _POINTER),
         ("low", _REAL),
         ("high", _REAL),
+        ("has_relu", _INTEGER),
         ("fits_float", _INTEGER),
         ("least", _INTEGER),
         ("most", _INTEGER),

@@ -265,9 +265,8 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         raise Unknown("int16 values in this form")
     if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
         raise Unknown("float16 values in this form")
-    low, high = command.real(30), command.real(29)
-    if not (low <= high and low < math.inf and high > -math.inf):
-        raise Unknown(f"a clamp from {low} to {high}")
+    has_slope = command.LEAKY and not is_table
+    low, high = _limits(command, has_slope=bool(has_slope))
     return Convolution(
         sums=sums,
         target=output_planes(
@@ -277,7 +276,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         is_half=is_half,
         table=table,
         scale=first_scale(command),
-        negative_scale=second_scale(command) if command.LEAKY and not is_table else None,
+        negative_scale=second_scale(command) if has_slope else None,
         low=low,
         high=high,
         has_relu=bool(command.RELU),
@@ -293,6 +292,16 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
     )
 
 
+def _limits(command: NnCommand, *, has_slope: bool) -> tuple[float, float]:
+    """What results lie between, or sums that have a slope of their own."""
+    low, high = command.real(30), command.real(29)
+    if not (low <= high and low < math.inf and high > -math.inf):
+        raise Unknown(f"a clamp from {low} to {high}")
+    if (command.RELU and high < 0) or (has_slope and (low > 0 or high < 0)):
+        raise Unknown(f"a clamp from {low} to {high} in this form")
+    return low, high
+
+
 def _table(context: OperationContext, command: NnCommand) -> tuple[Table | None, bool]:
     """The table after the coefficients, and whether the command has the form for one.
 
@@ -304,7 +313,7 @@ def _table(context: OperationContext, command: NnCommand) -> tuple[Table | None,
             raise Unknown("a table after the coefficients in this form")
         return None, False
     is_sum = not command.NO_COEFFICIENTS
-    others = command.STRIDE_OF_2 or command.POOLING or (is_sum and command.FLOAT_OUTPUT)
+    others = command.POOLING or (is_sum and command.FLOAT_OUTPUT)
     if others or command.SECOND_MANTISSA or command.SECOND_EXPONENT or command.PER_CHANNEL:
         raise Unknown("a table after the coefficients in this form")
     address = context.address(POINTERS["coefficients"])

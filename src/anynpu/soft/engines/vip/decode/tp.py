@@ -190,13 +190,27 @@ def _tiles(command: TpCommand, height: int, width: int) -> Tiles:
     elif command.POOLING == _BY_ITS_SIZE:
         left, top, right, bottom = _window(command)
         if steps[0] < bottom - top + 1 or steps[1] < right - left + 1:
-            raise Unknown("a maximum over tiles of an image")
-        sizes = steps = height, width
+            sizes = steps = _pooled_steps(command, sizes, steps)
+        else:
+            sizes = steps = height, width
     if 0 in sizes or 0 in steps:
         raise Unknown(f"tiles of {sizes}, {steps} apart")
     if len(range(0, height, steps[0])) * len(range(0, width, steps[1])) > 1 << 20:
         raise Unknown("more than a million tiles")
     return Tiles((height, width), sizes, steps)
+
+
+def _pooled_steps(
+    command: TpCommand, sizes: tuple[int, int], steps: tuple[int, int]
+) -> tuple[int, int]:
+    """Rows and pixels of results from one tile to the next, where tiles are of what is pooled."""
+    windows = command.POOLING_HEIGHT, command.POOLING_WIDTH
+    results = []
+    for size, step, window, by in zip(sizes, steps, windows, _pooling_steps(command), strict=True):
+        if step % by or step // by != (size - window) // by + 1:
+            raise Unknown(f"a maximum over tiles of {sizes}, {steps} apart")
+        results.append(step // by)
+    return results[0], results[1]
 
 
 def _block_sizes(tiles: Tiles, width: int) -> frozenset[int]:

@@ -38,6 +38,7 @@ _LEAST_SCALE = 2.0**-60
 _SHARES = 2
 """Units of work for each thread, at least."""
 _LARGEST_BYTE = 255
+_HALF = 0.5
 _SLACK = 8 << 10
 """Bytes for the ends of rows, which vectors go beyond."""
 _LINE_END = 64
@@ -136,6 +137,7 @@ class ConvolutionPlan(Plan):
             negative=None if weights.negative is None else arguments.constant(weights.negative),
             low=low,
             high=high,
+            has_relu=task.has_relu,
             fits_float=weights.fits_float and self._program is None and task.table is None,
             least=_byte(task, low),
             most=_byte(task, high),
@@ -282,17 +284,23 @@ def _limits_sums(task: Convolution) -> bool:
     return bool((task.low * slopes[slopes > 0] > -task.zero_point - 1).any())
 
 
+def _has_limit_between_bytes(task: Convolution) -> bool:
+    """Whether a limit's byte depends on what float32 holds of a product beyond it."""
+    return task.addition is None and _HALF in (task.low % 1, task.high % 1)
+
+
 def _is_simple(task: Convolution) -> bool:
     """Whether the kernel has this combination of what follows sums."""
     has_second = task.addition is not None or task.product is not None
     has_slope = task.negative_scale is not None
     if task.is_half or task.is_wide or task.cuts_sum or not _is_plain_table(task):
         return False
-    if _limits_sums(task) or (task.pooling is not None and _has_falling_slope(task)):
+    if _has_limit_between_bytes(task) or _limits_sums(task):
         return False
     if task.addition is not None and task.addition.is_subtracted:
         return False
-    if task.pooling is not None and (has_second or task.shuffles_depth):
+    has_other = has_second or task.shuffles_depth or _has_falling_slope(task)
+    if task.pooling is not None and has_other:
         return False
     if task.shuffles_depth and task.target.group > 1:
         return False

@@ -112,13 +112,15 @@ def _(task: Convolution, memory: Memory) -> None:
     # A maximum is one of sums where negative ones have a slope, which may turn their order.
     if has_slope:
         sums = _pooled(task, sums)
-    values = scaled(task, sums)
+    products = values = scaled(task, sums)
     if task.table is not None:
         values = look_up(task.table, cut(values, TABLE_BITS))
+    if task.has_relu:
+        products = values = np.maximum(values, 0)
     if task.limits_values:
         values = np.clip(values, task.low, task.high)
-    if task.has_relu:
-        values = np.maximum(values, 0)
+    if task.table is None and task.product is None:
+        values = _remembering(products, values)
     if not has_slope:
         values = _pooled(task, values)
     if task.addition is not None:
@@ -134,6 +136,15 @@ def _pooled(task: Convolution, values: Reals) -> Reals:
     """Every so many rows and pixels, and the maximum of windows of those."""
     values = values[:, :: task.stride, :: task.stride]
     return values if task.pooling is None else pooled(values, task.pooling)
+
+
+def _remembering(products: Reals, values: Reals) -> Reals:
+    """Values within limits; of a product that float32 doesn't hold, the next float64 beyond its.
+
+    That something was cut is known behind limits, too: a half goes away from zero.
+    """
+    is_cut = (products.astype(np.float32) != products) & (products != values)
+    return np.where(is_cut, np.nextafter(values, np.copysign(np.inf, values)), values)
 
 
 def _whole(planes: Planes, memory: Memory) -> Reals:

@@ -45,7 +45,9 @@ def look_up(table: Table, values: Reals) -> Reals:
         rise = np.where(values < 0, -table.slopes[1], rise)
     beyond = table.values[begin + index] + (magnitude - start) * rise
     found = np.where(is_last, beyond, found) * sign
-    return np.where(magnitude < 2.0**lowest, middle + values * table.slopes[2], found)
+    # A table behind coefficients gives float32.
+    result = np.where(magnitude < 2.0**lowest, middle + values * table.slopes[2], found)
+    return result.astype(np.float32).astype(np.float64)
 
 
 def _places(table: Table, exponent: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -94,10 +94,12 @@ def _stored(task: Move, values: Reals) -> NDArray[np.uint8]:
 
 
 def _within_halves(task: Move, values: Reals) -> Reals:
-    """What was computed is the largest float16 where it would be more; copies stay as they are."""
+    """What was computed has sixteen significant bits, and is the largest float16 where it would be
+    more; copies stay as they are.
+    """
     if task.table is None and task.scale is None:
         return values
-    return np.clip(values, -_LARGEST_HALF, _LARGEST_HALF)
+    return np.clip(nearest(values, TABLE_BITS), -_LARGEST_HALF, _LARGEST_HALF)
 
 
 @compute.register

@@ -13,17 +13,19 @@ from .task import Array, ShaderTask
 _LARGEST = 255
 """Pixels of a window, and from one to the next; those that were seen have thirteen at most."""
 
-_SIDE_BY_SIDE = "aea3e5379d9da178"
-"""The program of means over windows that fill the image."""
+_SIDE_BY_SIDE = {"aea3e5379d9da178", "c958702dfe51a18f"}
+"""Programs of means over windows that fill the image. V853 has its own, here and below."""
 
 _PADDED_OUTPUT = 0x50
 """The output's register of the programs whose rows of factors are longer than the image's."""
 
-_THREE_BY_THREE = "238964a7a7f4555c"
-"""The program of means over three rows and pixels, with one of each beyond the image."""
+_THREE_BY_THREE = {"238964a7a7f4555c", "c7a1df617dee356f"}
+"""Programs of means over three rows and pixels, with one of each beyond the image."""
 
-_OF_ROWS = "d203a0fdc201fb5c"
-"""The program of means of whole rows, which are planes of a network."""
+_OF_ROWS = {"d203a0fdc201fb5c", "197eadd78a424c95"}
+"""Programs of means of whole rows, which are planes of a network."""
+
+_HALF_A_STEP = 0.5
 
 _AT_ONCE, _SECOND_VECTOR = 64, 48
 """Pixels that a round of it sums, and which of them it counts by; beyond a row are zeros."""
@@ -127,11 +129,11 @@ def average_pooling(shader: Shader) -> ShaderTask:
     (source,) = shader.images_of(0x00)
     if source.dtype in (BF16, F16):
         return mean_of_halves(shader)
-    if shader.program == _SIDE_BY_SIDE:
+    if shader.program in _SIDE_BY_SIDE:
         return _average_side_by_side(shader)
-    if shader.program == _OF_ROWS:
+    if shader.program in _OF_ROWS:
         return _average_of_rows(shader)
-    if shader.program == _THREE_BY_THREE:
+    if shader.program in _THREE_BY_THREE:
         return _average_of_three(shader)
     if not shader.has(0x7C):
         raise Unknown("means in this form")
@@ -142,6 +144,8 @@ def average_pooling(shader: Shader) -> ShaderTask:
     left, top = shader.whole(0x70), shader.whole(0x74)
     width, height, stride = shader.whole(0x78), shader.whole(0x7C), shader.whole(0x44)
     own, zero = shader.whole(0x90), shader.real(0x84)
+    # V853 has half a step in the zero point, and cuts.
+    is_cut = not is_padded or zero % 1 == _HALF_A_STEP
     if max(width, height, stride) > _LARGEST or min(width, height, stride) < 1:
         raise Unknown(f"means over {height} x {width} pixels, {stride} apart")
     planes, rows, pixels = output.shape
@@ -159,7 +163,7 @@ def average_pooling(shader: Shader) -> ShaderTask:
         seen = views[:, : rows * stride : stride, : pixels * stride : stride]
         total = seen.sum((-1, -2)).astype(np.float32)
         real = total * factor[..., :pixels] + zero
-        return to_bytes(real if is_padded else np.floor(real))
+        return to_bytes(np.floor(real) if is_cut else real)
 
     return ShaderTask((source, factors), output, function)
 
