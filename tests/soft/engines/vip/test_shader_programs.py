@@ -83,7 +83,8 @@ def run(made: OperationContext, values: NDArray[np.uint8]) -> NDArray[np.uint8]:
     memory = Memory(made.layout)
     memory.space(Space(Source.INPUT))[:] = values.ravel()
     compute(task, memory)
-    return memory.space(Space(Source.OUTPUT)).reshape(values.shape).copy()
+    found: NDArray[np.uint8] = memory.space(Space(Source.OUTPUT)).reshape(values.shape).copy()
+    return found
 
 
 @pytest.mark.parametrize("pixels", [5, 8, 20])

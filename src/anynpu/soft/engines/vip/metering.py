@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from .refusal import Unknown
 
-MOST_AT_LOAD = 1 << 29
-"""Instructions on a work item each, of all operations of a file, before it is refused: less than a
-minute."""
+MOST_AT_LOAD = 1 << 28
+"""Instructions on a work item each, of all operations of a file, before it is refused: some ten
+seconds."""
 
-_LEAST_COUNTED = 512
+_LEAST_COUNTED = 1 << 11
 """Items that take as long as an instruction on fewer."""
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..memory import Memory, Space
 from ..metering import MOST_AT_LOAD, Meter
+from ..refusal import Refusal, Unknown
 from ..shaders.machine.execution import carry_out
 from ..shaders.machine.program import ProgramTask, content_of
 from ..shaders.shader import Image
@@ -41,5 +42,9 @@ def _(task: ProgramTask, memory: Memory) -> None:
         own = content_of(task.layout, space)
         return memory.space(space) if own is None else own
 
-    with np.errstate(all="ignore"):
-        carry_out(task.program, contents, Meter(MOST_AT_LOAD))
+    try:
+        with np.errstate(all="ignore"):
+            carry_out(task.program, contents, Meter(MOST_AT_LOAD))
+    except Unknown as reason:
+        # What it does depends on values: a rehearsal with others went well.
+        raise Refusal(f"a shader's program with these inputs: {reason}") from None

@@ -200,9 +200,9 @@ class Part:
         if high <= range_.size:
             return _gathered(content, places, dtype)
         is_inside = places + dtype.itemsize <= range_.size
-        taken = _gathered(content, np.where(is_inside, places, 0), dtype)
-        unknown = np.full(dtype.itemsize, self.unknown, np.uint8).view(dtype)
-        return np.where(is_inside, taken, unknown)
+        found = np.full((*places.shape, dtype.itemsize), self.unknown, np.uint8).view(dtype)[..., 0]
+        found[is_inside] = _gathered(content, places[is_inside], dtype)
+        return found
 
     def store(self, addresses: NDArray[np.int64], values: Array, items: Items) -> None:
         """Store values at addresses, in their order."""
