@@ -214,6 +214,8 @@ def _term(
     kind = instruction.lane_kinds[source]
     factor_kind = instruction.lane_kinds[factor] if factor != _CONSTANT else constant_kind
     if config == _AS_IT_IS:
+        if moved_kind in FLOATS:
+            raise Unknown(f"lanes of {name_of(moved_kind)} added as they are")
         kind, factor = moved_kind, _NONE_OF_THEM
     if factor == _CONSTANT and constant_kind not in _CONSTANT_KINDS:
         raise Unknown(f"products by constants of {name_of(constant_kind)}")
