@@ -11,7 +11,7 @@ from ..memory import Memory, Space
 from ..metering import MOST_AT_LOAD, Meter
 from ..refusal import Refusal, Unknown
 from ..shaders.machine.execution import carry_out
-from ..shaders.machine.program import ProgramTask, content_of
+from ..shaders.machine.program import ProgramTask
 from ..shaders.shader import Image
 from ..shaders.task import ShaderTask
 from .compute import compute
@@ -39,7 +39,7 @@ def _(task: ShaderTask, memory: Memory) -> None:
 @compute.register
 def _(task: ProgramTask, memory: Memory) -> None:
     def contents(space: Space) -> NDArray[np.uint8]:
-        own = content_of(task.layout, space)
+        own = task.blobs.get(space)
         return memory.space(space) if own is None else own
 
     try:

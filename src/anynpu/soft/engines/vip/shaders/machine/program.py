@@ -28,11 +28,12 @@ _UNIFORM_BYTES = 16
 class ProgramTask(Task):
     """A shader that is carried out instruction by instruction.
 
-    `work` is how many of them, on an item each, a run takes.
+    `blobs` are the file's coefficients that it reads. `work` is how many instructions, on an item
+    each, a run takes.
     """
 
     program: Program
-    layout: MemoryMap
+    blobs: Mapping[Space, Bytes]
     sources: tuple[Window, ...]
     outputs: tuple[Window, ...]
     work: int
@@ -97,7 +98,7 @@ def _scratch(
         space = shader.operand_space(register)
         if space.source is Source.CONSTANTS and register // _UNIFORM_BYTES not in images:
             content = shader.layout.constants[space.number][:SCRATCH_BYTES]
-            found[space] = None if shader.is_written_constant(register) else content
+            found[space] = None if shader.is_written_constant(register) else content.copy()
     return found
 
 
@@ -220,7 +221,12 @@ def _rehearsed(shader: Shader, program: Program, images: dict[int, Image]) -> Pr
         space: touched for space, touched in watch.loaded.items() if space.source not in _GIVEN
     }
     sources = _windows(loaded, windows, shader.layout)
-    return ProgramTask(program, shader.layout, sources, outputs, work)
+    blobs = {
+        range_.space: shader.layout.blob(range_.space).copy()
+        for range_ in program.ranges
+        if range_.space.source is Source.COEFFICIENTS
+    }
+    return ProgramTask(program, blobs, sources, outputs, work)
 
 
 _GIVEN = (Source.COEFFICIENTS, Source.CONSTANTS)
@@ -284,21 +290,20 @@ class _Rehearsal:
     def __call__(self, space: Space) -> Bytes:
         found = self._found.get(space)
         if found is None:
-            found = content_of(self._layout, space)
-            if found is None:
-                # Zeros that nobody touches take no memory.
-                _, size = self._layout.place(space)
-                found = np.zeros(size, np.uint8)
-                if space.source is Source.CONSTANTS:
-                    data = self._layout.constants[space.number]
-                    found[: data.size] = data
+            found = self._new(space)
             self._found[space] = found
+        return found
+
+    def _new(self, space: Space) -> Bytes:
+        if space.source is Source.COEFFICIENTS:
+            return self._layout.blob(space)
+        # Zeros that nobody touches take no memory.
+        _, size = self._layout.place(space)
+        found = np.zeros(size, np.uint8)
+        if space.source is Source.CONSTANTS:
+            data = self._layout.constants[space.number]
+            found[: data.size] = data
         return found
 
 
 _WORD = 4
-
-
-def content_of(layout: MemoryMap, space: Space) -> Bytes | None:
-    """The bytes of a space that lies in the file and isn't written; None for others."""
-    return layout.blob(space) if space.source is Source.COEFFICIENTS else None
