@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ _WEIGHTS = {
     "states": 8,
     "patches": 8,
     "coefficients": 8,
+    "shader programs": 8,
     "constants": 4,
     "inputs": 2,
     "outputs": 2,
@@ -57,25 +59,31 @@ class Target:
 @cache
 def targets() -> tuple[Target, ...]:
     """The small files of tests/data/compiled, and of the samples where they are there."""
-    paths = [*FOLDER.glob("**/*.nb"), *NBG_SAMPLES.glob("**/*.nb")]
-    small = (path for path in sorted(paths) if path.stat().st_size < _MOST_BYTES)
-    return tuple(_target(path) for path in small if _is_executed(path))
+    packed = [*FOLDER.glob("**/*.nb.xz")]
+    paths = [*FOLDER.glob("**/*.nb"), *NBG_SAMPLES.glob("**/*.nb"), *packed]
+    files = ((path.stem, _content(path)) for path in sorted(paths))
+    small = ((name, data) for name, data in files if len(data) < _MOST_BYTES)
+    return tuple(_target(name, data) for name, data in small if _is_executed(data))
 
 
-def _is_executed(path: Path) -> bool:
+def _content(path: Path) -> bytes:
+    data = path.read_bytes()
+    return lzma.decompress(data) if path.suffix == ".xz" else data
+
+
+def _is_executed(data: bytes) -> bool:
     """Whether every operation is known; of the samples some aren't."""
     try:
-        prepare(nbg.read(path.read_bytes()))
+        prepare(nbg.read(data))
     except ModelError:
         return False
     return True
 
 
-def _target(path: Path) -> Target:
-    data = path.read_bytes()
+def _target(name: str, data: bytes) -> Target:
     sections = {s.name: range(s.offset, s.offset + s.size) for s in nbg.read(data).sections}
     sections[_HEADER] = range(min(places.start for places in sections.values()))
-    return Target(path.stem, data, sections)
+    return Target(name, data, sections)
 
 
 def damaged(source: random.Random) -> tuple[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,30 @@ import pytest
 from anynpu.soft.engines.nbg import vip
 from anynpu.soft.formats import nbg
 
-_FILES = Path(__file__).parents[3] / "data" / "compiled" / "nbg"
+FILES = Path(__file__).parents[3] / "data" / "compiled" / "nbg"
 
 
-@pytest.mark.parametrize("file", sorted(_FILES.glob("*.nb")), ids=lambda file: file.stem)
-def test_a_file_gives_the_emulator_s_bytes(file: Path) -> None:
-    with np.load(file.with_suffix(".npz")) as archive:
+def names() -> list[str]:
+    """The files of the folder."""
+    files = [*FILES.glob("*.nb"), *FILES.glob("*.nb.xz")]
+    return sorted(file.name.partition(".nb")[0] for file in files)
+
+
+def content_of(name: str) -> bytes:
+    """A file of the folder, which may be compressed."""
+    file = FILES / f"{name}.nb"
+    return file.read_bytes() if file.exists() else lzma.decompress(_packed(file).read_bytes())
+
+
+def _packed(file: Path) -> Path:
+    return file.with_name(f"{file.name}.xz")
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_file_gives_the_emulator_s_bytes(name: str) -> None:
+    with np.load(FILES / f"{name}.npz") as archive:
         values = dict(archive)
-    instance = vip.load(nbg.read(file.read_bytes())).instance(0)
+    instance = vip.load(nbg.read(content_of(name))).instance(0)
     for index, array in enumerate(instance.inputs):
         array[...] = values[f"in{index}"].reshape(array.shape)
     # What a run leaves in the unit's queues is nothing to the next.

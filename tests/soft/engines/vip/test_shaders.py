@@ -14,6 +14,7 @@ from anynpu.soft.engines.vip.memory import Memory, MemoryMap
 from anynpu.soft.engines.vip.operation import OperationContext, Shared
 from anynpu.soft.engines.vip.reference.compute import compute
 from anynpu.soft.engines.vip.refusal import Unknown
+from anynpu.soft.engines.vip.shaders.task import ShaderTask
 from anynpu.soft.engines.vip.units import DECODERS
 from anynpu.soft.formats.nbg.model import (
     Executable,
@@ -90,6 +91,7 @@ def result(
     """The output's bytes."""
     context, layout = network(name, images, constants)
     task = decode_shader(context)
+    assert isinstance(task, ShaderTask), "a shader that a family knows"
     memory = Memory(layout)
     for image, values in zip(task.inputs, inputs, strict=True):
         memory.space(image.window.space)[:] = np.ascontiguousarray(values).view(np.uint8).ravel()

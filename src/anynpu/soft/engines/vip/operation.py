@@ -22,6 +22,7 @@ from ...formats.nbg.model import (
 from .coefficients import Kernels, KernelShape, read_kernels
 from .commands.sp import SpProgram, program_of, sent_words
 from .memory import Circle, MemoryMap, Space, space_of
+from .metering import MOST_AT_LOAD, Meter
 from .places import Places
 from .refusal import Unknown
 from .stream.evaluation import Binding
@@ -56,6 +57,7 @@ class Shared:
     circles: dict[tuple[int, int], Circle] = field(default_factory=dict)
     bindings: dict[object, Binding] = field(default_factory=dict)
     places: dict[object, Places] = field(default_factory=dict)
+    meter: Meter = field(default_factory=lambda: Meter(MOST_AT_LOAD))
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
     def let_go(self) -> None:

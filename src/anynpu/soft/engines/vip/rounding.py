@@ -70,6 +70,19 @@ def normal_halves(values: NDArray[np.float16]) -> Reals:
     return result
 
 
+def numbers_of_halves(values: NDArray[np.float16]) -> Reals:
+    """Float16 as instructions on lanes take them: the greatest exponent is one as any other.
+
+    So infinity is 65,536, and what is no number is a larger one. What isn't normal is zero.
+    """
+    bits = values.view(np.uint16)
+    exponents = (bits >> 10 & 31).astype(np.int32)
+    magnitudes = np.ldexp(1024.0 + (bits & 1023), exponents - 25)
+    signed = np.where(bits >> 15, -magnitudes, magnitudes)
+    result: Reals = np.where(exponents == 0, 0.0, signed)
+    return result
+
+
 def from_bfloat16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
     """What bfloat16 stand for, of which `bits` are the bits."""
     return (bits.astype(np.uint32) << 16).view(np.float32)

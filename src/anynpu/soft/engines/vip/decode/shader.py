@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from ..operation import OperationContext
 from ..refusal import Unknown
+from ..shaders.machine.program import program_of
 from ..shaders.names import FAMILIES
 from ..shaders.shader import Shader
-from ..shaders.task import ShaderTask
+from ..tasks import Task
 
 
-def decode_shader(context: OperationContext) -> ShaderTask:
+def decode_shader(context: OperationContext) -> Task:
     """A shader's operation; raises `Unknown` for a name, an image or a form that isn't known."""
     name = context.layer
     for start, family in FAMILIES.items():
         if name == start or (start.endswith("_") and f"{name}_".startswith(start)):
-            return family(Shader(context))
-    raise Unknown(f"shader {name!r} isn't known")
+            try:
+                return family(Shader(context))
+            except Unknown as reason:
+                return _interpreted(context, reason)
+    return _interpreted(context, Unknown(f"shader {name!r} isn't known"))
+
+
+def _interpreted(context: OperationContext, reason: Unknown) -> Task:
+    """What a program does of which no family knows the form; `reason` says why none does."""
+    try:
+        return program_of(Shader(context))
+    except Unknown as other:
+        raise Unknown(f"{reason}; its program: {other}") from None

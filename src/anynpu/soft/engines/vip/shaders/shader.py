@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....formats.nbg.model import Patch, PatchedPlace, Source
-from ..memory import Space, Window, space_of
+from ..memory import MemoryMap, Space, Window, space_of
+from ..metering import Meter
 from ..operation import CORES, OperationContext
 from ..refusal import Unknown
 
 _LOAD_STATE = 1
+_UNIFORMS = 512
+"""Registers of 16 bytes."""
 _FIRST_REGISTER = 0x36000
 """Where a shader's registers begin; they are named by the bytes from there."""
 
@@ -33,13 +36,21 @@ _DTYPES: Mapping[int, np.dtype[np.generic]] = {
     0x41: np.dtype(np.float16),
     0x81: np.dtype(np.uint16),
     0xB1: np.dtype(np.uint16),
+    0xC1: np.dtype(np.int16),
     0xF1: np.dtype(np.int16),
+    0x82: np.dtype(np.int32),
     0xB2: np.dtype(np.int32),
     0x72: np.dtype(np.int32),
     0x02: np.dtype(np.float32),
     0x32: np.dtype(np.float32),
 }
 """The types of images by the low byte of their format; of bfloat16 they are the bits."""
+
+_CLAMPED = 0x30
+"""Bits of a format of which either both are set or none."""
+
+_COMPONENTS: Mapping[int, int] = {0x4440: 1, 0x3210: 4}
+"""How many components an image has, by which of them its format puts in which place."""
 
 _OF_FOUR: Mapping[int, np.dtype[np.generic]] = {
     0x34: np.dtype(np.float32),
@@ -53,11 +64,17 @@ class Image:
     """An operand: (planes, rows, pixels) of `dtype` in a window that has the bytes of each as well.
 
     `constant` has the values of one that lies among the coefficients, which nobody writes.
+    `is_clamped` says that pixels outside are those of the edge. `pixel_values` of those that are
+    called pixels here are one to a program; `components` how many values of 32 bits it may take of
+    it and behind it.
     """
 
     window: Window
     dtype: np.dtype[np.generic]
     constant: NDArray[Any] | None = None
+    is_clamped: bool = True
+    pixel_values: int = 1
+    components: int = 1
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -107,6 +124,67 @@ class Shader:
         return tuple(self._image(register) for register in registers)
 
     @property
+    def layout(self) -> MemoryMap:
+        return self._context.layout
+
+    @property
+    def meter(self) -> Meter:
+        """What carrying out programs may still take while the file is loaded."""
+        return self._context.shared.meter
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """The registers that get an address."""
+        return tuple(sorted(self._addresses))
+
+    def operand_space(self, register: int) -> Space:
+        """The space that an operand lies in."""
+        patch = self._operand(register)
+        return space_of(patch.source, patch.number)
+
+    def operand_offset(self, register: int) -> int:
+        """The byte of its space at which an operand begins."""
+        return self._operand(register).base + self.whole(register)
+
+    def is_written_constant(self, register: int) -> bool:
+        """Whether an operand is memory that the file has for shaders to write to."""
+        return self._operand(register).source == Source.CONSTANTS_WRITTEN
+
+    def image_at(self, register: int) -> Image:
+        """The image whose descriptor begins there."""
+        return self._image(register)
+
+    def uniforms(self, addresses: Mapping[int, int]) -> NDArray[np.uint32]:
+        """The registers as (register of 16 bytes, word), with these addresses in their places."""
+        found = np.zeros((_UNIFORMS, 4), np.uint32)
+        flat = found.reshape(-1)
+        for register, value in self._registers.items():
+            place = (register - _FIRST_REGISTER) // 4
+            if 0 <= place < flat.size:
+                flat[place] = value
+        for register, address in addresses.items():
+            if register // 4 >= flat.size:
+                raise Unknown(f"shader {self.name!r} with an operand at {register:#x}")
+            flat[register // 4] = address & 0xFFFFFFFF
+        return found
+
+    def state(self, register: int) -> int:
+        """A register that isn't the program's, by its own number."""
+        try:
+            return self._registers[register]
+        except KeyError:
+            raise Unknown(f"shader {self.name!r} without register {register:#x}") from None
+
+    @property
+    def machine_code(self) -> NDArray[np.uint8]:
+        """The program; raises `Unknown` for a file that doesn't show it."""
+        programs = self._context.executable.shader_programs
+        index = self._context.operation.index
+        if not 0 <= index < len(programs):
+            raise Unknown(f"shader {self.name!r} isn't known, and its program isn't in the file")
+        return programs[index]
+
+    @property
     def cores(self) -> int:
         """The NN cores of the chip that the file is for."""
         return CORES[self._context.target]
@@ -150,6 +228,8 @@ class Shader:
             dtype, lanes = _OF_FOUR.get(kind), 4
         if dtype is None:
             raise Unknown(f"an image of format {kind:#04x} of shader {self.name!r}")
+        is_clamped = kind & _CLAMPED == _CLAMPED
+        components = _COMPONENTS.get(self.whole(register + 12) >> 16, 0)
         planes = max(self.whole(register + 20), 1)
         slice_bytes = self.whole(register + 16)
         window = Window(
@@ -161,9 +241,11 @@ class Shader:
         if 0 in window.shape or math.prod(window.shape) > MOST_VALUES:
             raise Unknown(f"an image of {window.shape[:3]} of shader {self.name!r}")
         if window.space.source is Source.COEFFICIENTS:
-            return Image(window, dtype, self._constant(window, dtype))
+            return Image(
+                window, dtype, self._constant(window, dtype), is_clamped, lanes, components
+            )
         self._context.layout.check(window)
-        return Image(window, dtype)
+        return Image(window, dtype, None, is_clamped, lanes, components)
 
     def _constant(self, window: Window, dtype: np.dtype[np.generic]) -> NDArray[Any]:
         content = self._context.layout.blob(window.space)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
-from ..rounding import to_halves
+from ..rounding import to_halves, whole_sum
 from .quantized import F16, ONE, U8, check_same, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
@@ -78,8 +78,9 @@ def softmax(shader: Shader) -> ShaderTask:
 
     def function(values: Array) -> Array:
         real = values.astype(np.float32)
-        exponents = (real - real.max(axis, keepdims=True)) * scale
-        powers = np.exp2(exponents.astype(np.float64)).astype(np.float32)
+        most = real.max(axis, keepdims=True)
+        less = _difference(real, most) if kinds[0] == F16 else real - most
+        powers = np.exp2((less * scale).astype(np.float64)).astype(np.float32)
         parts = _sums_of_four(powers) if over_pixels else powers
         total = np.add.accumulate(parts, axis).take([-1], axis)
         shares = powers * (np.float32(1) / total)
@@ -89,6 +90,11 @@ def softmax(shader: Shader) -> ShaderTask:
         return halves
 
     return ShaderTask((source,), output, function)
+
+
+def _difference(values: Array, most: Array) -> Array:
+    """Float16 less their greatest, both multiplied by whole numbers."""
+    return whole_sum(np.stack(np.broadcast_arrays(values, -most), -1).astype(np.float64))
 
 
 _OF_PAIRS = "83c9b4d898e0a56e"

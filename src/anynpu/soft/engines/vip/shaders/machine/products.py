@@ -1,0 +1,236 @@
+"""Sums of products of lanes: tables of 512 bits that say which, and how they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...refusal import Unknown
+from ...rounding import cut_to_float, cut_to_half, numbers_of_halves, to_halves, whole_sum
+from .instructions import Instruction, Rounding
+from .types import DTYPES, FLOATS, LANE_KINDS, Kind, name_of
+
+Array = NDArray[Any]
+_TERMS, TABLE_WORDS = 16, 16
+_LANE_BYTES = 16
+_NONE, _PLUS, _MINUS, _AS_IT_IS = range(4)
+_OF_FIRST, _OF_SECOND, _CONSTANT = range(3)
+_OUTPUTS = {"dp16x1": 1, "dp8x2": 2, "dp4x4": 4, "dp2x8": 8}
+_CONSTANT_KINDS = (Kind.F16, Kind.S16, Kind.S8, Kind.U16, Kind.U8)
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """One of an output's products, of all outputs: which lanes of what, by which lanes or numbers.
+
+    `sign` is 0 for outputs that don't have it.
+    """
+
+    sign: NDArray[np.int64]
+    source: int
+    kind: Kind
+    lanes: NDArray[np.int64]
+    factor: int
+    """Which source the other factor comes from; `_CONSTANT`, or `_NONE_OF_THEM`."""
+    factor_kind: Kind
+    factor_lanes: NDArray[np.int64]
+    constants: NDArray[np.float64]
+
+
+_NONE_OF_THEM = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """A table, resolved for one instruction: `function` of two sources' bytes, (items, 16) each."""
+
+    terms: tuple[_Term, ...]
+    outputs: int
+    shift: int
+    has_whole_constants: bool
+    rounding: Rounding
+    kind: Kind
+    is_saturating: bool
+
+    def values(self, sources: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> Array:
+        """The outputs of `kind`, as (items, outputs)."""
+        products: list[Array] = []
+        added: list[Array] = []
+        is_whole = True
+        for term in self.terms:
+            product, exact = _product(term, sources)
+            is_whole = is_whole and exact
+            (added if term.factor == _NONE_OF_THEM else products).append(product)
+        if is_whole:
+            return self._of_whole(sum([*products, *added]))  # type: ignore[arg-type]
+        return self._of_reals(products, added)
+
+    def _of_whole(self, total: NDArray[np.int64]) -> Array:
+        if self.kind in FLOATS:
+            return self._rounded_real(total.astype(np.float64) * 2.0**-self.shift)
+        if self.shift:
+            total = _shifted(total, self.shift, self.rounding)
+        return _stored(total, self.kind, self.is_saturating)
+
+    def _of_reals(self, products: list[Array], added: list[Array]) -> Array:
+        real = np.stack(np.broadcast_arrays(*products), -1).astype(np.float64)
+        if self.has_whole_constants and real.shape[-1] > 1:
+            total: Array = whole_sum(real).astype(np.float64)
+        else:
+            total = real.sum(-1)
+        total = total * 2.0**-self.shift
+        if self.kind in FLOATS:
+            return self._rounded_real(total + sum(added))
+        whole = np.rint(total) if self.rounding is Rounding.NEAREST else np.trunc(total)
+        # What is added is a whole number of the output's steps.
+        whole = np.nan_to_num(whole, nan=0.0) + sum(added) * 2.0**-self.shift
+        return _stored(np.clip(whole, -_LARGEST, _LARGEST), self.kind, self.is_saturating)
+
+    def _rounded_real(self, real: NDArray[np.float64]) -> Array:
+        is_nearest = self.rounding is Rounding.NEAREST
+        if self.kind is Kind.F32:
+            return real.astype(np.float32) if is_nearest else cut_to_float(real)
+        if is_nearest:
+            return to_halves(real)
+        halves: Array = cut_to_half(real).astype(np.float16)
+        return halves
+
+
+_LARGEST = 2.0**40
+
+
+def _product(
+    term: _Term, sources: tuple[NDArray[np.uint8], NDArray[np.uint8]]
+) -> tuple[Array, bool]:
+    """A term of all outputs, and whether it is a whole number."""
+    values, exact = _lanes(sources[term.source], term.kind, term.lanes)
+    if term.factor == _CONSTANT and term.factor_kind is Kind.F16:
+        product, exact = values * term.constants, False
+    elif term.factor == _CONSTANT:
+        product = values * term.constants.astype(np.int64)
+    elif term.factor == _NONE_OF_THEM:
+        product = values
+    else:
+        other, other_exact = _lanes(sources[term.factor], term.factor_kind, term.factor_lanes)
+        product, exact = values * other, exact and other_exact
+    if (term.sign == 1).all():
+        return product, exact
+    # What an output doesn't have may be no number.
+    return np.where(term.sign == 0, 0, product) * term.sign, exact
+
+
+def _lanes(content: NDArray[np.uint8], kind: Kind, lanes: NDArray[np.int64]) -> tuple[Array, bool]:
+    taken = content.view(DTYPES[kind])[:, lanes]
+    if kind is Kind.F16:
+        return numbers_of_halves(taken), False
+    if kind is Kind.F32:
+        return taken.astype(np.float64), False
+    return taken.astype(np.int64), True
+
+
+def _shifted(total: NDArray[np.int64], shift: int, rounding: Rounding) -> NDArray[np.int64]:
+    """Fraction bits away: to the nearest, halves to even numbers, or downward."""
+    whole = total >> shift
+    if rounding is not Rounding.NEAREST:
+        return whole
+    rest, half = total & ((1 << shift) - 1), 1 << shift - 1
+    is_up = (rest > half) | ((rest == half) & (whole & 1 == 1))
+    result: NDArray[np.int64] = whole + is_up
+    return result
+
+
+def _stored(values: Array, kind: Kind, is_saturating: bool) -> Array:
+    """Whole numbers as a type has them: limited to its range, or their lower bits."""
+    dtype = DTYPES[kind]
+    if is_saturating:
+        limits = np.iinfo(dtype)  # type: ignore[type-var]
+        values = np.clip(values, limits.min, limits.max)
+    result: Array = values.astype(np.int64).astype(dtype)
+    return result
+
+
+def products_of(instruction: Instruction, table: NDArray[np.uint32]) -> Products:
+    """What an instruction sums by a table of sixteen words; raises `Unknown`."""
+    words = table.tolist()
+    control = words[7]
+    if control & ~0x771F:
+        raise Unknown(f"products with {control:#x} behind their table")
+    constant_kind, moved_kind = LANE_KINDS[control >> 8 & 7], LANE_KINDS[control >> 12 & 7]
+    outputs = _OUTPUTS[instruction.name]
+    lanes = instruction.last_lane - instruction.first_lane + 1
+    if not 1 <= lanes <= outputs:
+        raise Unknown(f"{lanes} of {outputs} sums of products")
+    if (instruction.last_lane + 1) * DTYPES[instruction.kind].itemsize > _LANE_BYTES:
+        raise Unknown(f"lane {instruction.last_lane} of {name_of(instruction.kind)}")
+
+    def fields(first: int, bits: int) -> NDArray[np.int64]:
+        whole = sum(
+            word << 32 * place for place, word in enumerate(words[first : first + bits // 2])
+        )
+        found = [whole >> bits * term & (1 << bits) - 1 for term in range(_TERMS)]
+        return np.array(found).reshape(outputs, -1)[:lanes]
+
+    signs, of, lane = fields(0, 2), fields(1, 2), fields(2, 4)
+    by, by_lane = fields(4, 2), fields(5, 4)
+    halves = table[8:16].view(np.uint16).reshape(outputs, -1)[:lanes]
+    terms: list[_Term] = []
+    for place in range(signs.shape[1]):
+        # Terms of one form are computed for all outputs at once.
+        forms = np.stack([signs[:, place], of[:, place], by[:, place]], 1)
+        for form in np.unique(forms[signs[:, place] != _NONE], axis=0):
+            is_here = (forms == form).all(1)
+            numbers = lane[:, place], by_lane[:, place]
+            kinds = constant_kind, moved_kind
+            own = form.tolist()
+            terms.append(_term(instruction, own, is_here, numbers, kinds, halves[:, place]))
+    if not terms:
+        raise Unknown("sums of no products")
+    has_whole = all(
+        term.factor == _CONSTANT and term.factor_kind not in FLOATS and term.kind in FLOATS
+        for term in terms
+    )
+    return Products(
+        tuple(terms), lanes, control & 31, has_whole, instruction.lane_rounding, instruction.kind,
+        instruction.is_saturating,
+    )  # fmt: skip
+
+
+def _term(
+    instruction: Instruction,
+    form: Sequence[int],
+    is_here: NDArray[np.bool_],
+    lanes: tuple[NDArray[np.int64], NDArray[np.int64]],
+    kinds: tuple[Kind, Kind],
+    halves: NDArray[np.uint16],
+) -> _Term:
+    config, source, factor = form
+    if source not in (_OF_FIRST, _OF_SECOND) or factor not in (_OF_FIRST, _OF_SECOND, _CONSTANT):
+        raise Unknown("a product of sources that have no known meaning")
+    constant_kind, moved_kind = kinds
+    kind = instruction.lane_kinds[source]
+    factor_kind = instruction.lane_kinds[factor] if factor != _CONSTANT else constant_kind
+    if config == _AS_IT_IS:
+        if moved_kind in FLOATS:
+            raise Unknown(f"lanes of {name_of(moved_kind)} added as they are")
+        kind, factor = moved_kind, _NONE_OF_THEM
+    if factor == _CONSTANT and constant_kind not in _CONSTANT_KINDS:
+        raise Unknown(f"products by constants of {name_of(constant_kind)}")
+    taken, other = (np.where(is_here, lane, 0) for lane in lanes)
+    for name, own, number in (("", kind, taken), ("the other ", factor_kind, other)):
+        is_used = not name or factor in (_OF_FIRST, _OF_SECOND)
+        if is_used and (int(number.max()) + 1) * DTYPES[own].itemsize > _LANE_BYTES:
+            raise Unknown(f"lane {int(number.max())} of {name}{name_of(own)}")
+    constants = halves.astype(np.uint16).copy()
+    numbers = (
+        constants.view(np.float16).astype(np.float64)
+        if constant_kind is Kind.F16
+        else constants.astype(DTYPES[constant_kind]).astype(np.float64)
+    )
+    sign = np.where(is_here, -1 if config == _MINUS else 1, 0).astype(np.int64)
+    return _Term(
+        sign, source, kind, taken, factor, factor_kind, other, np.where(is_here, numbers, 0)
+    )
