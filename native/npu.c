@@ -104,6 +104,15 @@ INLINE void convolve_pixels_of(const struct int8_dense *a, int64_t first, int64_
     const int64_t groups = (a->writer.channels + COLUMNS - 1) / COLUMNS;
     for (; first < end; first += a->tile) {
         const int64_t count = least(end - first, a->tile);
+#if defined(X86) && defined(DOTS)
+        if (size == BYTES && sees_atoms(a)) {
+            int8_t *space = (int8_t *)sums;
+            const struct atoms atoms = atoms_of(a, first, space, a->tile, 0);
+            sum_pixels(a, first, first + count, pixel_sums_in(space, a->tile), space);
+            convolve_atoms(a, 0, groups, &atoms, first, count);
+            continue;
+        }
+#endif
         gather_any(a, first, count, rows, form, size);
         convolve(a, 0, groups, rows, first, count, scratch, sums, lanes, form, size);
     }
@@ -120,6 +129,13 @@ INLINE void convolve_pixels(const struct int8_dense *a, int64_t first, int64_t e
 /* All pixels, gathered before, for groups `first` to `end` of COLUMNS kernels. */
 INLINE void convolve_kernels_of(const struct int8_dense *a, int64_t first, int64_t end,
                                 void *scratch, const int lanes, const int form, const int size) {
+#if defined(X86) && defined(DOTS)
+    if (size == BYTES && sees_atoms(a)) {
+        const struct atoms atoms = atoms_of(a, 0, a->rows, a->pixels, 0);
+        convolve_atoms(a, first, end, &atoms, 0, a->pixels);
+        return;
+    }
+#endif
     convolve(a, first, end, a->rows, 0, a->pixels, scratch, sums_in(scratch), lanes, form, size);
 }
 
@@ -131,8 +147,15 @@ INLINE void convolve_kernels(const struct int8_dense *a, int64_t first, int64_t 
         convolve_kernels_of(a, first, end, scratch, lanes, form, WIDE);
 }
 
-/* Rows of the pixels `first` to `end`. */
+/* Rows of the pixels `first` to `end`, or what is needed of them. */
 INLINE void gather_rows(const struct int8_dense *a, int64_t first, int64_t end, const int form) {
+#if defined(X86) && defined(DOTS)
+    if (size_in_rows(a) == BYTES && sees_atoms(a)) {
+        sum_pixels(a, first, end, pixel_sums_in(a->rows, a->pixels) + first,
+                   a->rows + first * LANES);
+        return;
+    }
+#endif
     if (size_in_rows(a) == BYTES)
         gather_any(a, first, end - first, a->rows + first * a->stride, form, BYTES);
     else

@@ -14,6 +14,7 @@ enum {
     SLICE = 512,
     GROUP = 16,
     ROWS = 6,
+    PAIRED_TOGETHER = 8,
     CHUNK = 256,
     AXES = 5,
     TABLE_ENTRIES = 513,
@@ -371,7 +372,8 @@ _Static_assert(sizeof(struct writer) == 80, "writer");
  * COLUMNS), to be added to each weight of a kernel. rows are those of all output pixels, or NULL
  * where each thread gathers its own, tile at a time and stride values apart, of one byte or two
  * as the form has them; lanes past channels have no weights. is_packed: neighbours in a row of
- * the input lie side by side, with all their channels. depth is the places of a kernel, a
+ * the input lie side by side, with all their channels. is_pointwise: each pixel sees its own
+ * atoms of LANES, which lie one after another in a surface. depth is the places of a kernel, a
  * multiple of 8. Sums lose truncate bits before the stages, and halves go up with truncate_up,
  * else to the even number. */
 struct int8_dense {
@@ -384,6 +386,7 @@ struct int8_dense {
     int8_t *rows;
     int64_t channels;
     int64_t is_packed;
+    int64_t is_pointwise;
     int64_t depth;
     int64_t stride;
     int64_t tile;
@@ -401,13 +404,14 @@ _Static_assert(offsetof(struct int8_dense, offsets) == 1032, "int8_dense.offsets
 _Static_assert(offsetof(struct int8_dense, rows) == 1040, "int8_dense.rows");
 _Static_assert(offsetof(struct int8_dense, channels) == 1048, "int8_dense.channels");
 _Static_assert(offsetof(struct int8_dense, is_packed) == 1056, "int8_dense.is_packed");
-_Static_assert(offsetof(struct int8_dense, depth) == 1064, "int8_dense.depth");
-_Static_assert(offsetof(struct int8_dense, stride) == 1072, "int8_dense.stride");
-_Static_assert(offsetof(struct int8_dense, tile) == 1080, "int8_dense.tile");
-_Static_assert(offsetof(struct int8_dense, pixels) == 1088, "int8_dense.pixels");
-_Static_assert(offsetof(struct int8_dense, truncate) == 1096, "int8_dense.truncate");
-_Static_assert(offsetof(struct int8_dense, truncate_up) == 1104, "int8_dense.truncate_up");
-_Static_assert(sizeof(struct int8_dense) == 1112, "int8_dense");
+_Static_assert(offsetof(struct int8_dense, is_pointwise) == 1064, "int8_dense.is_pointwise");
+_Static_assert(offsetof(struct int8_dense, depth) == 1072, "int8_dense.depth");
+_Static_assert(offsetof(struct int8_dense, stride) == 1080, "int8_dense.stride");
+_Static_assert(offsetof(struct int8_dense, tile) == 1088, "int8_dense.tile");
+_Static_assert(offsetof(struct int8_dense, pixels) == 1096, "int8_dense.pixels");
+_Static_assert(offsetof(struct int8_dense, truncate) == 1104, "int8_dense.truncate");
+_Static_assert(offsetof(struct int8_dense, truncate_up) == 1112, "int8_dense.truncate_up");
+_Static_assert(sizeof(struct int8_dense) == 1120, "int8_dense");
 #endif
 
 /* An int8 convolution channel by channel; weights are (surfaces, height, pairs, lanes, 2).

@@ -31,17 +31,22 @@ WITH_AVX2 INLINE __m128i load_lanes(const int8_t *atom, __m128i valid, const int
     return _mm_and_si128(lanes == 16 ? _mm_loadu_si128(from) : _mm_loadl_epi64(from), valid);
 }
 
-/* The same where either pixel may lie outside. */
+/* A pixel that may lie outside, as int16. */
+WITH_AVX2 INLINE __m256i load_edge(const struct int8_depthwise *a, const int8_t *line, int64_t x,
+                                   __m128i valid, const int lanes) {
+    const struct features *f = &a->features;
+    return x >= 0 && x < f->width
+               ? _mm256_cvtepi8_epi16(load_lanes(line + x * f->pixel, valid, lanes))
+               : _mm256_set1_epi16((int16_t)a->window.padding);
+}
+
+/* The pair where either pixel may. */
 WITH_AVX2 INLINE void pair_edge_avx2(const struct int8_depthwise *a, const int8_t *line, int64_t x,
                                      __m128i valid, int16_t *pairs, const int lanes) {
-    const struct features *f = &a->features;
-    __m256i both[2];
-    for (int e = 0; e < 2; e++, x += a->window.dilation_x)
-        both[e] = x >= 0 && x < f->width
-                      ? _mm256_cvtepi8_epi16(load_lanes(line + x * f->pixel, valid, lanes))
-                      : _mm256_set1_epi16((int16_t)a->window.padding);
-    const __m256i low = _mm256_unpacklo_epi16(both[0], both[1]);
-    const __m256i high = _mm256_unpackhi_epi16(both[0], both[1]);
+    const __m256i first = load_edge(a, line, x, valid, lanes);
+    const __m256i second = load_edge(a, line, x + a->window.dilation_x, valid, lanes);
+    const __m256i low = _mm256_unpacklo_epi16(first, second);
+    const __m256i high = _mm256_unpackhi_epi16(first, second);
     _mm256_storeu_si256((__m256i *)pairs, _mm256_permute2x128_si256(low, high, 0x20));
     if (lanes == 16)
         _mm256_storeu_si256((__m256i *)pairs + 1, _mm256_permute2x128_si256(low, high, 0x31));
@@ -63,22 +68,6 @@ WITH_AVX2 INLINE void pair_atoms_avx2(const int8_t *atom, int64_t second, int64_
     }
 }
 
-#ifdef DOTS
-/* The same for whole atoms of LANES, with AVX-512. */
-WITH_AVX512_VNNI static void pair_atoms_avx512(const int8_t *atom, int64_t second, int64_t step,
-                                               int64_t count, int16_t *pairs) {
-    static const int16_t in_turns[2 * LANES] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
-                                                21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
-                                                11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    const __m512i order = _mm512_loadu_si512(in_turns);
-    for (; count > 0; count--, atom += step, pairs += 2 * LANES) {
-        const __m256i both = _mm256_set_m128i(_mm_loadu_si128((const __m128i *)(atom + second)),
-                                              _mm_loadu_si128((const __m128i *)atom));
-        _mm512_storeu_si512(pairs, _mm512_permutexvar_epi16(order, _mm512_cvtepi8_epi16(both)));
-    }
-}
-#endif
-
 /* A row's pairs. */
 WITH_AVX2 INLINE void pair_row_of_avx2(const struct int8_depthwise *a, const int8_t *line,
                                        int64_t valid, int16_t *pairs, const int lanes) {
@@ -94,12 +83,7 @@ WITH_AVX2 INLINE void pair_row_of_avx2(const struct int8_depthwise *a, const int
     if (column < end) {
         const int8_t *atom = line + (column * step - k->left) * f->pixel;
         const int64_t second = k->dilation_x * f->pixel, next = step * f->pixel;
-#ifdef DOTS
-        if (running_form == AVX512_VNNI && lanes == LANES && valid >= LANES)
-            pair_atoms_avx512(atom, second, next, end - column, pairs);
-        else
-#endif
-            pair_atoms_avx2(atom, second, next, end - column, mask, pairs, lanes);
+        pair_atoms_avx2(atom, second, next, end - column, mask, pairs, lanes);
         pairs += 2 * lanes * (end - column);
         column = end;
     }
@@ -273,13 +257,23 @@ INLINE void convolve_rows(const struct int8_depthwise *a, int64_t s, int64_t oy,
     }
 }
 
+#include "npu_depthwise_fused.h"
+
 /* Units are the bands of all surfaces, one surface after another. */
 INLINE void convolve_depthwise(const struct int8_depthwise *a, int64_t first, int64_t end,
                                int16_t *pairs, const int lanes, const int form) {
     const int64_t height = a->window.out_height, bands = (height + a->band - 1) / a->band;
     for (; first < end; first++) {
-        const int64_t oy = first % bands * a->band;
-        convolve_rows(a, first / bands, oy, least(oy + a->band, height), pairs, lanes, form);
+        const int64_t s = first / bands, oy = first % bands * a->band;
+        const int64_t below = least(oy + a->band, height);
+#if defined(X86) && defined(DOTS)
+        int8_t *q = fused_rows(a, s, oy);
+        if (q) {
+            convolve_rows_fused(a, s, oy, below, pairs, q);
+            continue;
+        }
+#endif
+        convolve_rows(a, s, oy, below, pairs, lanes, form);
     }
 }
 

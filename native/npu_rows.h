@@ -45,6 +45,11 @@ INLINE void put_number(int8_t *row, int64_t first, int64_t end, int value, const
             ((int16_t *)row)[c] = (int16_t)value;
 }
 
+/* Rounded up; most strides are 1. */
+INLINE int64_t steps_to(int64_t distance, int64_t stride) {
+    return stride == 1 ? distance : (distance + stride - 1) / stride;
+}
+
 /* What one output pixel sees: for each place of the kernel, all channels of the input there. With
  * `is_inside` all places are. */
 INLINE void gather_pixel(const struct features *f, const struct window *k, int64_t channels,
@@ -101,7 +106,7 @@ INLINE void find_inside(const struct int8_dense *a, int64_t y, int64_t lanes, in
         last = pixels - 1 < last ? pixels - 1 : last;
     }
     const int64_t reach = last + k->left;
-    *begin = (k->left + k->stride_x - 1) / k->stride_x;
+    *begin = steps_to(k->left, k->stride_x);
     *end = y < 0 || below >= f->height || reach < 0 ? 0 : reach / k->stride_x + 1;
 }
 
@@ -160,11 +165,6 @@ WITH_AVX2 INLINE void gather_surface_avx2(struct part p, int64_t stride, const i
                          _mm_and_si128(_mm_loadu_si128((const __m128i *)atom), kept));
     for (; i < p.count; i++, p.rows += stride)
         _mm_storeu_si128((__m128i *)p.rows, padding);
-}
-
-/* Rounded up; most strides are 1. */
-INLINE int64_t steps_to(int64_t distance, int64_t stride) {
-    return stride == 1 ? distance : (distance + stride - 1) / stride;
 }
 
 /* What `count` neighbours from column `ox` on of an output row see. */

@@ -83,6 +83,7 @@ INLINE simde__m512 emulated_fmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c
 #define _mm512_set1_epi8 simde_mm512_set1_epi8
 #define _mm512_sub_epi32 simde_mm512_sub_epi32
 #define _mm512_xor_si512 simde_mm512_xor_si512
+#define _mm512_and_si512 simde_mm512_and_si512
 #define _mm512_add_epi32 simde_mm512_add_epi32
 #define _mm512_cvtepi32_epi8 emulated_cvtepi32_epi8
 #define _mm512_max_epi32 simde_mm512_max_epi32

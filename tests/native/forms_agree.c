@@ -111,6 +111,8 @@ static struct int8_dense random_case(void) {
     if (f->height > 4 && f->width > 4)
         k->dilation_y = between(1, 2), k->dilation_x = between(1, 2);
     k->top = between(0, 1), k->left = between(0, 1);
+    if (!between(0, 3))
+        *k = (struct window){1, 1, 1, 1, 1, 1};
     k->padding = between(0, 3) ? between(-128, 127) : between(-300, 300);
     k->out_height =
         (f->height + 2 * k->top - (k->height - 1) * k->dilation_y - 1) / k->stride_y + 1;
@@ -135,6 +137,16 @@ static struct int8_dense random_case(void) {
     return a;
 }
 
+/* Whether each output pixel sees the input's pixel in its place, and no other one. */
+static int sees_itself(const struct window *k) {
+    return k->height * k->width * k->stride_y * k->stride_x == 1 && !k->top && !k->left;
+}
+
+/* Whether kernels are shared instead of pixels. */
+static int shares_kernels(const struct int8_dense *a) {
+    return a->pixels % 2;
+}
+
 static void run(struct int8_dense *a, int32_t form) {
     const int64_t groups = (a->writer.channels + COLUMNS - 1) / COLUMNS;
     anynpu_use_form(form);
@@ -153,7 +165,13 @@ static void run(struct int8_dense *a, int32_t form) {
         multiply_group(a, group, rows, a->pixels, (int16_t *)scratch, t, PLAIN, size);
     }
     a->writer.base = (uint8_t *)outputs[form];
-    anynpu_npu_convolve_pixels(a, 0, a->pixels, scratch);
+    a->is_pointwise = lanes == LANES && sees_itself(&a->window);
+    if (shares_kernels(a)) {
+        anynpu_npu_gather(a, 0, a->pixels, scratch);
+        anynpu_npu_convolve_kernels(a, 0, groups, scratch);
+    } else
+        anynpu_npu_convolve_pixels(a, 0, a->pixels, scratch);
+    a->is_pointwise = 0;
 }
 
 static int16_t pairs[MOST_BYTES];

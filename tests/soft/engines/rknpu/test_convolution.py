@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anynpu.soft.engines.rknpu.elements import Element
-from anynpu.soft.engines.rknpu.kernels import KernelKind
+from anynpu.soft.engines.rknpu.kernels import KernelKind, Scratch, plan_task
+from anynpu.soft.engines.rknpu.kernels.steps import KernelStep
 from anynpu.soft.engines.rknpu.rounding import Ties
-from anynpu.soft.engines.rknpu.tasks import InputConversion, OffsetPlace
+from anynpu.soft.engines.rknpu.tasks import ConvolutionTask, InputConversion, OffsetPlace
 
 from .descriptions import (
     Scene,
@@ -233,41 +234,87 @@ def test_fast_and_reference_agree(case: dict[str, Any], seed: int) -> None:
 
 
 @pytest.mark.usefixtures("kernel_form")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     count=st.integers(1, 70),
-    size=st.sampled_from([(1, 1), (3, 3), (5, 5), (2, 4), (3, 2)]),
+    extents=st.tuples(st.integers(1, 9), st.integers(1, 24)),
+    size=st.sampled_from([(1, 1), (3, 3), (5, 5), (2, 4), (3, 2), (7, 7)]),
     stride=st.integers(1, 3),
     dilation=st.integers(1, 2),
     unused=st.integers(0, 20),
+    truncate=st.sampled_from([0, 0, 0, 1, 2]),
     seed=st.integers(0, 1 << 16),
 )
 def test_fast_and_reference_agree_channel_by_channel(
-    count: int, size: tuple[int, int], stride: int, dilation: int, unused: int, seed: int
+    count: int,
+    extents: tuple[int, int],
+    size: tuple[int, int],
+    stride: int,
+    dilation: int,
+    unused: int,
+    truncate: int,
+    seed: int,
 ) -> None:
-    x, w = random((count, 9, 8), seed), random((count, *size), seed + 1)
-    pads = [extent // 2 * dilation for extent in size]
-    outputs = [
-        (extent + 2 * pad - (kernel - 1) * dilation - 1) // stride + 1
-        for extent, pad, kernel in zip((9, 8), pads, size, strict=True)
-    ]
-    what = convolution(
-        features(x.shape), depthwise_weights(w), *outputs, stride=(stride, stride),
-        dilation=(dilation, dilation), valid_channels=max(1, count - unused),
-        padding=(pads[0], pads[1]), padding_value=float(seed % 700 - 350),
-        weight_offset=channels(random((count,), seed + 2)),
-        truncate=seed % 3, truncate_ties=Ties.UP if seed % 2 else Ties.EVEN,
-    )  # fmt: skip
-    bs = stage(
-        add=channels(random((count,), seed + 3, -999, 999)),
-        multiply=channels(random((count,), seed + 4, 1, 16384)),
-        shift_positive=14,
-        shift_negative=14,
-    )
-    task = convolution_task(what, dpu(bs=bs, output=output(scale=19000, shift=20, offset=-4)))
+    case = _Depthwise(count, extents, size, stride, dilation, unused, truncate, seed)
+    Scene(seed).run(case.task, KernelKind.INT8)
+
+
+@pytest.mark.usefixtures("kernel_form")
+@pytest.mark.parametrize("size", [(3, 3), (5, 5)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_bands_of_a_convolution_channel_by_channel(size: tuple[int, int], stride: int) -> None:
+    case = _Depthwise(16, (40, 100), size, stride, 1, 0, 0, 3)
+    plan = plan_task(case.task)
+    assert plan is not None, "the kernels know it"
+    scratch = Scratch(plan.own_bytes, plan.shared_bytes, 1)
     scene = Scene()
-    scene.put(x.astype(np.int8))
-    scene.run(task, KernelKind.INT8)
+    (step,) = plan.bind(scene.memory, scratch)
+    assert isinstance(step, KernelStep)
+    assert step.entry.units > 1, "more than one band"
+    scene.run(case.task, KernelKind.INT8)
+
+
+@dataclass(frozen=True)
+class _Depthwise:
+    """A convolution channel by channel of features that are padded for its kernel."""
+
+    count: int
+    extents: tuple[int, int]
+    size: tuple[int, int]
+    stride: int
+    dilation: int
+    unused: int
+    truncate: int
+    seed: int
+
+    @property
+    def task(self) -> ConvolutionTask:
+        count, seed, dilation = self.count, self.seed, self.dilation
+        pads = [extent // 2 * dilation for extent in self.size]
+        outputs = [
+            max(0, extent + 2 * pad - (kernel - 1) * dilation - 1) // self.stride + 1
+            for extent, pad, kernel in zip(self.extents, pads, self.size, strict=True)
+        ]
+        what = convolution(
+            features((count, *self.extents)),
+            depthwise_weights(random((count, *self.size), seed + 1)),
+            *outputs,
+            stride=(self.stride, self.stride),
+            dilation=(dilation, dilation),
+            valid_channels=max(1, count - self.unused),
+            padding=(pads[0], pads[1]),
+            padding_value=float(seed % 700 - 350),
+            weight_offset=channels(random((count,), seed + 2)),
+            truncate=self.truncate,
+            truncate_ties=Ties.UP if seed % 2 else Ties.EVEN,
+        )
+        bs = stage(
+            add=channels(random((count,), seed + 3, -999, 999)),
+            multiply=channels(random((count,), seed + 4, 1, 16384)),
+            shift_positive=14,
+            shift_negative=14,
+        )
+        return convolution_task(what, dpu(bs=bs, output=output(scale=19000, shift=20, offset=-4)))
 
 
 def test_what_is_not_proved_exact_is_left_to_the_reference() -> None:

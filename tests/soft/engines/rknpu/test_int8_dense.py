@@ -227,6 +227,14 @@ def test_pictures(case: Case, count: int) -> None:
     Scene(case.seed).run(task_of(replace(case, unused=0), source), kernels_for(case))
 
 
+@settings(max_examples=150, deadline=None)
+@given(case=cases)
+def test_kernels_of_one_place(case: Case) -> None:
+    case = replace(case, window=(1, 1), stride=(1, 1), padding=(0, 0), dilation=(1, 1))
+    source = with_atoms(features((case.inputs, *case.size)), case.atom)
+    Scene(case.seed).run(task_of(case, source), kernels_for(case))
+
+
 @pytest.mark.parametrize("inputs", [17, 33, 49])
 def test_channels_that_end_before_the_last_atom(inputs: int) -> None:
     case = Case(
@@ -256,8 +264,11 @@ def test_odd_sizes_and_truncated_sums(follow: str, atom: int) -> None:
     Scene().run(task, KernelKind.INT8)
 
 
-def test_output_in_the_place_of_the_input() -> None:
-    case = Case(16, 16, 16, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), 0, 0, "relu", 14, 0, 4)
+@pytest.mark.parametrize(("window", "padding"), [((3, 3), (1, 1)), ((1, 1), (0, 0))])
+def test_output_in_the_place_of_the_input(
+    window: tuple[int, int], padding: tuple[int, int]
+) -> None:
+    case = Case(16, 16, 16, (9, 9), window, (1, 1), padding, (1, 1), 0, 0, "relu", 14, 0, 4)
     task = task_of(case, features((16, 9, 9)))
     task = replace(task, writer=replace(writer(case), address=Address(INTERNAL, SOURCE)))
     Scene().run(task, KernelKind.INT8)
@@ -281,3 +292,15 @@ def test_any_number_of_threads_gives_the_same_bytes(
     monkeypatch.setenv("ANYNPU_SOFT_THREADS", str(threads))
     case = Case(16, 96, 64, (33, 31), (3, 3), (1, 1), (1, 1), (1, 1), 3, 0, "leaky", 14, -20, 7)
     Scene().run(task_of(case, features((64, 33, 31))), KernelKind.INT8)
+    # Gathered first, and of one place.
+    case = replace(case, kernels=150, window=(1, 1), padding=(0, 0), unused=3, follow="add")
+    for size in ((15, 13), (1, 1)):
+        small = replace(case, size=size)
+        Scene().run(task_of(small, features((64, *size))), kernels_for(small))
+
+
+def test_an_addition_in_the_place_of_its_operand() -> None:
+    case = Case(16, 64, 40, (7, 7), (1, 1), (1, 1), (0, 0), (1, 1), 0, 3, "add", 9, 3, 9)
+    task = task_of(case, features((40, 7, 7)))
+    place = replace(writer(case), address=operand(case).address)
+    Scene().run(replace(task, writer=place), KernelKind.INT8)

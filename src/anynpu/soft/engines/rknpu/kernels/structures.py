@@ -34,6 +34,9 @@ GROUP = 16
 ROWS = 6
 """Rows of a matrix product that are multiplied together."""
 
+PAIRED_TOGETHER = 8
+"""Neighbours of an int8 convolution channel by channel whose sums are computed together."""
+
 CHUNK = 256
 """Products that the general kernels add up before the next weights are unpacked."""
 
@@ -47,6 +50,7 @@ CONSTANTS = {
     "SLICE": SLICE,
     "GROUP": GROUP,
     "ROWS": ROWS,
+    "PAIRED_TOGETHER": PAIRED_TOGETHER,
     "CHUNK": CHUNK,
     "AXES": AXES,
     "TABLE_ENTRIES": TABLE_ENTRIES,
@@ -321,9 +325,10 @@ class Int8Dense(Structure):
     COLUMNS), to be added to each weight of a kernel. `rows` are those of all output pixels, or NULL
     where each thread gathers its own, `tile` at a time and `stride` values apart, of one byte or
     two as the form has them; lanes past `channels` have no weights. `is_packed`: neighbours in a
-    row of the input lie side by side, with all their channels. `depth` is the places of a kernel, a
-    multiple of 8. Sums lose `truncate` bits before the stages, and halves go up with `truncate_up`,
-    else to the even number.
+    row of the input lie side by side, with all their channels. `is_pointwise`: each pixel sees its
+    own atoms of LANES, which lie one after another in a surface. `depth` is the places of a kernel,
+    a multiple of 8. Sums lose `truncate` bits before the stages, and halves go up with
+    `truncate_up`, else to the even number.
     """
 
     _fields_ = [
@@ -336,6 +341,7 @@ class Int8Dense(Structure):
         ("rows", _POINTER),
         ("channels", _INTEGER),
         ("is_packed", _INTEGER),
+        ("is_pointwise", _INTEGER),
         ("depth", _INTEGER),
         ("stride", _INTEGER),
         ("tile", _INTEGER),

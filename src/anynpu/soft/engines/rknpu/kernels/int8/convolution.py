@@ -21,7 +21,7 @@ from .. import structures
 from ..aliasing import in_place, overlap
 from ..arguments import features_of, window_of
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
-from ..structures import BLOCK, COLUMNS, ROWS, SLICE
+from ..structures import BLOCK, COLUMNS, LANES, PAIRED_TOGETHER, ROWS, SLICE
 from ..value_ranges import INTEGER_SUMS, largest_input, leaving_core
 from . import kernels
 from .arguments import writer_of
@@ -196,7 +196,9 @@ class _Depthwise(Plan):
         self._columns = _columns(convolution, self._weights.shape[2])
         row_bytes = self._columns.count * lanes * 4
         self._band = _band(convolution, row_bytes)
-        self.own_bytes = _reach(convolution, self._band) * row_bytes
+        # One row is outside of the input, and what lies past the last one's end is read, too.
+        beyond = PAIRED_TOGETHER * self._columns.of_an_output * lanes * 4
+        self.own_bytes = (_reach(convolution, self._band) + 1) * row_bytes + beyond
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution, columns = self._convolution, self._columns
@@ -276,12 +278,14 @@ class _Dense(Plan):
         self._tile = _tile(self._pixels, row_bytes)
         is_small = self._pixels <= _FEW_PIXELS and weights.groups >= _PARTS
         self._gathers_first = is_small or _overwrites_input(task)
+        self._is_pointwise = _is_pointwise(convolution) and not _overwrites_input(task)
         panel = SLICE * COLUMNS * 2
         if self._gathers_first:
             self.own_bytes = panel + self._pixels * COLUMNS * 4
-            self.shared_bytes = self._pixels * row_bytes
+            self.shared_bytes = max(self._pixels * row_bytes, _atom_bytes(self._pixels))
         else:
-            self.own_bytes = panel + self._tile * (COLUMNS * 4 + row_bytes)
+            tile = max(self._tile * (COLUMNS * 4 + row_bytes), _atom_bytes(self._tile))
+            self.own_bytes = panel + tile
 
     def bind(self, memory: Memory, scratch: Scratch) -> Sequence[KernelStep]:
         convolution, weights = self._convolution, self._weights
@@ -295,6 +299,7 @@ class _Dense(Plan):
             address_of(scratch.shared) if self._gathers_first else None,
             convolution.source.channels,
             _is_packed(convolution),
+            self._is_pointwise,
             weights.depth,
             self._stride,
             self._tile,
@@ -341,6 +346,26 @@ def _is_packed(convolution: Convolution) -> bool:
     if dilation[1] != 1 or source.channels > convolution.valid_channels:
         return False
     return isinstance(source, Image) or source.channels == source.lanes == source.atom
+
+
+def _is_pointwise(convolution: Convolution) -> bool:
+    """Whether pixels see their own atoms, which lie one after another in each surface."""
+    source, layout = convolution.source, convolution.weights.layout
+    if isinstance(source, Image) or source.lanes != LANES:
+        return False
+    is_plain = (
+        (layout.height, layout.width) == (1, 1)
+        and convolution.stride == (1, 1)
+        and convolution.padding == (0, 0)
+        and (convolution.height, convolution.width) == (source.height, source.width)
+    )
+    is_gapless = source.atom == LANES and source.line == source.width * LANES
+    return is_plain and is_gapless and convolution.valid_channels > (source.surfaces - 1) * LANES
+
+
+def _atom_bytes(pixels: int) -> int:
+    """What native/npu_fused.h keeps of pointwise ones: an atom and a sum of four pixels more."""
+    return (pixels + 4) * (LANES + _SUM)
 
 
 def _row_stride(convolution: Convolution, depth: int) -> int:
