@@ -87,7 +87,7 @@ def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
     zero_points = np.full(shape.channels, zero, np.int32)
     seen = np.zeros(shape.channels, np.int32)
     position = _aligned(sizes_end)
-    plans = list(_plans(shape, used))
+    plans = list(streams_of(shape, used))
     for core, bits in enumerate(sizes):
         counts, channels = plans[core]
         np.add.at(seen, channels, 1)
@@ -114,7 +114,9 @@ def _check(shape: KernelShape) -> None:
         raise Unknown(f"{shape.channels} kernels of {shape.weights} weights are too many")
 
 
-def _plans(shape: KernelShape, used: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+def streams_of(
+    shape: KernelShape, used: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """For each core, how many kernels it has in each superblock, and their channels."""
     superblocks = math.ceil(math.ceil(shape.channels / shape.cores) / shape.per_core)
     left = shape.channels - used * shape.per_core * (superblocks - 1)
