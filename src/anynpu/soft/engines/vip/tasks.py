@@ -240,8 +240,9 @@ class Move(Task):
     image about the edge's pixels. `planes_before` and `planes_after` planes of the border are
     around those of the image. `pooling` are the height and width
     of a maximum, which goes on by `pooling_steps` rows and pixels. Then integers lose
-    `input_zero_point`, `table` is applied, the result multiplied by `scale`, an integer rounded. With
-    `normalization` the table's argument is a sum of squares, and its result multiplies the value.
+    `input_zero_point`, `table` is applied, the result multiplied by `scale`, an integer rounded.
+    With `normalization` the table's argument is a sum of squares, and its result multiplies the
+    value.
     An int8 value has its top bit turned, before and after, where `flips` say so. `order` is which
     value of a plane comes next, plane after plane. With `is_wide` values are int16 on both sides,
     multiplied by `input_scale` first.

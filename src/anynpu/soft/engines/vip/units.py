@@ -43,9 +43,9 @@ def _has_made_coefficients(context: OperationContext) -> bool:
 
 
 def _decode_nn(context: OperationContext) -> Task:
-    if not context.words[31] & _BLOCK_TRANSPOSE:
-        if context.words[27] & _COMPUTED_KERNELS or is_turned_product(context):
-            return decode_matrix_product(context)
+    is_product = context.words[27] & _COMPUTED_KERNELS or is_turned_product(context)
+    if is_product and not context.words[31] & _BLOCK_TRANSPOSE:
+        return decode_matrix_product(context)
     if _has_made_coefficients(context):
         return decode_made_product(context)
     return decode_nn(context)

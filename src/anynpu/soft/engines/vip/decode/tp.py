@@ -137,7 +137,7 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
 
 
 def _normalization(command: TpCommand, seen: tuple[int, int]) -> Normalization | None:
-    """What each value is divided by, as a table of its neighbours' squares; `seen` is the window."""
+    """What a table makes of each value's neighbours' squares; `seen` is the window."""
     kinds = command.SQUARE, command.MULTIPLY
     if not any(kinds):
         if command.SQUARE_SHIFT:

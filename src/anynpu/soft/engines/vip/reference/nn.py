@@ -171,17 +171,17 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
     if task.is_half:
         task.target.write(memory, half_bytes(values))
         return
+    if task.shuffles_depth:
+        _, height, width = values.shape
+        side = task.shuffles_depth
+        pixels = values.reshape(-1, side, side, height, width)
+        values = pixels.transpose(0, 3, 1, 4, 2).reshape(-1, height * side, width * side)
     if task.is_wide:
         task.target.write(memory, wide_bytes(values))
         return
     whole = whole_bytes(values, task.zero_point)
     if task.is_signed:
         whole ^= _SIGN_BIT
-    if task.shuffles_depth:
-        _, height, width = whole.shape
-        side = task.shuffles_depth
-        pixels = whole.reshape(-1, side, side, height, width)
-        whole = pixels.transpose(0, 3, 1, 4, 2).reshape(-1, height * side, width * side)
     task.target.write(memory, whole[..., None])
 
 
