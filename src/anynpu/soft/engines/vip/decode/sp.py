@@ -51,6 +51,7 @@ _TYPES: Mapping[int, Stored] = {
 _SECOND_TYPES: Mapping[int, Stored] = {
     0: np.dtype(np.uint8),
     1: np.dtype(np.float16),
+    4: np.dtype(np.int16),
     8: np.dtype(np.float32),
 }
 """The second input has a field of its own, with numbers of its own."""

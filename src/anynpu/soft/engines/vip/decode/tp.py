@@ -43,7 +43,9 @@ def decode_tp(context: OperationContext) -> Task:
     types = {command.INPUT_TYPE, command.OUTPUT_TYPE}
     if command.SEQUENCE == _FULLY_CONNECTED and types == {BFLOAT16}:
         return _fully_connected(context, command)
-    if not types <= _ITEMS.keys() or (INT16 in types and len(types) > 1):
+    is_mixed = INT16 in types and len(types) > 1
+    is_half_of_wide = (command.INPUT_TYPE, command.OUTPUT_TYPE) == (INT16, FLOAT16)
+    if not types <= _ITEMS.keys() or (is_mixed and not is_half_of_wide):
         raise Unknown(f"values of type {command.INPUT_TYPE} to {command.OUTPUT_TYPE}")
     zero_points = command.INPUT_ZERO_POINT, command.OUTPUT_ZERO_POINT, command.BORDER_CONSTANT
     if INT16 in types and any(zero_points):
@@ -58,6 +60,12 @@ def decode_tp(context: OperationContext) -> Task:
 def _scale(command: TpCommand) -> float:
     shift = command.SHIFT if command.SHIFT < 64 else command.SHIFT - 128
     return (1 + command.MULTIPLIER / 32768.0) * 2.0**-shift
+
+
+def _input_shift(command: TpCommand) -> int:
+    """Five bits of two's complement: numbers of sixteen bits after the point get large ones."""
+    shift = command.INPUT_SHIFT
+    return shift - 32 if shift & 16 else shift
 
 
 def _move(context: OperationContext, command: TpCommand) -> Move:
@@ -114,7 +122,7 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     return Move(
         source=source,
         is_wide=command.INPUT_TYPE == INT16,
-        input_scale=2.0**-command.INPUT_SHIFT,
+        input_scale=2.0 ** -_input_shift(command),
         input_is_float=command.INPUT_TYPE == FLOAT16,
         output_is_float=is_float,
         input_flips=command.INPUT_TYPE == INT8,

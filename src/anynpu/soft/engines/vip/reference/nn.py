@@ -129,6 +129,7 @@ def _(task: Convolution, memory: Memory) -> None:
             values = np.maximum(values, 0)
     if task.product is not None:
         values = values * (_whole(task.product.source, memory) + task.product.constant)
+        values = values.astype(np.float32).astype(np.float64)
     store(task, values, memory)
 
 
@@ -157,8 +158,6 @@ def _whole(planes: Planes, memory: Memory) -> Reals:
 
 def _added(task: Convolution, second: Second, values: Reals, memory: Memory) -> Reals:
     operand = _whole(second.source, memory) * second.scale
-    if task.is_wide:
-        return values + operand + second.constant
     adder = SHORT_ADDER if task.has_short_sums else LONG_ADDER
     if second.is_subtracted:
         # The unit adds the operand to negative values, and turns the sum's sign.
