@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anynpu.soft.engines.vip.coefficients import KernelShape
-from anynpu.soft.engines.vip.coefficients.blob import _arrange, streams_of, arrange_slowly
+from anynpu.soft.engines.vip.coefficients.blob import _arrange, arrange_slowly, streams_of
 from anynpu.soft.engines.vip.coefficients.stream import Header, decode, decode_slowly
 from anynpu.soft.engines.vip.refusal import Unknown
 
