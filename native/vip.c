@@ -702,7 +702,7 @@ INLINE void multiply_second(const struct convolution *c, double scale, const int
     const double zero_point = (double)c->zero_point, low = c->low, high = c->high;
     const int32_t add = (int32_t)c->zero_point;
     for (int64_t i = 0; i < BLOCK; i++) {
-        const double value = clamped(sums[i] * scale, low, high) * others[i];
+        const float value = (float)(clamped(sums[i] * scale, low, high) * others[i]);
         bytes[i] = (uint8_t)(half_even(clamped(value, -zero_point, 255 - zero_point)) + add);
     }
 }

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anynpu.soft.engines.vip.coefficients import KernelShape
-from anynpu.soft.engines.vip.coefficients.blob import _arrange, _plans, arrange_slowly
+from anynpu.soft.engines.vip.coefficients.blob import _arrange, arrange_slowly, streams_of
 from anynpu.soft.engines.vip.coefficients.stream import Header, decode, decode_slowly
 from anynpu.soft.engines.vip.refusal import Unknown
 
@@ -101,7 +101,7 @@ def test_kernels_are_cut_in_c_as_in_numpy(
     expected = found.copy()
     zero_points = np.full(channels, 77, np.int32)
     try:
-        plans = list(_plans(shape, min(channels, cores)))
+        plans = list(streams_of(shape, min(channels, cores)))
     except Unknown:
         return
     for counts, own in plans:

@@ -219,6 +219,18 @@ class BlockTranspose(Task):
         yield self.target
 
 
+@dataclass(frozen=True)
+class Normalization:
+    """Values times a function of the sum of squares in a window about each.
+
+    `scale` is what values are multiplied by before they are squared.
+    """
+
+    height: int
+    width: int
+    scale: float
+
+
 @dataclass(frozen=True, eq=False)
 class Move(Task):
     """The tensor processor: pixels of a window through arithmetic to where loops put them.
@@ -229,6 +241,8 @@ class Move(Task):
     around those of the image. `pooling` are the height and width
     of a maximum, which goes on by `pooling_steps` rows and pixels. Then integers lose
     `input_zero_point`, `table` is applied, the result multiplied by `scale`, an integer rounded.
+    With `normalization` the table's argument is a sum of squares, and its result multiplies the
+    value.
     An int8 value has its top bit turned, before and after, where `flips` say so. `order` is which
     value of a plane comes next, plane after plane. With `is_wide` values are int16 on both sides,
     multiplied by `input_scale` first.
@@ -254,6 +268,7 @@ class Move(Task):
     mirrors: bool = False
     planes_before: int = 0
     planes_after: int = 0
+    normalization: Normalization | None = None
 
     def nearest_pixels(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The image's row and pixel that stands for each of the window's."""

@@ -9,7 +9,11 @@ from collections.abc import Callable, Mapping
 
 from ...formats.nbg.model import OperationKind, Source
 from .commands.nn import POINTERS
-from .decode.matrix_product import decode_made_product, decode_matrix_product
+from .decode.matrix_product import (
+    decode_made_product,
+    decode_matrix_product,
+    is_turned_product,
+)
 from .decode.nn import decode_nn
 from .decode.shader import decode_shader
 from .decode.sp import decode_sp
@@ -39,7 +43,8 @@ def _has_made_coefficients(context: OperationContext) -> bool:
 
 
 def _decode_nn(context: OperationContext) -> Task:
-    if context.words[27] & _COMPUTED_KERNELS and not context.words[31] & _BLOCK_TRANSPOSE:
+    is_product = context.words[27] & _COMPUTED_KERNELS or is_turned_product(context)
+    if is_product and not context.words[31] & _BLOCK_TRANSPOSE:
         return decode_matrix_product(context)
     if _has_made_coefficients(context):
         return decode_made_product(context)

@@ -57,7 +57,7 @@ class KernelShape:
 
     @property
     def has_zero_points(self) -> bool:
-        return self.has_scales and not self.is_signed
+        return self.has_scales and not self.is_signed and not self.is_wide
 
     @property
     def block(self) -> int:
@@ -87,7 +87,7 @@ def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
     zero_points = np.full(shape.channels, zero, np.int32)
     seen = np.zeros(shape.channels, np.int32)
     position = _aligned(sizes_end)
-    plans = list(_plans(shape, used))
+    plans = list(streams_of(shape, used))
     for core, bits in enumerate(sizes):
         counts, channels = plans[core]
         np.add.at(seen, channels, 1)
@@ -114,7 +114,9 @@ def _check(shape: KernelShape) -> None:
         raise Unknown(f"{shape.channels} kernels of {shape.weights} weights are too many")
 
 
-def _plans(shape: KernelShape, used: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+def streams_of(
+    shape: KernelShape, used: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """For each core, how many kernels it has in each superblock, and their channels."""
     superblocks = math.ceil(math.ceil(shape.channels / shape.cores) / shape.per_core)
     left = shape.channels - used * shape.per_core * (superblocks - 1)
@@ -245,18 +247,27 @@ def _with_records(
 def _with_wide_records(
     blob: NDArray[np.uint8], shape: KernelShape, position: int, weights: NDArray[np.int16]
 ) -> Kernels:
-    """The same with what is added to sums of int16: whole numbers of 48 bits."""
-    if shape.has_scales:
-        raise Unknown("int16 coefficients with a scale of each channel's own")
-    end = position + _WIDE_RECORD * shape.channels
+    """The same with what is added to sums of int16: whole numbers of 48 bits in front of scales."""
+    words = shape.has_scales + (shape.has_scales and shape.has_negative_scales)
+    size = _WIDE_RECORD + 4 * words
+    end = position + size * shape.channels
     if end > blob.size:
         raise Unknown(f"a coefficient blob of {blob.size} bytes, whose records end at {end}")
-    records = np.zeros((shape.channels, 8), np.uint8)
-    records[:, 2:] = blob[position:end].reshape(shape.channels, _WIDE_RECORD)
-    bias = records.reshape(-1).view("<i8") >> 16
+    records = blob[position:end].reshape(shape.channels, size)
+    sums = np.zeros((shape.channels, 8), np.uint8)
+    sums[:, 2:] = records[:, :_WIDE_RECORD]
+    bias = sums.reshape(-1).view("<i8") >> 16
+    factors = np.ascontiguousarray(records[:, _WIDE_RECORD:]).view("<f4")
+    if not np.isfinite(factors).all():
+        raise Unknown("a channel's scale that is no finite number")
+    scales, negative_scales = (
+        np.ascontiguousarray(factors[:, number]) if number < words else None for number in (0, 1)
+    )
     form = (shape.channels, 1 if shape.is_depthwise else shape.depth, shape.height, shape.width)
     bias.flags.writeable = weights.flags.writeable = False
-    return Kernels.of_wide(weights.reshape(form), shape.is_depthwise, bias, _aligned(end))
+    return Kernels.of_wide(
+        weights.reshape(form), shape.is_depthwise, bias, _aligned(end), scales, negative_scales
+    )
 
 
 def _aligned(size: int) -> int:

@@ -118,11 +118,18 @@ class Kernels:
 
     @classmethod
     def of_wide(
-        cls, weights: NDArray[np.int16], is_depthwise: bool, bias: NDArray[np.int64], end: int
+        cls,
+        weights: NDArray[np.int16],
+        is_depthwise: bool,
+        bias: NDArray[np.int64],
+        end: int,
+        scales: NDArray[np.float32] | None = None,
+        negative_scales: NDArray[np.float32] | None = None,
     ) -> Kernels:
         """Weights of 16 bits, which aren't copied."""
         zeros = np.zeros(weights.shape[0], np.int16)
-        return cls(weights, zeros, weights.shape, is_depthwise, bias, None, None, end)
+        form = weights.shape
+        return cls(weights, zeros, form, is_depthwise, bias, scales, negative_scales, end)
 
     @property
     def weights(self) -> NDArray[np.int16]:

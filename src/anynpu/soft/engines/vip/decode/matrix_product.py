@@ -46,6 +46,12 @@ class MatrixCommand(NnCommand, length=48):
     ADDEND = bits(36, 8, 15, only=(0,))
 
 
+class TurnedMatrixCommand(MatrixCommand, length=48):
+    """The same where each row of memory has one value of every kernel."""
+
+    COMPUTED_KERNELS = bits(27, 19, only=(0,))
+
+
 class MadeMatrixCommand(MatrixCommand, length=48):
     """The same where a shader made the coefficients: the border is the input's zero point."""
 
@@ -84,21 +90,33 @@ class MatrixProduct(Task):
             yield window
 
 
+def is_turned_product(context: OperationContext) -> bool:
+    """Whether a second operand is there, and nothing says that it is added or multiplied."""
+    words = context.words
+    kinds = NnCommand.ADDITION, NnCommand.LEAKY, NnCommand.MULTIPLICATION
+    if not NnCommand.NO_COEFFICIENTS.of(words) or any(kind.of(words) for kind in kinds):
+        return False
+    return context.target == A733 and context.has(POINTERS["second"])
+
+
 def decode_matrix_product(context: OperationContext) -> MatrixProduct:
     """A command with computed kernels; raises `Unknown` for what isn't known of it."""
     if context.target != A733:
         raise Unknown("a product of two tensors on this chip")
-    command = MatrixCommand(context.words)
+    is_turned = not MatrixCommand.COMPUTED_KERNELS.of(context.words)
+    command = (TurnedMatrixCommand if is_turned else MatrixCommand)(context.words)
     address = context.address(POINTERS["second"])
+    shape = command.OUTPUT_CHANNELS, command.KERNEL_DEPTH
+    row = command.SECOND_X_STRIDE
     kernels = Window(
         address.space,
         address.offset,
-        (command.OUTPUT_CHANNELS, command.KERNEL_DEPTH),
-        (command.SECOND_X_STRIDE, 1),
+        shape,
+        (1, row) if is_turned else (row, 1),
         context.circle(CIRCLE_ENDS["second"], command.SECOND_CIRCLE, address.space),
     )
-    if command.SECOND_X_STRIDE < command.KERNEL_DEPTH:
-        raise Unknown(f"kernels of {kernels.shape}, {command.SECOND_X_STRIDE} bytes apart")
+    if row < shape[0 if is_turned else 1]:
+        raise Unknown(f"kernels of {shape}, {row} bytes apart")
     return _product(context, command, kernels)
 
 
@@ -106,8 +124,11 @@ def decode_made_product(context: OperationContext) -> MatrixProduct:
     """A command whose coefficients a shader made; raises `Unknown` likewise."""
     command = MadeMatrixCommand(context.words)
     made = _made_for(context)
-    if -(-command.OUTPUT_CHANNELS // CORES[context.target]) > command.KERNELS_PER_CORE:
-        raise Unknown("coefficients of several superblocks that a shader made")
+    is_several = math.ceil(made.kernels / CORES[context.target]) > made.per_core
+    if made.per_core > command.KERNELS_PER_CORE or (
+        is_several and made.per_core != command.KERNELS_PER_CORE
+    ):
+        raise Unknown("coefficients that a shader made for other superblocks")
     told = command.OUTPUT_CHANNELS, command.KERNEL_DEPTH, command.INPUT_ZERO_POINT
     if (made.kernels, made.depth, made.input_zero_point) != told:
         raise Unknown("coefficients that a shader made for another command")

@@ -39,7 +39,14 @@ _LARGEST_SIDE = 8
 """Channels become the pixels of squares of these sides."""
 _WITH_TABLE = 2
 _TABLE_WORDS = 1027
-_TABLE_FORMS = {0x36: (True, 64), 0x35: (True, 32), 0x34: (True, 16), 0x25: (False, 32)}
+_TABLE_FORMS = {
+    0x37: (True, 128),
+    0x36: (True, 64),
+    0x35: (True, 32),
+    0x34: (True, 16),
+    0x26: (False, 64),
+    0x25: (False, 32),
+}
 """Whether a table has a half for negative arguments, and for how many powers of two entries."""
 _COARSE_TABLE = 0x08
 """A function of what isn't negative: four entries for each power of two that a float32 has."""
@@ -261,7 +268,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         raise Unknown("an output of float32")
     is_half = command.OUTPUT_TYPE == FLOAT16
     is_wide = command.OUTPUT_TYPE == INT16
-    if is_wide != sums.is_wide or (is_wide and (product or (command.LEAKY and not is_table))):
+    if is_wide != (sums.is_wide and not is_half):
         raise Unknown("int16 values in this form")
     if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
         raise Unknown("float16 values in this form")
@@ -414,9 +421,10 @@ def addend(context: OperationContext, command: NnCommand) -> float:
 
 def _product(context: OperationContext, command: NnCommand, shape: tuple[int, int, int]) -> Second:
     constant = second_scale(command) if command.SECOND_MANTISSA | command.SECOND_EXPONENT else 0.0
-    if command.OUTPUT_TYPE != UINT8 or command.DEPTH_TO_SPACE:
+    if command.OUTPUT_TYPE not in (UINT8, INT16) or command.DEPTH_TO_SPACE:
         raise Unknown("a product with a second operand in this form")
-    return Second(second_planes(context, command, shape), 1.0, -constant)
+    item = 2 if command.OUTPUT_TYPE == INT16 else 1
+    return Second(second_planes(context, command, shape, item), 1.0, -constant)
 
 
 def _kernels(context: OperationContext, command: NnCommand) -> Kernels:
@@ -455,20 +463,26 @@ def _slopes(blob: NDArray[np.uint8], command: NnCommand) -> Kernels | None:
         return None
     if command.ADDITION or not size <= blob.size < size + _BLOB_UNIT:
         return None
-    if (command.KERNEL_TYPE, command.INPUT_TYPE) != (UINT8, UINT8):
+    types = command.KERNEL_TYPE, command.INPUT_TYPE
+    if types not in ((UINT8, UINT8), (INT16, INT16)):
         return None
     factors = np.frombuffer(blob[:size].tobytes(), "<f4").reshape(channels, 2)
     is_normal = (factors[:, 0] > _LEAST_FACTOR) & (np.abs(factors) < 1 / _LEAST_FACTOR).all(1)
     if not is_normal.all():
         return None
+    weights = np.ones((channels, 1, 1, 1), np.int16)
+    scales, slopes = factors[:, 0].copy(), factors[:, 1].copy()
+    if types == (INT16, INT16):
+        bias = np.full(channels, 128, np.int64)
+        return Kernels.of_wide(weights, True, bias, blob.size, scales, slopes)
     zero_point = command.COEFFICIENT_ZERO_POINT or command.BORDER_CONSTANT & 255
     return Kernels.of_bytes(
-        weights=np.ones((channels, 1, 1, 1), np.int16),
+        weights=weights,
         zero_points=np.zeros(channels, np.int16),
         is_depthwise=True,
         bias=np.full(channels, 128 - zero_point, np.int32),
-        scales=factors[:, 0].copy(),
-        negative_scales=factors[:, 1].copy(),
+        scales=scales,
+        negative_scales=slopes,
         end=blob.size,
     )
 
@@ -479,7 +493,7 @@ _BYTES_OF_SLOPE, _BLOB_UNIT, _LEAST_FACTOR = 8, 64, 2.0**-60
 def _check_types(command: NnCommand) -> None:
     types = command.KERNEL_TYPE, command.INPUT_TYPE
     if types == (INT16, INT16):
-        if command.INPUT_GROUP > 1 or command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE:
+        if command.INPUT_GROUP > 1 or (command.OUTPUT_GROUP > 1 and not command.DEPTH_TO_SPACE):
             raise Unknown("channels of int16 side by side")
         return
     if not set(types) <= {UINT8, INT8}:

@@ -32,7 +32,7 @@ from .nn import decode_sums, first_scale, input_planes, output_planes, second_pl
 LANES = 16
 """Elements that the unit works on at once, as the depths of its queues show."""
 
-_UINT8, _FLOAT16, _INT8, _FLOAT32 = 0, 1, 2, 7
+_UINT8, _FLOAT16, _INT8, _INT16, _FLOAT32 = 0, 1, 2, 4, 7
 _KEEPS_QUEUE = 2
 """Kinds of input from which on elements come from a queue."""
 
@@ -44,12 +44,14 @@ OWN_TABLES: Mapping[int, FunctionTable] = {
 _TYPES: Mapping[int, Stored] = {
     _UINT8: np.dtype(np.uint8),
     _FLOAT16: np.dtype(np.float16),
+    _INT16: np.dtype(np.int16),
     _FLOAT32: np.dtype(np.float32),
 }
 
 _SECOND_TYPES: Mapping[int, Stored] = {
     0: np.dtype(np.uint8),
     1: np.dtype(np.float16),
+    4: np.dtype(np.int16),
     8: np.dtype(np.float32),
 }
 """The second input has a field of its own, with numbers of its own."""
@@ -104,8 +106,6 @@ def _inputs(
         first = _real_input(context, command, shape, _FLOAT16)
     else:
         first = decode_sums(context, command)
-        if first.is_wide:
-            raise Unknown("sums of int16, and a program")
     if setup != TWO_INPUTS:
         if command.TWO_INPUTS:
             raise Unknown("a second input that the program doesn't read")
@@ -138,7 +138,7 @@ def _output(
     stride = 2 if command.STRIDE_OF_2 else 1
     channels, height, width = shape
     kept = channels, -(-height // stride), -(-width // stride)
-    if command.OUTPUT_TYPE not in (_UINT8, _FLOAT16):
+    if command.OUTPUT_TYPE not in (_UINT8, _FLOAT16, _INT16):
         raise Unknown(f"results of type {command.OUTPUT_TYPE}")
     dtype = _TYPES[_FLOAT32 if command.FLOAT_OUTPUT else command.OUTPUT_TYPE]
     target = output_planes(context, command, kept, dtype.itemsize)

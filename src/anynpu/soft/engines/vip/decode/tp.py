@@ -17,7 +17,7 @@ from ..places import Places
 from ..planes import Planes
 from ..refusal import Unknown
 from ..rounding import from_bfloat16
-from ..tasks import FullyConnected, HalfFullyConnected, Move, Table, Task
+from ..tasks import FullyConnected, HalfFullyConnected, Move, Normalization, Table, Task
 from .loops import Loops, Tiles, places
 
 UINT8, FLOAT16, INT8, INT16, BFLOAT16 = 0, 1, 2, 4, 6
@@ -43,7 +43,9 @@ def decode_tp(context: OperationContext) -> Task:
     types = {command.INPUT_TYPE, command.OUTPUT_TYPE}
     if command.SEQUENCE == _FULLY_CONNECTED and types == {BFLOAT16}:
         return _fully_connected(context, command)
-    if not types <= _ITEMS.keys() or (INT16 in types and len(types) > 1):
+    is_mixed = INT16 in types and len(types) > 1
+    is_half_of_wide = (command.INPUT_TYPE, command.OUTPUT_TYPE) == (INT16, FLOAT16)
+    if not types <= _ITEMS.keys() or (is_mixed and not is_half_of_wide):
         raise Unknown(f"values of type {command.INPUT_TYPE} to {command.OUTPUT_TYPE}")
     zero_points = command.INPUT_ZERO_POINT, command.OUTPUT_ZERO_POINT, command.BORDER_CONSTANT
     if INT16 in types and any(zero_points):
@@ -58,6 +60,12 @@ def decode_tp(context: OperationContext) -> Task:
 def _scale(command: TpCommand) -> float:
     shift = command.SHIFT if command.SHIFT < 64 else command.SHIFT - 128
     return (1 + command.MULTIPLIER / 32768.0) * 2.0**-shift
+
+
+def _input_shift(command: TpCommand) -> int:
+    """Five bits of two's complement: numbers of sixteen bits after the point get large ones."""
+    shift = command.INPUT_SHIFT
+    return shift - 32 if shift & 16 else shift
 
 
 def _move(context: OperationContext, command: TpCommand) -> Move:
@@ -88,6 +96,10 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     if height < 1 or width < 1:
         raise Unknown(f"a window from {left}, {top} to {right}, {bottom}")
     pooling, pooling_steps = None, (1, 1)
+    normalization = _normalization(command, (height, width))
+    if normalization is not None:
+        height -= normalization.height - 1
+        width -= normalization.width - 1
     if command.POOLING:
         pooling = command.POOLING_HEIGHT, command.POOLING_WIDTH
         pooling_steps = _pooling_steps(command)
@@ -110,7 +122,7 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     return Move(
         source=source,
         is_wide=command.INPUT_TYPE == INT16,
-        input_scale=2.0**-command.INPUT_SHIFT,
+        input_scale=2.0 ** -_input_shift(command),
         input_is_float=command.INPUT_TYPE == FLOAT16,
         output_is_float=is_float,
         input_flips=command.INPUT_TYPE == INT8,
@@ -124,11 +136,30 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
         output_zero_point=command.OUTPUT_ZERO_POINT,
         scale=None if is_float and not shift_or_factor else _scale(command),
         table=_table(context, command) if command.TABLE else None,
+        normalization=normalization,
         order=order,
         target=_target(context, command, planes, tiles, sizes | {height * width}),
         planes_before=command.PLANES_BEFORE,
         planes_after=command.PLANES_AFTER,
     )
+
+
+def _normalization(command: TpCommand, seen: tuple[int, int]) -> Normalization | None:
+    """What a table makes of each value's neighbours' squares; `seen` is the window."""
+    kinds = command.SQUARE, command.MULTIPLY
+    if not any(kinds):
+        if command.SQUARE_SHIFT:
+            raise Unknown(f"values shifted by {command.SQUARE_SHIFT} bits, and no squares")
+        return None
+    sizes = command.POOLING_HEIGHT, command.POOLING_WIDTH
+    is_bytes = {command.INPUT_TYPE} == {UINT8} and command.OUTPUT_TYPE in (UINT8, FLOAT16)
+    is_plain = all(kinds) and command.TABLE and not (command.POOLING or command.BORDER_MODE)
+    others = command.BORDER_CONSTANT, command.PLANES_BEFORE, command.PLANES_AFTER
+    if not is_plain or not is_bytes or any(others):
+        raise Unknown("squares of values in this form")
+    if not all(size % 2 for size in sizes) or sizes[0] > seen[0] or sizes[1] > seen[1]:
+        raise Unknown(f"squares of {sizes} values of {seen}")
+    return Normalization(*sizes, 2.0**-command.SQUARE_SHIFT)
 
 
 def _pooling_steps(command: TpCommand) -> tuple[int, int]:
@@ -187,6 +218,11 @@ def _tiles(command: TpCommand, height: int, width: int) -> Tiles:
     steps = command.TILE_STEP_Y, command.TILE_STEP_X
     if command.POOLING == _SLIDING:
         sizes = steps
+    elif command.SQUARE:
+        # Tiles are of what is squared.
+        sizes = sizes[0] - command.POOLING_HEIGHT + 1, sizes[1] - command.POOLING_WIDTH + 1
+        if sizes != steps:
+            raise Unknown(f"squares of tiles of {sizes}, {steps} apart")
     elif command.POOLING == _BY_ITS_SIZE:
         left, top, right, bottom = _window(command)
         if steps[0] < bottom - top + 1 or steps[1] < right - left + 1:

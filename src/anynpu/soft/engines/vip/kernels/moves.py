@@ -83,6 +83,8 @@ def plan_move(
     """
     if task.pooling is not None or task.is_wide or task.input_is_float or task.output_is_float:
         return None
+    if task.normalization is not None:
+        return None
     if task.planes_before or task.planes_after or not is_apart(layout, task):
         return None
     (_, window), *others = task.source.windows()

@@ -396,7 +396,7 @@ def plan_stream(
         return None
     if task.length % task.shape[2] or not all(_is_plain(part, task.shape) for part in task.inputs):
         return None
-    if task.output is not None and not _fits(task.output.target):
+    if task.output is not None and not (task.output.dtype in _FORMS and _fits(task.output.target)):
         return None
     return StreamPlan(task, program_of(task, known), queues, threads)
 
@@ -410,6 +410,8 @@ def _is_sound(task: StreamTask) -> bool:
 def _is_plain(part: Sums | RealInput, shape: tuple[int, int, int]) -> bool:
     """Whether an input has a value for each element, where it lies."""
     source = part.source
+    if isinstance(part, RealInput) and part.dtype not in _FORMS:
+        return False
     if isinstance(part, Sums):
         if part.kernels is not None or part.is_wide or part.top or part.left:
             return False

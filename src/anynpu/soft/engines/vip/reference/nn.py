@@ -129,6 +129,7 @@ def _(task: Convolution, memory: Memory) -> None:
             values = np.maximum(values, 0)
     if task.product is not None:
         values = values * (_whole(task.product.source, memory) + task.product.constant)
+        values = values.astype(np.float32).astype(np.float64)
     store(task, values, memory)
 
 
@@ -157,8 +158,6 @@ def _whole(planes: Planes, memory: Memory) -> Reals:
 
 def _added(task: Convolution, second: Second, values: Reals, memory: Memory) -> Reals:
     operand = _whole(second.source, memory) * second.scale
-    if task.is_wide:
-        return values + operand + second.constant
     adder = SHORT_ADDER if task.has_short_sums else LONG_ADDER
     if second.is_subtracted:
         # The unit adds the operand to negative values, and turns the sum's sign.
@@ -171,17 +170,17 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
     if task.is_half:
         task.target.write(memory, half_bytes(values))
         return
+    if task.shuffles_depth:
+        _, height, width = values.shape
+        side = task.shuffles_depth
+        pixels = values.reshape(-1, side, side, height, width)
+        values = pixels.transpose(0, 3, 1, 4, 2).reshape(-1, height * side, width * side)
     if task.is_wide:
         task.target.write(memory, wide_bytes(values))
         return
     whole = whole_bytes(values, task.zero_point)
     if task.is_signed:
         whole ^= _SIGN_BIT
-    if task.shuffles_depth:
-        _, height, width = whole.shape
-        side = task.shuffles_depth
-        pixels = whole.reshape(-1, side, side, height, width)
-        whole = pixels.transpose(0, 3, 1, 4, 2).reshape(-1, height * side, width * side)
     task.target.write(memory, whole[..., None])
 
 

@@ -47,11 +47,14 @@ def _values(part: RealInput, memory: Memory) -> Reals:
 def _store(output: RealOutput, values: Reals, memory: Memory) -> None:
     """Results as (channels, rows, pixels) in the output's type: whole before the zero point."""
     kept = values[:, :: output.stride, :: output.stride]
-    stored: NDArray[np.uint8] | NDArray[np.float16] | Reals
-    if output.dtype == np.uint8:
+    stored: NDArray[np.uint8] | NDArray[np.int16] | NDArray[np.float16] | Reals
+    if output.dtype in (np.uint8, np.int16):
         wide = np.nan_to_num(kept.astype(np.float64))
         whole = (half_away(wide) if output.halves_go_away else np.rint(wide)) + output.zero_point
-        stored = np.clip(whole, 0, 255).astype(np.uint8)
+        if output.dtype == np.uint8:
+            stored = np.clip(whole, 0, 255).astype(np.uint8)
+        else:
+            stored = np.clip(whole, -0x8000, 0x7FFF).astype(np.int16)
     elif output.dtype == np.float16:
         stored = np.where(np.abs(kept) < _LEAST_NORMAL, np.copysign(_ZERO, kept), kept)
         stored = stored.astype(np.float16)

@@ -36,9 +36,11 @@ def look_up(table: Table, values: Reals) -> Reals:
     # At zero it is between what both halves begin with, an odd function's half of that: measured.
     zero = int(_places(table, np.array(0)) * steps)
     middle = (table.values[zero] + (table.values[half + zero] if table.is_signed else 0.0)) / 2
-    if table.slopes is None:
-        return np.where(values == 0, middle, found * sign)
     is_last = (exponent == highest) & (step == steps - 1)
+    if table.slopes is None:
+        # Behind the last entry there is nothing to go on to.
+        found = np.where(is_last, table.values[begin + index], found)
+        return np.where(values == 0, middle, found * sign)
     start = 2.0**highest * (2 - 1 / steps)
     rise: float | Reals = table.slopes[0]
     if table.is_signed:

@@ -16,7 +16,7 @@ from ..rounding import (
     to_bfloat16,
     to_halves,
 )
-from ..tasks import FullyConnected, HalfFullyConnected, Move
+from ..tasks import FullyConnected, HalfFullyConnected, Move, Normalization, Table
 from .compute import compute
 from .nn import half_bytes, half_values, wide_bytes
 from .table import look_up
@@ -33,7 +33,9 @@ def _(task: Move, memory: Memory) -> None:
         values = _maximum(task, task.pooling, values)
     if not task.input_is_float:
         values = values - task.input_zero_point
-    if task.table is not None:
+    if task.normalization is not None and task.table is not None:
+        values = _normalized(task.normalization, task.table, values)
+    elif task.table is not None:
         values = nearest(look_up(task.table, values), TABLE_BITS)
     if task.scale is not None:
         values = values * task.scale
@@ -71,6 +73,17 @@ def _maximum(task: Move, size: tuple[int, int], values: Reals) -> Reals:
     views = np.lib.stride_tricks.sliding_window_view(values, size, axis=(1, 2))
     result: Reals = views[:, :: steps[0], :: steps[1]].max(axis=(-1, -2))
     return result
+
+
+def _normalized(normalization: Normalization, table: Table, values: Reals) -> Reals:
+    """Values in the middle of windows; factors and products have sixteen significant bits."""
+    size = normalization.height, normalization.width
+    squares = (values * normalization.scale) ** 2
+    sums = np.lib.stride_tricks.sliding_window_view(squares, size, axis=(1, 2)).sum((-1, -2))
+    factors = nearest(look_up(table, nearest(sums, TABLE_BITS)), TABLE_BITS)
+    top, left = size[0] // 2, size[1] // 2
+    _, rows, pixels = factors.shape
+    return nearest(values[:, top : top + rows, left : left + pixels] * factors, TABLE_BITS)
 
 
 def moved_bytes(values: Reals, zero_point: int) -> NDArray[np.uint8]:

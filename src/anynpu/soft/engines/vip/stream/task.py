@@ -13,7 +13,7 @@ from ..tasks import Sums, Task
 from .evaluation import Binding
 from .flow import Flow
 
-Stored = np.dtype[np.uint8] | np.dtype[np.float16] | np.dtype[np.float32]
+Stored = np.dtype[np.uint8] | np.dtype[np.int16] | np.dtype[np.float16] | np.dtype[np.float32]
 """How values lie in memory."""
 
 
