@@ -8,7 +8,7 @@ import numpy as np
 
 from ..refusal import Refusal, Unknown
 from ..rounding import cut, to_halves
-from .quantized import F16, F32, ONE, U8, check_same, to_bytes, types
+from .quantized import F16, F32, ONE, U8, check_same, limited_halves, reals_of, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -80,9 +80,9 @@ def activation(shader: Shader) -> ShaderTask:
     scale, constant = shader.real(0x48), shader.real(0x4C)
 
     def function(values: Array) -> Array:
-        real = values.astype(_F32) * scale + constant
+        real = reals_of(values) * scale + constant
         grown = np.log2(_F32(1) + np.exp2(real * to_binary))
-        result: Array = (grown * to_natural).astype(np.float16)
+        result: Array = limited_halves(grown * to_natural)
         return result
 
     return ShaderTask((source,), output, function)
@@ -102,7 +102,7 @@ def rounding(shader: Shader) -> ShaderTask:
 
 def _whole(function: Callable[[Array], Array], values: Array) -> Array:
     """Whole numbers of float16; none is a negative zero."""
-    result: Array = to_halves(function(values.astype(_F32))) + _NOTHING
+    result: Array = to_halves(function(reals_of(values))) + _NOTHING
     return result
 
 
@@ -141,7 +141,7 @@ def _of_bytes(
     scale, constant = (shader.real(register) for register in registers)
 
     def values_of(values: Array) -> Array:
-        result: Array = to_halves(function(values.astype(_F32) * scale + constant)) + _NOTHING
+        result: Array = to_halves(function(reals_of(values) * scale + constant)) + _NOTHING
         return result
 
     return ShaderTask((source,), output, values_of)
@@ -156,9 +156,9 @@ def _exponential(shader: Shader, source: Image, output: Image) -> ShaderTask:
         raise Unknown("powers with a factor")
 
     def function(values: Array) -> Array:
-        real = values.astype(_F32) * scale + constant
+        real = reals_of(values) * scale + constant
         powers = np.exp2((real * to_binary).astype(np.float64))
-        result: Array = to_halves(powers.astype(_F32))
+        result: Array = limited_halves(powers.astype(_F32))
         return result
 
     return ShaderTask((source,), output, function)
@@ -185,7 +185,7 @@ def _root_to_bytes(shader: Shader, source: Image, output: Image) -> ShaderTask:
 def _square_root(values: Array) -> Array:
     """Roots of float16; what has none is the least float16."""
     with np.errstate(invalid="ignore"):
-        roots = np.sqrt(values.astype(_F32))
+        roots = np.sqrt(reals_of(values))
     result: Array = np.where(np.isnan(roots), -_LARGEST_HALF, roots.astype(np.float16))
     return result
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..refusal import Unknown
 from ..rounding import to_halves
-from .quantized import F16, ONE, U8, check_broadcast, check_same, to_bytes, types
+from .quantized import F16, ONE, U8, check_broadcast, check_same, reals_of, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -55,8 +55,8 @@ def tensor_add(shader: Shader) -> ShaderTask:
         raise Unknown(f"a sum of operands with the zero points {own_a} and {own_b}")
 
     def total(x: Array, y: Array) -> Array:
-        first = (x.astype(_F32) - _F32(own_a)) * scale_a
-        return to_bytes(first + (y.astype(_F32) - _F32(own_b)) * scale_b + zero)
+        first = (reals_of(x) - _F32(own_a)) * scale_a
+        return to_bytes(first + (reals_of(y) - _F32(own_b)) * scale_b + zero)
 
     return ShaderTask((a, b), output, total)
 
@@ -84,7 +84,7 @@ def _of_halves(
 
     def rounded(x: Array, y: Array) -> Array:
         with np.errstate(all="ignore"):
-            return to_halves(function(x.astype(_F32), y.astype(_F32)))
+            return to_halves(function(reals_of(x), reals_of(y)))
 
     return ShaderTask(operands, output, rounded)
 
@@ -176,7 +176,7 @@ def tensor_div(shader: Shader) -> ShaderTask:
     own_a, own_b = shader.signed(0x70), shader.signed(0x100)
 
     def real_of(values: Array, own: int) -> Array:
-        real = values.astype(_F32) - _F32(own)
+        real = reals_of(values) - _F32(own)
         # Float16 that isn't normal is 0, which has no sign.
         result: Array = np.where(np.abs(real) < _LEAST_NORMAL, _F32(0), real)
         return result
@@ -186,7 +186,7 @@ def tensor_div(shader: Shader) -> ShaderTask:
         with np.errstate(divide="ignore", invalid="ignore"):
             real = dividend / divisor * scale + zero
         if kinds[2] == F16:
-            return to_halves(real)
+            return to_halves(np.where(np.isnan(real), -np.inf, real))
         return to_bytes(np.where(np.isnan(real), 0, real))
 
     return ShaderTask((a, b), output, quotient)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..refusal import Unknown
 from .arithmetic import rescaled
-from .quantized import F16, TRUTH, U8, check_broadcast, check_same, types
+from .quantized import F16, TRUTH, U8, check_broadcast, check_same, reals_of, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
@@ -45,8 +45,8 @@ def comparison(shader: Shader) -> ShaderTask:
     constant_a, constant_b = shader.real(0xE4), shader.real(0xEC)
 
     def function(x: Array, y: Array) -> Array:
-        left = x.astype(np.float32) * scale_a + constant_a
-        right = y.astype(np.float32) * scale_b + constant_b
+        left = reals_of(x) * scale_a + constant_a
+        right = reals_of(y) * scale_b + constant_b
         return asked[0](left, right).astype(TRUTH)
 
     return ShaderTask((a, b), output, function)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..refusal import Unknown
 from ..rounding import cut_to_float, normal_halves, to_halves
-from .quantized import F16, F32, ONE, U8, check_same, to_bytes, types
+from .quantized import F16, F32, ONE, U8, check_same, limited_halves, reals_of, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -254,8 +254,7 @@ def instance_normalization(shader: Shader) -> ShaderTask:
     def function(values: Array, applied: Array) -> Array:
         rows = applied.repeat(height, 1)
         if is_real:
-            real = normal_halves(values).astype(_F32)
-            return to_halves(real * rows[..., :1] + rows[..., 1:2])
+            return limited_halves(reals_of(values) * rows[..., :1] + rows[..., 1:2])
         return to_bytes(values.astype(_F32) * rows[..., :1] + rows[..., 1:2])
 
     return ShaderTask((source, factors), output, function)
@@ -295,8 +294,7 @@ def _batch_of_halves(
         raise Unknown("a batch's normalisation of float16 in this form")
 
     def function(values: Array, scales: Array, added: Array) -> Array:
-        real = normal_halves(values).astype(_F32)
-        return to_halves(real * _reals(scales) + _reals(added))
+        return limited_halves(reals_of(values) * _reals(scales) + _reals(added))
 
     return ShaderTask(operands, output, function)
 

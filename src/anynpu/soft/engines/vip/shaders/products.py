@@ -24,7 +24,7 @@ from ..rounding import (
     to_halves,
 )
 from .coefficients import make_coefficients
-from .quantized import BF16, F16, F32, types
+from .quantized import BF16, F16, F32, limited_halves, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -321,7 +321,7 @@ def depthwise_convolution(shader: Shader) -> ShaderTask:
                 part = slice(first, first + form.at_once)
                 sums = np.einsum("cyxk,ck->cyx", seen[..., part], taps[:, y, part])
                 total += cut_to_float(sums)
-        return to_halves(np.maximum(total, 0) if cuts else total)
+        return limited_halves(np.maximum(total, 0) if cuts else total)
 
     products = rows * pixels * weights.size
     return ShaderTask((source,), output, function, products=products)

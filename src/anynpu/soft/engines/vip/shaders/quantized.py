@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..refusal import Unknown
+from ..rounding import numbers_of_halves, to_halves
 from .shader import Image
 from .task import Array
 
@@ -24,6 +25,24 @@ def to_bytes(values: Array) -> NDArray[np.uint8]:
     """Real values to the nearest bytes; halves go to even numbers."""
     result: NDArray[np.uint8] = np.clip(np.rint(values), 0, 255).astype(np.uint8)
     return result
+
+
+def reals_of(values: Array) -> Reals:
+    """Values as float32; float16 as instructions on lanes take them."""
+    if values.dtype == F16:
+        return numbers_of_halves(values).astype(np.float32)
+    return values.astype(np.float32)
+
+
+def limited_halves(values: Array) -> NDArray[np.float16]:
+    """The nearest float16; what is beyond the largest is that."""
+    halves = to_halves(values)
+    is_beyond = np.isinf(halves)
+    halves[is_beyond] = np.copysign(_LARGEST_HALF, halves[is_beyond])
+    return halves
+
+
+_LARGEST_HALF = np.float16(65504)
 
 
 def types(*images: Image) -> tuple[np.dtype[np.generic], ...]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..refusal import Unknown
 from ..rounding import to_halves
-from .quantized import F16, U8, to_bytes, types
+from .quantized import F16, U8, reals_of, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
@@ -65,7 +65,7 @@ def lstm_unit(shader: Shader) -> ShaderTask:
     scale, zero = (_F32(1), _F32(0)) if is_real else (shader.real(0x200), shader.real(0x204))
 
     def function(*values: Array) -> tuple[Array, ...]:
-        reals = [part.astype(_F32) for part in values]
+        reals = [reals_of(part) for part in values]
         sums = [one + other for one, other in zip(reals[:4], reals[5:], strict=True)]
         enter, forget, new, leave = sums
         kept = _sigmoid(forget) * reals[4] + _sigmoid(enter) * _tanh(new)
@@ -97,7 +97,7 @@ def gru_cell(shader: Shader) -> ShaderTask:
 
     def function(before: Array, *values: Array) -> tuple[Array, ...]:
         own = before.astype(_F32) * own_scale + own_constant
-        reals = [part.astype(_F32) for part in values]
+        reals = [reals_of(part) for part in values]
         update, reset = _sigmoid(reals[0] + reals[3]), _sigmoid(reals[1] + reals[4])
         new = _tanh(reals[2] + reset * reals[5])
         found = to_bytes((update * (own - new) + new) * scale + zero)
@@ -115,7 +115,7 @@ def _gru_of_halves(shader: Shader) -> ShaderTask:
     shader.expect({0x1E8: _LOG2_E | _SIGN, 0x1EC: _TWO_LOG2_E | _SIGN})
 
     def function(*values: Array) -> tuple[Array, ...]:
-        before, *reals = (part.astype(_F32) for part in values)
+        before, *reals = (reals_of(part) for part in values)
         update, reset = _sigmoid(reals[0] + reals[3]), _sigmoid(reals[1] + reals[4])
         new = _tanh(reals[2] + reset * reals[5])
         found = to_halves((_F32(1) - update) * new + update * before)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..refusal import Unknown
 from ..rounding import cut_to_half, normal_halves, to_halves, whole_sum
 from .half_means import mean_of_rows
-from .quantized import F16, F32, I16, ONE, U8, to_bytes, types
+from .quantized import F16, F32, I16, ONE, U8, reals_of, to_bytes, types
 from .shader import Image, Shader
 from .task import Array, ShaderTask
 
@@ -249,7 +249,7 @@ def product(shader: Shader) -> ShaderTask:
 
     @np.errstate(invalid="ignore", over="ignore")
     def function(values: Array) -> Array:
-        real = (values.astype(_F32) - zero) * scale
+        real = (reals_of(values) - zero) * scale
         total = np.ones(output.shape, _F32)
         for part in np.moveaxis(real, axis, 0):
             total = total * part.reshape(output.shape)

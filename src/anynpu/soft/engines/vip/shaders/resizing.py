@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
-from ..rounding import cut, to_halves
-from .quantized import F16, U8, to_bytes, types
+from ..rounding import cut, numbers_of_halves, to_halves
+from .quantized import F16, U8, reals_of, to_bytes, types
 from .shader import Shader
 from .task import Array, ShaderTask
 
@@ -166,7 +166,7 @@ def _doubled_halves(shader: Shader) -> ShaderTask:
 
     @np.errstate(invalid="ignore")
     def function(values: Array) -> Array:
-        real = values.astype(np.float64)
+        real = numbers_of_halves(values)
         right, lower = _next(real, 2), _next(real, 1)
         mixed = np.empty(output.shape)
         mixed[:, ::2, ::2] = real
@@ -203,7 +203,7 @@ def _mixed_halves(
 
     @np.errstate(invalid="ignore", over="ignore")
     def function(values: Array) -> Array:
-        real = values.astype(_F32)
+        real = reals_of(values)
         rows = real[:, :, left] + (real[:, :, right] - real[:, :, left]) * across
         upper, lower = rows[:, top], rows[:, bottom]
         return to_halves(upper + (lower - upper) * down[:, None])
