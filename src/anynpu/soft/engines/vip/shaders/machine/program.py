@@ -200,7 +200,7 @@ def _rehearsed(shader: Shader, program: Program, images: dict[int, Image]) -> Pr
     before = shader.meter.left
     watch = Watch()
     for unknown in _UNKNOWN_BYTES:
-        contents = _Rehearsal(shader, images)
+        contents = _Rehearsal(shader, images, unknown)
         watch = Watch()
         with np.errstate(all="ignore"):
             carry_out(program, contents, shader.meter, unknown, watch)
@@ -217,6 +217,10 @@ def _rehearsed(shader: Shader, program: Program, images: dict[int, Image]) -> Pr
     outputs = _windows(watch.stored, windows, shader.layout)
     if not outputs:
         raise Unknown("a program that stores nothing")
+    for image in images.values():
+        beyond = _beyond(image)
+        if beyond is not None and image.window.space in watch.loaded:
+            watch.loaded[image.window.space].forget(*beyond)
     loaded = {
         space: touched for space, touched in watch.loaded.items() if space.source not in _GIVEN
     }
@@ -273,19 +277,33 @@ _MOST_FILLED = 1 << 26
 """Bytes of images that are filled."""
 
 
+def _beyond(image: Image) -> tuple[int, int] | None:
+    """Bytes of the last pixel that lie behind an image's row, of which nothing is known."""
+    window = image.window
+    _, rows, pixels, item = window.shape
+    if image.pixel_values == 1 or rows != 1 or window.strides[1] >= pixels * item:
+        return None
+    high = window.extent[1]
+    return high - (pixels * item - window.strides[1]), high
+
+
 class _Rehearsal:
     """Memory of no meaning; what the file has itself is there."""
 
-    def __init__(self, shader: Shader, images: dict[int, Image]) -> None:
+    def __init__(self, shader: Shader, images: dict[int, Image], unknown: int) -> None:
         self._layout = shader.layout
         self._found: dict[Space, Bytes] = {}
         for image in images.values():
             low, high = image.window.extent
-            if image.constant is not None or image.dtype.itemsize == _WORD:
+            if image.constant is not None:
                 continue
-            if high - low > _MOST_FILLED:
-                raise Unknown(f"an image of {high - low} bytes")
-            self(image.window.space)[low:high] = _NO_MEANING
+            if image.dtype.itemsize != _WORD:
+                if high - low > _MOST_FILLED:
+                    raise Unknown(f"an image of {high - low} bytes")
+                self(image.window.space)[low:high] = _NO_MEANING
+            beyond = _beyond(image)
+            if beyond is not None:
+                self(image.window.space)[slice(*beyond)] = unknown
 
     def __call__(self, space: Space) -> Bytes:
         found = self._found.get(space)

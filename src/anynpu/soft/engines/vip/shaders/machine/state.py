@@ -83,6 +83,10 @@ class Touched:
         for byte in range(size):
             self._are[places + byte] = True
 
+    def forget(self, low: int, high: int) -> None:
+        """Bytes that don't count as touched."""
+        self._are[low:high] = False
+
     def bytes(self) -> NDArray[np.bool_]:
         """Which bytes are, from `low` on."""
         return self._are[self.low : self.high]
