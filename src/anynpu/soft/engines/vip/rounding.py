@@ -25,6 +25,7 @@ behind coefficients: that is cut.
 """
 
 _HALF_BITS, _LARGEST_HALF = 11, 65504.0
+_FLOAT_BITS = 24
 _WHOLE_BITS = 16
 _LEAST = 2.0**-60
 _LEAST_NORMAL = 2.0**-14
@@ -109,6 +110,13 @@ def cut_to_float(values: Reals) -> NDArray[np.float32]:
         result: NDArray[np.float32] = values.astype(np.float32)
     is_beyond = np.abs(result) > np.abs(values)
     np.nextafter(result, np.float32(0), out=result, where=is_beyond)
+    return result
+
+
+def half_up_to_float(values: Reals) -> NDArray[np.float32]:
+    """Values as float32, the nearest; halves go toward positive infinity."""
+    unit = 2.0 ** (_power(values) - _FLOAT_BITS + 1)
+    result: NDArray[np.float32] = (np.floor(values / unit + 0.5) * unit).astype(np.float32)
     return result
 
 

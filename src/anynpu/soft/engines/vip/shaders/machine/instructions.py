@@ -61,6 +61,14 @@ class Rounding(IntEnum):
     NEAREST = 2
 
 
+class LaneRounding(IntEnum):
+    """What bits 40 and 41 say of an instruction on lanes: where halves go."""
+
+    CUT = 0
+    HALF_UP = 1
+    NEAREST = 2
+
+
 @dataclass(frozen=True)
 class Source:
     """A register and the components that are taken of it, or an immediate value of 32 bits."""
@@ -89,7 +97,7 @@ class Instruction:
     first_lane: int
     last_lane: int
     lane_kinds: tuple[Kind, Kind]
-    lane_rounding: Rounding
+    lane_rounding: LaneRounding
     jump: int
 
 
@@ -278,7 +286,7 @@ def _decoded(words: list[int], count: int) -> Instruction:
         first_lane=first >> 23 & 15 if lanes else 0,
         last_lane=first >> 27 & 15 if lanes else 0,
         lane_kinds=(kind, kind),
-        lane_rounding=Rounding.PLAIN,
+        lane_rounding=LaneRounding.CUT,
         jump=jump,
     )
 
@@ -394,7 +402,7 @@ def _on_lanes(words: list[int], kind: Kind) -> Instruction:
         first_lane=first >> 23 & 15,
         last_lane=first >> 27 & 15,
         lane_kinds=(LANE_KINDS[second >> 2 & 7], LANE_KINDS[second >> 5 & 7]),
-        lane_rounding=Rounding(second >> 8 & 3),
+        lane_rounding=LaneRounding(second >> 8 & 3),
         jump=0,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...refusal import Unknown
-from ...rounding import cut_to_float, cut_to_half, numbers_of_halves, to_halves, whole_sum
-from .instructions import Instruction, Rounding
+from ...rounding import (
+    cut_to_float,
+    cut_to_half,
+    half_up_to_float,
+    numbers_of_halves,
+    to_halves,
+    whole_sum,
+)
+from .instructions import Instruction, LaneRounding
 from .types import DTYPES, FLOATS, LANE_KINDS, Kind, name_of
 
 Array = NDArray[Any]
@@ -52,7 +59,7 @@ class Products:
     outputs: int
     shift: int
     has_whole_constants: bool
-    rounding: Rounding
+    rounding: LaneRounding
     kind: Kind
     is_saturating: bool
 
@@ -85,22 +92,26 @@ class Products:
         total = total * 2.0**-self.shift
         if self.kind in FLOATS:
             return self._rounded_real(total + sum(added))
-        whole = np.rint(total) if self.rounding is Rounding.NEAREST else np.trunc(total)
+        whole = np.rint(total) if self.rounding is LaneRounding.NEAREST else np.trunc(total)
         # What is added is a whole number of the output's steps.
         whole = np.nan_to_num(whole, nan=0.0) + sum(added) * 2.0**-self.shift
         return _stored(np.clip(whole, -_LARGEST, _LARGEST), self.kind, self.is_saturating)
 
     def _rounded_real(self, real: NDArray[np.float64]) -> Array:
-        is_nearest = self.rounding is Rounding.NEAREST
-        if self.kind is Kind.F32:
-            return real.astype(np.float32) if is_nearest else cut_to_float(real)
-        if is_nearest:
-            return to_halves(real)
-        halves: Array = cut_to_half(real).astype(np.float16)
-        return halves
+        rounded: Array = _TO_FLOATS[self.kind, self.rounding](real)
+        return rounded
 
 
 _LARGEST = 2.0**40
+
+_TO_FLOATS: Mapping[tuple[Kind, LaneRounding], Callable[[NDArray[np.float64]], Array]] = {
+    (Kind.F32, LaneRounding.CUT): cut_to_float,
+    (Kind.F32, LaneRounding.HALF_UP): half_up_to_float,
+    (Kind.F32, LaneRounding.NEAREST): lambda real: real.astype(np.float32),
+    (Kind.F16, LaneRounding.CUT): lambda real: cut_to_half(real).astype(np.float16),
+    (Kind.F16, LaneRounding.NEAREST): to_halves,
+}
+"""How real numbers become an output's, by its type and the instruction's rounding."""
 
 
 def _product(
@@ -132,10 +143,10 @@ def _lanes(content: NDArray[np.uint8], kind: Kind, lanes: NDArray[np.int64]) -> 
     return taken.astype(np.int64), True
 
 
-def _shifted(total: NDArray[np.int64], shift: int, rounding: Rounding) -> NDArray[np.int64]:
+def _shifted(total: NDArray[np.int64], shift: int, rounding: LaneRounding) -> NDArray[np.int64]:
     """Fraction bits away: to the nearest, halves to even numbers, or downward."""
     whole = total >> shift
-    if rounding is not Rounding.NEAREST:
+    if rounding is not LaneRounding.NEAREST:
         return whole
     rest, half = total & ((1 << shift) - 1), 1 << shift - 1
     is_up = (rest > half) | ((rest == half) & (whole & 1 == 1))
@@ -189,6 +200,13 @@ def products_of(instruction: Instruction, table: NDArray[np.uint32]) -> Products
             terms.append(_term(instruction, own, is_here, numbers, kinds, halves[:, place]))
     if not terms:
         raise Unknown("sums of no products")
+    rounding = instruction.lane_rounding
+    if instruction.kind in FLOATS:
+        is_known = (instruction.kind, rounding) in _TO_FLOATS
+    else:
+        is_known = rounding is not LaneRounding.HALF_UP or not control & 31
+    if not is_known:
+        raise Unknown(f"sums of {name_of(instruction.kind)} rounded as {rounding.name}")
     has_whole = all(
         term.factor == _CONSTANT and term.factor_kind not in FLOATS and term.kind in FLOATS
         for term in terms
