@@ -244,8 +244,8 @@ class Move(Task):
     With `normalization` the table's argument is a sum of squares, and its result multiplies the
     value.
     An int8 value has its top bit turned, before and after, where `flips` say so. `order` is which
-    value of a plane comes next, plane after plane. With `is_wide` values are int16 on both sides,
-    multiplied by `input_scale` first.
+    value of a plane comes next, plane after plane. With `is_wide` integers are int16, those of the
+    image multiplied by `input_scale` first.
     """
 
     source: Planes

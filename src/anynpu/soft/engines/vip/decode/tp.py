@@ -43,9 +43,7 @@ def decode_tp(context: OperationContext) -> Task:
     types = {command.INPUT_TYPE, command.OUTPUT_TYPE}
     if command.SEQUENCE == _FULLY_CONNECTED and types == {BFLOAT16}:
         return _fully_connected(context, command)
-    is_mixed = INT16 in types and len(types) > 1
-    is_half_of_wide = (command.INPUT_TYPE, command.OUTPUT_TYPE) == (INT16, FLOAT16)
-    if not types <= _ITEMS.keys() or (is_mixed and not is_half_of_wide):
+    if not types <= _ITEMS.keys() or (INT16 in types and not types <= {INT16, FLOAT16}):
         raise Unknown(f"values of type {command.INPUT_TYPE} to {command.OUTPUT_TYPE}")
     zero_points = command.INPUT_ZERO_POINT, command.OUTPUT_ZERO_POINT, command.BORDER_CONSTANT
     if INT16 in types and any(zero_points):
@@ -121,7 +119,7 @@ def _move(context: OperationContext, command: TpCommand) -> Move:
     is_float = command.OUTPUT_TYPE == FLOAT16
     return Move(
         source=source,
-        is_wide=command.INPUT_TYPE == INT16,
+        is_wide=INT16 in (command.INPUT_TYPE, command.OUTPUT_TYPE),
         input_scale=2.0 ** -_input_shift(command),
         input_is_float=command.INPUT_TYPE == FLOAT16,
         output_is_float=is_float,
