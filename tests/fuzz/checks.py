@@ -21,7 +21,7 @@ from anynpu.soft.engines.nbg import vip
 from anynpu.soft.engines.rknpu import PreparedGraph
 from anynpu.soft.engines.rknpu.tasks import Task
 from anynpu.soft.engines.rknpu.work import check_room
-from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled, plans_of
+from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled
 from anynpu.soft.engines.vip.memory import Memory
 from anynpu.soft.engines.vip.prepare import Prepared, prepare
 from anynpu.soft.engines.vip.program import VipProgram
@@ -128,9 +128,9 @@ def compare_operations(prepared: Prepared, seed: int) -> None:
     layout, tasks = prepared.layout, prepared.tasks
     noise = noise_of(seed, layout.size)
     finals: list[NDArray[np.uint8] | None] = []
-    for plans in (plans_of(layout, tasks), (None,) * len(tasks)):
+    for has_kernels in (True, False):
         memory = Memory(layout, noise.copy())
-        computing = Calls(Compiled(layout, tasks, plans), memory)
+        computing = Calls(Compiled.of(layout, tasks, has_kernels=has_kernels), memory)
         try:
             for call in computing.calls:
                 call()

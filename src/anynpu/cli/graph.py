@@ -76,7 +76,8 @@ def _nbg_nodes(model: Nbg) -> list[GraphNode]:
 
     prepared = prepare(model)
     flow = dataflow(prepared.layout, prepared.tasks)
-    members, lowered = layers_of(model, prepared)
+    layers = layers_of(model, prepared)
+    members = layers.members
     layer_of = [layer for layer, count in enumerate(members) for _ in range(count)]
 
     def names(sources: Iterable[int], own: int | None = None) -> set[str]:
@@ -92,7 +93,7 @@ def _nbg_nodes(model: Nbg) -> list[GraphNode]:
         _edge_node("input", tensor, (), (f"input {number}",))
         for number, tensor in enumerate(model.inputs)
     ]
-    for number, described in enumerate(lowered.layers):
+    for number, described in enumerate(layers.lowered().layers):
         unit = described.op_type
         label = _label(unit, described.name, [_sizes(described.output)])
         nodes.append(GraphNode(label, unit, tuple(sorted(reads[number])), (str(number),)))

@@ -37,7 +37,8 @@ def test_addresses_are_put_where_they_belong() -> None:
     parts[1].convolution, parts[1].first = first, 7
     value = made.constant(np.arange(3.0))
     call = structures.Stream(program=value, rows=1 << 60)
-    call.queue_1.held = made.queue_values(9) + 8
+    call.queue_1.held = made.queue_values(1, 4) + 8
+    call.queue_0.held = made.queue_values(0, 5)
     made.step(steps.Entry(11, made.put(parts), 3, 4))
     made.step(steps.Entry(12, made.put(call), 1, 1))
     packed = made.packed()
@@ -53,12 +54,13 @@ def test_addresses_are_put_where_they_belong() -> None:
     assert (planes.base, planes.offset) == (address_of(found.array) + start, 5)
     stream = structures.Stream.from_address(entries[1].arguments)
     assert (stream.program, stream.rows, stream.target.base) == (value, 1 << 60, None)
-    assert stream.queue_1.held == address_of(found.queue_values(9)) + 8
-    assert stream.queue_0.held is None
+    assert stream.queue_1.held == address_of(found.queue_values(9)) + 4 * 5 + 8
+    assert stream.queue_0.held == address_of(found.queue_values(9))
+    assert stream.queue_0.written is None
     assert (ctypes.c_double * 3).from_address(value)[:] == [0, 1, 2]
     again = structures.Stream.from_address(second.steps(1, 2)[0].arguments)
     assert again.program == value
-    assert again.queue_1.held == address_of(other.queue_values(9)) + 8
+    assert again.queue_1.held == address_of(other.queue_values(9)) + 4 * 5 + 8
 
 
 def test_equal_constants_are_held_once() -> None:

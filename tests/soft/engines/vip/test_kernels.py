@@ -16,7 +16,7 @@ import anynpu.soft.engines.vip.units  # noqa: F401
 from anynpu.native import compiler, forms
 from anynpu.soft.engines.vip.coefficients import Kernels
 from anynpu.soft.engines.vip.kernels import native
-from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled, plans_of
+from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled
 from anynpu.soft.engines.vip.memory import Circle, Memory, MemoryMap, Space
 from anynpu.soft.engines.vip.planes import Planes
 from anynpu.soft.engines.vip.reference.compute import compute
@@ -178,7 +178,7 @@ def check(task: Convolution, seed: int) -> None:
     for side in (task.sums.source, task.target):
         side.check(places)
     expected, found = Memory(places, filled(seed)), Memory(places, filled(seed))
-    computing = Calls(Compiled(places, [task], plans_of(places, [task])), found)
+    computing = Calls(Compiled.of(places, [task]), found)
     for call in computing.calls:
         call()
     compute(task, expected)

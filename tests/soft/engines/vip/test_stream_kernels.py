@@ -221,7 +221,7 @@ def compare(tasks: Sequence[StreamTask], seed: int) -> None:
         # No halves that are no numbers: NumPy's builds don't agree on what floats become of them.
         content &= 0xBF
     expected, found = Memory(places, content.copy()), Memory(places, content)
-    computing = Calls(Compiled(places, tasks, plans), found)
+    computing = Calls(Compiled.of(places, tasks), found)
     for call in computing.calls:
         call()
     for task in tasks:

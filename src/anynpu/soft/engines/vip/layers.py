@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
+import pickle
+import zlib
+from array import array
+from collections.abc import Sequence
+from io import BytesIO
+from itertools import islice
 
 from ....tensor import DType
 from ...formats.nbg import Nbg
@@ -15,29 +19,83 @@ from .prepare import Prepared
 from .tasks import Convolution, Task
 
 
-def layers_of(model: Nbg, prepared: Prepared) -> tuple[tuple[int, ...], LoweredModel]:
-    """The layers in the order of execution, and how many operations each has.
+class FoundLayers:
+    """The layers of a file in the order of execution, as few bytes: they are seldom asked for.
+
+    `members` are how many operations each has.
+    """
+
+    def __init__(self, members: Sequence[int], layers: bytes, weights: int, others: int) -> None:
+        self._layers, self._weight_bytes, self._other_bytes = layers, weights, others
+        self.members = array("i", members)
+
+    def lowered(self) -> LoweredModel:
+        content = BytesIO(zlib.decompress(self._layers))
+        return LoweredModel(
+            layers=tuple(pickle.load(content) for _ in self.members),
+            weight_bytes=self._weight_bytes,
+            peak_intermediate_bytes=self._other_bytes,
+        )
+
+
+def layers_of(model: Nbg, prepared: Prepared) -> FoundLayers:
+    """The layers of operations."""
+    found = Layers(model)
+    for task, number in zip(prepared.tasks, prepared.numbers, strict=True):
+        found.add(task, number)
+    return found.finish()
+
+
+class Layers:
+    """The layers of operations that come in the order of execution.
 
     Tiles of a layer that follow one another are one.
     """
-    groups = list(grouped(model, prepared))
-    assert model.executable is not None, "it was prepared"
-    return tuple(len(tasks) for tasks, _ in groups), LoweredModel(
-        layers=tuple(_layer(model, tasks, numbers) for tasks, numbers in groups),
-        weight_bytes=sum(blob.size for blob in model.executable.coefficients),
-        peak_intermediate_bytes=model.memory_pool_size + model.vip_sram_size,
-    )
+
+    def __init__(self, model: Nbg) -> None:
+        self._model = model
+        self._tasks: list[Task] = []
+        self._numbers: list[int] = []
+        self._members: list[int] = []
+        self._layers = bytearray()
+
+    def add(self, task: Task, number: int) -> None:
+        """The next one, and its place in the file."""
+        operations = self._model.operations
+        if self._numbers:
+            before, own = operations[self._numbers[0]].layer, operations[number].layer
+            if own is None or own != before:
+                self._end()
+        self._tasks.append(task)
+        self._numbers.append(number)
+
+    def _end(self) -> None:
+        layer = _layer(self._model, self._tasks, self._numbers)
+        self._members.append(len(self._tasks))
+        self._layers += pickle.dumps(layer, pickle.HIGHEST_PROTOCOL)
+        self._tasks, self._numbers = [], []
+
+    def finish(self) -> FoundLayers:
+        """All layers; there can't be more."""
+        if self._tasks:
+            self._end()
+        executable = self._model.executable
+        assert executable is not None, "it was prepared"
+        return FoundLayers(
+            self._members,
+            zlib.compress(self._layers, 1),
+            sum(blob.size for blob in executable.coefficients),
+            self._model.memory_pool_size + self._model.vip_sram_size,
+        )
 
 
-def measured(
-    lowered: LoweredModel, members: Sequence[int], seconds: Sequence[float]
-) -> tuple[MeasuredLayer, ...]:
+def measured(found: FoundLayers, seconds: Sequence[float]) -> tuple[MeasuredLayer, ...]:
     """What each layer took, by the seconds of each operation."""
-    found = []
+    layers = []
     spent = iter(seconds)
-    for layer, count in zip(lowered.layers, members, strict=True):
+    for layer, count in zip(found.lowered().layers, found.members, strict=True):
         total = sum(islice(spent, count))
-        found.append(
+        layers.append(
             MeasuredLayer(
                 name=layer.name,
                 op_type=layer.op_type,
@@ -48,19 +106,7 @@ def measured(
                 kilobytes=(layer.read_bytes + layer.written_bytes) / 1024,
             )
         )
-    return tuple(found)
-
-
-def grouped(model: Nbg, prepared: Prepared) -> Iterator[tuple[list[Task], list[int]]]:
-    """Operations that follow one another and belong to one layer: tasks, places in the file."""
-
-    def layer(pair: tuple[Task, int]) -> tuple[int | None, int]:
-        operation = model.operations[pair[1]]
-        return operation.layer, -1 if operation.layer is not None else pair[1]
-
-    for _, pairs in groupby(zip(prepared.tasks, prepared.numbers, strict=True), layer):
-        tasks, numbers = zip(*pairs, strict=True)
-        yield list(tasks), list(numbers)
+    return tuple(layers)
 
 
 def _layer(model: Nbg, tasks: Sequence[Task], numbers: Sequence[int]) -> Layer:

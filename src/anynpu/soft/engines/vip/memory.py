@@ -197,6 +197,7 @@ class MemoryMap:
         self.blobs = executable.coefficients
         self.constants = executable.constants
         self._places: dict[Space, tuple[int, int]] = {}
+        self._given: tuple[int, NDArray[np.uint8]] | None = None
         self.size = 0
         sizes = [
             *((Space(Source.INPUT, i), tensor.size) for i, tensor in enumerate(model.inputs)),
@@ -236,18 +237,29 @@ class MemoryMap:
         if isinstance(window, Window) and (count := math.prod(window.shape)) > max(size, _MOST):
             raise Unknown(f"{count} bytes of {window.space} are used, which has {size}")
 
-    def without_blobs(self) -> MemoryMap:
-        """The same without a byte of the file, which may then go: constants are copied."""
+    def without_file(self) -> MemoryMap:
+        """The same without a byte of the file, which may then go: constants are copied, as one."""
         kept = copy(self)
-        kept.blobs, kept.constants = (), tuple(data.copy() for data in self.constants)
+        kept.blobs = kept.constants = ()
+        kept._given = self._joined_constants()
         return kept
+
+    def _joined_constants(self) -> tuple[int, NDArray[np.uint8]]:
+        """Where constants begin in a context's array, and all bytes from there to their end."""
+        places = [
+            place for space, place in self._places.items() if space.source is Source.CONSTANTS
+        ]
+        start = places[0][0] if places else 0
+        joined = np.zeros(places[-1][0] + places[-1][1] - start if places else 0, np.uint8)
+        for (first, size), data in zip(places, self.constants, strict=True):
+            joined[first - start : first - start + size] = data
+        return start, joined
 
     def new(self) -> NDArray[np.uint8]:
         """A context's array, with the file's constants in it."""
         array = np.zeros(self.size, np.uint8)
-        for index, data in enumerate(self.constants):
-            start, size = self._places[Space(Source.CONSTANTS, index)]
-            array[start : start + size] = data
+        start, given = self._given or self._joined_constants()
+        array[start : start + given.size] = given
         return array
 
 

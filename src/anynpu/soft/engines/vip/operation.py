@@ -64,6 +64,7 @@ class Shared:
         """Nothing more is decoded: give up what was for that."""
         for give_up in self.at_end:
             give_up()
+        space_of.cache_clear()
 
 
 @dataclass(frozen=True)

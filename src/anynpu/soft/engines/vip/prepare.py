@@ -11,10 +11,10 @@ from ...formats.nbg.model import OperationKind
 from .memory import MemoryMap
 from .operation import CORES, OperationContext, Shared
 from .refusal import Refusal, Unknown
-from .stream.queues import check_queues
+from .stream.queues import QueueSizes
 from .tasks import Task
 from .units import DECODERS
-from .written import check_written
+from .written import Written
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,12 @@ class Prepared:
 def prepare(model: Nbg) -> Prepared:
     """Decode all operations; raises `Refusal`, which names what isn't known of the first."""
     operations = Operations(model)
-    # A context is large: one is there at a time.
-    tasks = tuple(map(_decoded, operations))
-    operations.shared.let_go()
-    check_written(operations.layout, model, tasks, operations.title)
-    check_queues(tasks, operations.title)
-    return Prepared(operations.layout, tasks, operations.numbers)
+    return Prepared(operations.layout, tuple(operations.tasks()), operations.numbers)
 
 
 def examined(model: Nbg) -> Iterator[tuple[OperationContext, Task | Refusal]]:
     """Each operation with what it does, or why it is refused; for who looks at a file."""
-    for context in Operations(model):
+    for context in Operations(model).contexts():
         try:
             yield context, _decoded(context)
         except Refusal as refusal:
@@ -69,15 +64,24 @@ class Operations:
             if operation.kind not in (OperationKind.INITIALISATION, OperationKind.FINAL)
         )
 
-    def __iter__(self) -> Iterator[OperationContext]:
-        return map(self._context, self.numbers)
+    def contexts(self) -> Iterator[OperationContext]:
+        """Each with what a decoder may ask about it."""
+        for number in self.numbers:
+            yield OperationContext(self._model, self._executable, self.layout, number, self.shared)
 
-    def title(self, place: int) -> str:
-        """How messages name one of them."""
-        return self._context(self.numbers[place]).title
+    def tasks(self) -> Iterator[Task]:
+        """Decode them one by one; raises `Refusal`, which names what isn't known of the first.
 
-    def _context(self, number: int) -> OperationContext:
-        return OperationContext(self._model, self._executable, self.layout, number, self.shared)
+        Contexts and descriptions have many objects: none is kept here.
+        """
+        written, queues = Written(self.layout), QueueSizes()
+        for context in self.contexts():
+            task = _decoded(context)
+            written.follow(task, context)
+            queues.follow(task, context)
+            yield task
+        self.shared.let_go()
+        written.check_outputs(self._model)
 
 
 def _decoded(context: OperationContext) -> Task:
@@ -90,4 +94,4 @@ def _decoded(context: OperationContext) -> Task:
         raise Refusal(f"{context.title}: {reason}") from None
 
 
-__all__ = ["Prepared", "examined", "prepare"]
+__all__ = ["Operations", "Prepared", "examined", "prepare"]

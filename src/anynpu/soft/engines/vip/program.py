@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,11 @@ from ..program import (
     Variant,
 )
 from ..work import Budget
-from .compact import Compact
-from .kernels.compile import Calls, Compiled, plans_of
-from .layers import layers_of, measured
+from .kernels.compile import Calls, Compiled
+from .layers import Layers, measured
 from .memory import Memory, MemoryMap, Space
-from .prepare import prepare
+from .prepare import Operations
+from .tasks import Task
 
 
 class VipProgram(Program):
@@ -49,21 +49,17 @@ class VipProgram(Program):
         self.soc = soc
         self._variant = variant
         self.input_shapes = (tuple(port.shape for port in variant.inputs),)
-        prepared = prepare(model)
-        layout, tasks = prepared.layout, prepared.tasks
-        budget = Budget()
-        for task in tasks:
-            budget.take(task.macs, f"network {model.name!r}")
-        plans = plans_of(layout, tasks) if has_kernels else (None,) * len(tasks)
-        self._compiled = Compiled(layout, tasks, plans)
-        self._layout = layout.without_blobs()
-        self._layers = Compact(layers_of(model, prepared))
+        decoded = _Decoded(model)
+        layout = decoded.layout
+        self._compiled = Compiled.of(layout, decoded, has_kernels=has_kernels)
+        self._layout = layout.without_file()
+        self._layers = decoded.layers.finish()
 
     def variant(self, number: int) -> Variant:
         return self._variant
 
     def lowered(self, number: int) -> LoweredModel:
-        return self._layers()[1]
+        return self._layers.lowered()
 
     def instance(self, number: int, custom: Customization = NOT_CUSTOMIZED) -> VipInstance:
         return VipInstance(self._layout, self._compiled, self._variant)
@@ -73,8 +69,25 @@ class VipProgram(Program):
         other = VipInstance(self._layout, self._compiled, self._variant)
         for own, copy in zip(instance.inputs, other.inputs, strict=True):
             np.copyto(copy, own)
-        members, lowered = self._layers()
-        return measured(lowered, members, other.timed())
+        return measured(self._layers, other.timed())
+
+
+class _Decoded:
+    """The operations' tasks, one by one, within what a run may cost; `layers` get to know them."""
+
+    def __init__(self, model: Nbg) -> None:
+        self._model = model
+        self._operations = Operations(model)
+        self.layout = self._operations.layout
+
+    def __iter__(self) -> Iterator[Task]:
+        self.layers = Layers(self._model)
+        budget = Budget()
+        operations = self._operations
+        for number, task in zip(operations.numbers, operations.tasks(), strict=True):
+            budget.take(task.macs, f"network {self._model.name!r}")
+            self.layers.add(task, number)
+            yield task
 
 
 class VipInstance(Instance):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...formats.nbg.model import Nbg, Source
 from .memory import MemoryMap, Scattered, Window
+from .operation import OperationContext
 from .refusal import Refusal
 from .tasks import BlockTranspose, Task
 
@@ -18,34 +18,38 @@ _GIVEN = (Source.INPUT, Source.CONSTANTS)
 """What is there before the first operation."""
 
 
-def check_written(
-    layout: MemoryMap, model: Nbg, tasks: Sequence[Task], title: Callable[[int], str]
-) -> None:
-    """Follow the operations in their order; raises `Refusal` for the first that reads a byte of
-    which nothing is known, and for an output that isn't written as a whole. `title` names a task by
-    its place.
-    """
-    # Zeros that nobody touches take no memory, however large a pool a file says it has.
-    known = {
-        space: (np.ones if space.source in _GIVEN else np.zeros)(size, np.bool_)
-        for space, size in layout.spaces()
-    }
-    for number, task in enumerate(tasks):
+class Written:
+    """Which bytes of memory something is known of, followed from operation to operation."""
+
+    def __init__(self, layout: MemoryMap) -> None:
+        # Zeros that nobody touches take no memory, however large a pool a file says it has.
+        self._known = {
+            space: (np.ones if space.source in _GIVEN else np.zeros)(size, np.bool_)
+            for space, size in layout.spaces()
+        }
+
+    def follow(self, task: Task, context: OperationContext) -> None:
+        """Raises `Refusal` for an operation that reads a byte of which nothing is known."""
+        known = self._known
         if isinstance(task, BlockTranspose):
             # It copies whole buffers, and what is in their gaps stays as unknown as it was.
             content = at(known[task.source.space], task.source).copy()
             put(known[task.target.space], task.target, content)
-            continue
+            return
         for window in task.reads():
             if not at(known[window.space], window).all():
-                name = title(number)
-                raise Refusal(f"{name} reads bytes of {window.space} that were never written")
+                raise Refusal(
+                    f"{context.title} reads bytes of {window.space} that were never written"
+                )
         for target in task.writes():
             put(known[target.space], target)
-    for space, content in known.items():
-        if space.source is Source.OUTPUT and not content.all():
-            name = model.outputs[space.number].name
-            raise Refusal(f"no operation writes all of output {name!r}")
+
+    def check_outputs(self, model: Nbg) -> None:
+        """Raises `Refusal` for an output that isn't written as a whole."""
+        for space, content in self._known.items():
+            if space.source is Source.OUTPUT and not content.all():
+                name = model.outputs[space.number].name
+                raise Refusal(f"no operation writes all of output {name!r}")
 
 
 def at(content: NDArray[_Scalar], window: Window) -> NDArray[_Scalar]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+from array import array
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,9 +21,11 @@ _CHUNK = 1 << 20
 """Bytes of constants that lie together; pages that nothing was put into take no memory."""
 _LARGE = 256 << 10
 """Bytes from which on constants stay where they are."""
-_DIGEST = 32
+_SMALL = 1 << 10
+"""Bytes up to which it is quicker to look at a content than to remember an array."""
+_DIGEST = 16
 
-_MEMORY, _QUEUES, _OWN = 1 << 60, 2 << 60, 3 << 60
+_MEMORY, _OWN, *_QUEUES = (base << 60 for base in range(1, 5))
 _HALF = 1 << 59
 """No address of a process is as large as half of a base, and nothing reaches as far from one."""
 
@@ -35,15 +38,18 @@ class Constants:
         self._used = 0
         self._kept: list[NDArray[Any]] = []
         self._seen: dict[int, tuple[object, int]] = {}
-        self._addresses: dict[tuple[int, bytes], int] = {}
+        self._addresses: dict[bytes, int] = {}
 
-    def address(self, array: NDArray[Any]) -> int:
+    def address(self, values: NDArray[Any]) -> int:
         """Where the content of an array is that nobody writes to any more."""
-        known = self._seen.get(id(array))
+        if values.nbytes <= _SMALL:
+            return self._copied(values.tobytes())
+        known = self._seen.get(id(values))
         if known is not None:
             return known[1]
-        address = self._kept_at(array) if array.nbytes >= _LARGE else self._copied(array.tobytes())
-        self._seen[id(array)] = array, address
+        is_large = values.nbytes >= _LARGE
+        address = self._kept_at(values) if is_large else self._copied(values.tobytes())
+        self._seen[id(values)] = values, address
         return address
 
     def address_of_structure(self, structure: ctypes.Structure | ctypes.Array[Any]) -> int:
@@ -55,13 +61,13 @@ class Constants:
         self._seen, self._addresses = {}, {}
         return self._kept
 
-    def _kept_at(self, array: NDArray[Any]) -> int:
-        self._kept.append(np.ascontiguousarray(array))
+    def _kept_at(self, values: NDArray[Any]) -> int:
+        self._kept.append(np.ascontiguousarray(values))
         return address_of(self._kept[-1])
 
     def _copied(self, content: bytes) -> int:
         size = len(content)
-        key = size, hashlib.blake2b(content, digest_size=_DIGEST).digest()
+        key = hashlib.blake2b(content, digest_size=_DIGEST).digest()
         if key not in self._addresses:
             if self._used + size > self._chunk.size:
                 self._chunk = private_bytes(max(_CHUNK, size))
@@ -82,25 +88,24 @@ class Arguments:
         self._layout = layout
         self._constants = Constants()
         self._known: dict[object, int] = {}
-        self._content: list[bytes] = []
-        self._size = 0
-        self._pointers: list[NDArray[np.int64]] = []
-        self._steps: list[tuple[int, int, int, int]] = []
-        self._queue_values = 0
+        self._content = bytearray()
+        self._pointers = array("q")
+        self._steps = array("q")
+        self._queue_sizes = [0] * len(_QUEUES)
 
     def pointer(self, space: Space) -> int:
         """A space's first byte, in the memory of a context."""
         start, _ = self._layout.place(space)
         return _MEMORY + start
 
-    def queue_values(self, size: int) -> int:
-        """What kernels have in the place of queues, so many values."""
-        self._queue_values = max(self._queue_values, size)
-        return _QUEUES
+    def queue_values(self, queue: int, size: int) -> int:
+        """What kernels have in the place of a queue, 0 or 1, so many values."""
+        self._queue_sizes[queue] = max(self._queue_sizes[queue], size)
+        return _QUEUES[queue]
 
-    def constant(self, array: NDArray[Any]) -> int:
+    def constant(self, values: NDArray[Any]) -> int:
         """An array's content, which all contexts read."""
-        return self._constants.address(array)
+        return self._constants.address(values)
 
     def constant_structure(self, structure: ctypes.Structure | ctypes.Array[Any]) -> int:
         """A structure of which all contexts read the same."""
@@ -114,34 +119,37 @@ class Arguments:
 
     def put(self, structure: ctypes.Structure | ctypes.Array[Any]) -> int:
         """A structure of each context's own; copied."""
-        start = self._size
-        content = bytes(structure)
-        self._content.append(content)
-        self._size += len(content)
-        self._pointers.append(pointers_of(type(structure)) + start)
+        start = len(self._content)
+        self._content += bytes(structure)
+        self._pointers.frombytes((pointers_of(type(structure)) + start).tobytes())
         return _OWN + start
 
     def step(self, entry: steps.Entry) -> None:
         """The next step."""
-        self._steps.append((entry.kernel, entry.arguments, entry.units, entry.grain))
+        self._steps.frombytes(bytes(entry))
 
     def packed(self) -> Packed:
         """All of it; nothing can be added any more."""
-        content = np.frombuffer(bytearray(b"".join(self._content)), np.uint8)
+        content = np.array(self._content, np.uint8)
         words = content.view(np.int64)
-        places = np.concatenate([np.zeros(0, np.int64), *self._pointers]) // words.itemsize
+        places = np.array(self._pointers, np.int64) // words.itemsize
         entries = np.array(self._steps, np.int64).reshape(-1, len(steps.Entry._fields_))
+        first, second = self._queue_sizes
         found = {}
-        for base in (_MEMORY, _QUEUES, _OWN):
-            distances = words[places] - base
-            of = places[np.abs(distances) < _HALF]
-            words[of] -= base
+        for base, start in ((_MEMORY, 0), (_OWN, 0), (_QUEUES[0], 0), (_QUEUES[1], 4 * first)):
+            of = places[np.abs(words[places] - base) < _HALF]
+            words[of] += start - base
             found[base] = of.astype(np.int32)
         entries[:, _ARGUMENTS] -= _OWN
         return Packed(
-            content, found[_MEMORY], found[_QUEUES], found[_OWN], entries, self._queue_values,
-            tuple(self._constants.finish()),
-        )  # fmt: skip
+            content,
+            in_memory=found[_MEMORY],
+            in_queues=np.concatenate([found[base] for base in _QUEUES]),
+            in_arguments=found[_OWN],
+            entries=entries,
+            queue_values=first + second,
+            constants=tuple(self._constants.finish()),
+        )
 
 
 _ARGUMENTS = [field[0] for field in steps.Entry._fields_].index("arguments")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +18,19 @@ from ..reference.compute import compute
 from ..stream.task import StreamTask
 from ..tasks import BlockTranspose, Convolution, Move, Task
 from . import native
-from .arguments import Arguments
+from .arguments import Arguments, Packed
 from .convolution import Weights, plan_convolution
 from .moves import Origins, plan_move, plan_transpose
 from .plan import Plan
-from .stream import Program, StreamPlan, as_convolution, plans_of_streams, program_of_sums
+from .stream import (
+    NO_QUEUES,
+    Program,
+    QueueWalk,
+    as_convolution,
+    plan_stream,
+    program_of_sums,
+    uses_queues,
+)
 
 Call = Callable[[], None]
 _ALIGNMENT = 64
@@ -30,15 +38,45 @@ REFERENCE = "reference"
 """What runs a task without a plan."""
 
 
+class QueueError(Exception):
+    """Some program that uses queues has no plan: the reference has to run all that do."""
+
+
+class Planner:
+    """Makes plans of tasks in their order, each of which may be gone when the next one comes."""
+
+    def __init__(
+        self, layout: MemoryMap, *, has_kernels: bool = True, has_queues: bool = True
+    ) -> None:
+        self._layout = layout
+        self._has_kernels = has_kernels and native.library() is not None
+        self._has_queues = has_queues
+        self._count = thread_count()
+        self._shared = _Shared({}, {}, {})
+        self._walk = QueueWalk()
+
+    def plan(self, task: Task) -> Plan | None:
+        """None where the reference computes it; raises `QueueError`, with `has_queues`."""
+        if not self._has_kernels:
+            return None
+        if isinstance(task, StreamTask) and uses_queues(task.flow):
+            return self._plan_of_queues(task) if self._has_queues else None
+        return _plan(self._layout, task, self._count, self._shared)
+
+    def _plan_of_queues(self, task: StreamTask) -> Plan:
+        queues = self._walk.next(task)
+        plan = plan_stream(self._layout, task, queues, self._count, self._shared.programs)
+        if plan is None:
+            raise QueueError
+        return plan
+
+
 def plans_of(layout: MemoryMap, tasks: Sequence[Task]) -> tuple[Plan | None, ...]:
     """A plan for each task, None where the reference computes it."""
-    if native.library() is None:
-        return (None,) * len(tasks)
-    count = thread_count()
-    programs: dict[object, Program] = {}
-    streams = dict(plans_of_streams(layout, tasks, count, programs))
-    shared = _Shared({}, programs, streams, {})
-    return tuple(_plan(layout, task, count, n, shared) for n, task in enumerate(tasks))
+    try:
+        return tuple(map(Planner(layout).plan, tasks))
+    except QueueError:
+        return tuple(map(Planner(layout, has_queues=False).plan, tasks))
 
 
 def kernels_of(layout: MemoryMap, tasks: Sequence[Task]) -> list[str]:
@@ -48,15 +86,14 @@ def kernels_of(layout: MemoryMap, tasks: Sequence[Task]) -> list[str]:
 
 
 class _Shared(NamedTuple):
-    """What tasks share, and the plans of those that depend on others."""
+    """What tasks share."""
 
     weights: dict[object, Weights | None]
     programs: dict[object, Program]
-    streams: Mapping[int, StreamPlan]
     origins: dict[object, Origins]
 
 
-def _plan(layout: MemoryMap, task: Task, count: int, number: int, shared: _Shared) -> Plan | None:
+def _plan(layout: MemoryMap, task: Task, count: int, shared: _Shared) -> Plan | None:
     if isinstance(task, Convolution):
         return plan_convolution(layout, task, count, shared.weights)
     if isinstance(task, Move):
@@ -64,7 +101,8 @@ def _plan(layout: MemoryMap, task: Task, count: int, number: int, shared: _Share
     if isinstance(task, BlockTranspose):
         return plan_transpose(layout, task, count)
     if isinstance(task, StreamTask):
-        return shared.streams.get(number) or _plan_of_sums(layout, task, count, shared)
+        plan = plan_stream(layout, task, NO_QUEUES, count, shared.programs)
+        return plan or _plan_of_sums(layout, task, count, shared)
     return None
 
 
@@ -79,24 +117,46 @@ def _plan_of_sums(layout: MemoryMap, task: StreamTask, count: int, shared: _Shar
     return plan_convolution(layout, convolution, count, shared.weights, program)
 
 
+@dataclass(frozen=True)
 class Compiled:
-    """What computes a file, for all its contexts: steps of C, and what the reference computes."""
+    """What computes a file, for all its contexts.
 
-    def __init__(
-        self, layout: MemoryMap, tasks: Sequence[Task], plans: Sequence[Plan | None]
-    ) -> None:
+    `parts` are how many steps of C follow, or a task that the reference computes. `scratch` is what
+    a thread needs of its own, in bytes.
+    """
+
+    parts: tuple[Task | int, ...]
+    packed: Packed
+    scratch: int
+
+    @classmethod
+    def of(cls, layout: MemoryMap, tasks: Iterable[Task], *, has_kernels: bool = True) -> Compiled:
+        """Plan tasks, of which those that the reference computes are kept alone.
+
+        They are looked at a second time where the queues' programs haven't all a plan.
+        """
+        try:
+            return cls._of(layout, tasks, Planner(layout, has_kernels=has_kernels))
+        except QueueError:
+            return cls._of(layout, tasks, Planner(layout, has_queues=False))
+
+    @classmethod
+    def _of(cls, layout: MemoryMap, tasks: Iterable[Task], planner: Planner) -> Compiled:
         arguments = Arguments(layout)
-        self.scratch = max((plan.scratch for plan in plans if plan is not None), default=0)
-        self.parts: list[Task | int] = []
-        for is_planned, run in groupby(zip(tasks, plans, strict=True), key=lambda p: bool(p[1])):
-            if not is_planned:
-                self.parts.extend(task for task, _ in run)
+        parts: list[Task | int] = []
+        scratch = 0
+        for task in tasks:
+            plan = planner.plan(task)
+            if plan is None:
+                parts.append(task)
                 continue
-            bound = [plan.bind(arguments) for _, plan in run if plan]
-            for entry in bound:
-                arguments.step(entry)
-            self.parts.append(len(bound))
-        self.packed = arguments.packed()
+            arguments.step(plan.bind(arguments))
+            scratch = max(scratch, plan.scratch)
+            if parts and isinstance(parts[-1], int):
+                parts[-1] += 1
+            else:
+                parts.append(1)
+        return cls(tuple(parts), arguments.packed(), scratch)
 
 
 class Calls:

@@ -248,7 +248,7 @@ def _plan_of_whole(
         return None
     sums = task.sums
     key = (
-        id(sums.kernels), sums.bias, task.scale, task.negative_scale, sums.channels,
+        sums.kernels, sums.bias, task.scale, task.negative_scale, sums.channels,
     )  # fmt: skip
     if key not in known:
         known[key] = _weights(task)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..stream.own_tables import OddTable
 from ..stream.tables import FunctionTable, PiecewiseTable
 from ..stream.task import RealInput, RealOutput, Stored, StreamTask
 from ..structures import Form, Origin, TableForm, Unit
-from ..tasks import Convolution, Sums, Task
+from ..tasks import Convolution, Sums
 from . import native
 from .arguments import Arguments
 from .plan import Plan, fits_circle, is_apart, planes_in, units_of
@@ -55,53 +54,42 @@ _FORMS: Mapping[Stored, Form] = {
 # ---------------------------------------------------------------------------- queues
 
 
-@dataclass(frozen=True)
-class QueuePlace:
-    """Where a queue's values are around an operation: numbers of elements in a memory's array.
+class QueuePlace(NamedTuple):
+    """Where a queue's values are around an operation: numbers of elements.
 
     `held` of them, from `head` on, are there before; what is written goes to `tail`, and behind it
-    a sum of each row.
+    a sum of each row. Nothing is at `end` or beyond.
     """
 
     head: int
     held: int
     tail: int
     sums: int
+    end: int
 
 
-class QueuePlaces(NamedTuple):
-    """Those of an operation, and how many values a memory's array has for all queues."""
-
-    places: Mapping[int, QueuePlace]
-    size: int
+NO_QUEUES: Mapping[int, QueuePlace] = {queue: QueuePlace(0, 0, 0, 0, 0) for queue in _QUEUES}
+"""Those of a program that takes nothing from queues and puts nothing there."""
 
 
-def queue_places(tasks: Sequence[StreamTask]) -> list[QueuePlaces]:
-    """Follow the operations: how many values are in a queue depends on nothing that is computed."""
-    found: list[dict[int, QueuePlace]] = [{} for _ in tasks]
-    size = 0
-    for queue in _QUEUES:
-        head = tail = most = 0
-        for task, places in zip(tasks, found, strict=True):
+class QueueWalk:
+    """Follows operations: how many values are in a queue depends on nothing that is computed."""
+
+    def __init__(self) -> None:
+        self._bounds = dict.fromkeys(_QUEUES, (0, 0))
+
+    def next(self, task: StreamTask) -> Mapping[int, QueuePlace]:
+        """The places of the next operation that uses queues, by queue."""
+        places = {}
+        for queue in _QUEUES:
             use = task.flow.queues[queue]
-            if use.resets:
-                head = tail = 0
+            head, tail = (0, 0) if use.resets else self._bounds[queue]
             written = task.rows * task.length if use.writer is not None else 0
-            sums = task.rows if queue in _summed(task.flow) else 0
-            places[queue] = QueuePlace(head, tail - head, tail, tail + written)
-            head, tail = head + _taken(use, task), tail + written + sums
-            most = max(most, tail)
-            if head == tail:
-                head = tail = 0
-        for places in found:
-            places[queue] = replace(
-                places[queue],
-                head=places[queue].head + size,
-                tail=places[queue].tail + size,
-                sums=places[queue].sums + size,
-            )
-        size += most
-    return [QueuePlaces(places, size) for places in found]
+            end = tail + written + (task.rows if queue in _summed(task.flow) else 0)
+            places[queue] = QueuePlace(head, tail - head, tail, tail + written, end)
+            head += _taken(use, task)
+            self._bounds[queue] = (0, 0) if head == end else (head, end)
+        return places
 
 
 def _summed(flow: Flow) -> tuple[int, ...]:
@@ -314,7 +302,11 @@ class StreamPlan(Plan):
     kernel = "program"
 
     def __init__(
-        self, task: StreamTask, program: Program, queues: QueuePlaces, threads: int
+        self,
+        task: StreamTask,
+        program: Program,
+        queues: Mapping[int, QueuePlace],
+        threads: int,
     ) -> None:
         self._task, self._queues, self._threads = task, queues, threads
         self._program = program
@@ -331,7 +323,6 @@ class StreamPlan(Plan):
         task, program = self._task, self._program
         _, height, width = task.shape
         inputs = [_input_structure(part, arguments) for part in task.inputs]
-        values = arguments.queue_values(self._queues.size)
         call = structures.Stream(
             program=program.bind(arguments),
             rows=task.rows,
@@ -339,8 +330,8 @@ class StreamPlan(Plan):
             height=height,
             width=width,
             inputs=len(inputs),
-            queue_0=self._queue(0, values),
-            queue_1=self._queue(1, values),
+            queue_0=self._queue(0, arguments),
+            queue_1=self._queue(1, arguments),
             has_maxima=task.flow.sums_are_maxima,
             ring_rows=self._ring_rows,
             rings=len(program.rings),
@@ -359,9 +350,10 @@ class StreamPlan(Plan):
             units_of(units, self._threads),
         )
 
-    def _queue(self, number: int, values: int) -> structures.StreamQueue:
+    def _queue(self, number: int, arguments: Arguments) -> structures.StreamQueue:
         queue, flow = _QUEUES[number], self._task.flow
-        place = self._queues.places[queue]
+        place = self._queues[queue]
+        values = arguments.queue_values(number, place.end)
         summed = _summed(flow)
         return structures.StreamQueue(
             held=values + 4 * place.head if place.held else None,
@@ -387,7 +379,7 @@ def _input_structure(part: Sums | RealInput, arguments: Arguments) -> structures
 def plan_stream(
     layout: MemoryMap,
     task: StreamTask,
-    queues: QueuePlaces,
+    queues: Mapping[int, QueuePlace],
     threads: int,
     known: dict[object, Program],
 ) -> StreamPlan | None:
@@ -423,22 +415,3 @@ def _is_plain(part: Sums | RealInput, shape: tuple[int, int, int]) -> bool:
 def _fits(planes: Planes) -> bool:
     """Whether lines are bytes, or larger values one after another."""
     return fits_circle(planes) and (planes.item == 1 or planes.group == 1)
-
-
-def plans_of_streams(
-    layout: MemoryMap, tasks: Sequence[Task], threads: int, known: dict[object, Program]
-) -> Iterator[tuple[int, StreamPlan]]:
-    """Plans by the tasks' numbers: for all programs that use queues, or for none of them."""
-    streams = [(n, task) for n, task in enumerate(tasks) if isinstance(task, StreamTask)]
-    places = queue_places([task for _, task in streams])
-    found = [
-        plan_stream(layout, task, place, threads, known)
-        for (_, task), place in zip(streams, places, strict=True)
-    ]
-    queues_are_c_s = all(
-        plan is not None or not uses_queues(task.flow)
-        for (_, task), plan in zip(streams, found, strict=True)
-    )
-    for (number, task), plan in zip(streams, found, strict=True):
-        if plan is not None and (queues_are_c_s or not uses_queues(task.flow)):
-            yield number, plan

@@ -97,7 +97,7 @@ class Shader:
 
     def _let_go(self) -> None:
         """Functions of a task may keep this; nothing of the file is to stay with them."""
-        del self._context
+        del self._context, self._places
 
     @cached_property
     def _addresses(self) -> dict[int, int]:

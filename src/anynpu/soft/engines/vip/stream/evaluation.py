@@ -41,7 +41,7 @@ def run(
     """Apply a program to (rows, elements of one); the output has that shape.
 
     `inputs` are the operands of that shape, as float32; `queues` change, and hold what a program
-    takes: `check_queues` has seen to that. None for a program without an output.
+    takes: `QueueSizes` has seen to that. None for a program without an output.
     """
     for queue, use in flow.queues.items():
         if use.resets or queue not in queues:

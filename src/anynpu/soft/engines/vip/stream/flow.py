@@ -43,7 +43,7 @@ _TABLE_TARGET = 1
 """The register that gets a table's entry."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Operand:
     """What a node reads: an input, another node's value, a queue, a register or a number.
 
@@ -61,7 +61,7 @@ class Operand:
     back: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Node:
     """A unit's work in an instruction.
 
@@ -77,7 +77,7 @@ class Node:
     initial: np.float32 | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class QueueUse:
     """What a program does with a queue, V11 or V12.
 
@@ -94,7 +94,7 @@ class QueueUse:
     repeats: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Flow:
     """A program without time: nodes in an order in which each finds its operands of the element.
 
@@ -111,7 +111,7 @@ class Flow:
     queues: dict[int, QueueUse]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Write:
     """A unit of an instruction, as it stands there."""
 

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from ..commands.sp import V11, V12
+from ..operation import OperationContext
 from ..refusal import Refusal
 from ..tasks import Task
 from .flow import QueueUse
 from .task import StreamTask
 
 
-def check_queues(tasks: Sequence[Task], title: Callable[[int], str]) -> None:
-    """Follow the operations; raises `Refusal` for the first that takes what isn't there.
+class QueueSizes:
+    """How many entries queues have, followed from operation to operation.
 
-    A queue's number of entries depends on nothing that is computed. `title` names a task by its
-    place.
+    That depends on nothing that is computed.
     """
-    sizes = {V11: 0, V12: 0}
-    for number, task in enumerate(tasks):
+
+    def __init__(self) -> None:
+        self._sizes = {V11: 0, V12: 0}
+
+    def follow(self, task: Task, context: OperationContext) -> None:
+        """Raises `Refusal` for an operation that takes what isn't there."""
         if not isinstance(task, StreamTask):
-            continue
+            return
+        sizes = self._sizes
         for queue, use in task.flow.queues.items():
             before = 0 if use.resets else sizes[queue]
             expected = _expected(use, task.rows, task.length)
             if expected is not None and before != expected:
-                name = title(number)
-                raise Refusal(f"{name}: register {queue} holds {before} values, not {expected}")
+                raise Refusal(
+                    f"{context.title}: register {queue} holds {before} values, not {expected}"
+                )
             sizes[queue] = _after(before, use, task.rows, task.length)
         for queue, _ in zip((V11, V12), task.flow.summands, strict=False):
             sizes[queue] += task.rows
