@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from anynpu.soft.engines.vip.memory import Memory, MemoryMap
 from anynpu.soft.engines.vip.operation import OperationContext, Shared
 from anynpu.soft.engines.vip.reference.compute import compute
 from anynpu.soft.engines.vip.refusal import Unknown
+from anynpu.soft.engines.vip.shaders import task
 from anynpu.soft.engines.vip.shaders.task import ShaderTask
 from anynpu.soft.engines.vip.units import DECODERS
 from anynpu.soft.formats.nbg.model import (
@@ -170,3 +172,19 @@ def test_an_image_that_leaves_its_memory_is_refused() -> None:
     other = OperationContext(context.model, executable, context.layout, 0, Shared())
     with pytest.raises(Unknown, match="network input 0"):
         decode_shader(other)
+
+
+def test_rows_are_computed_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "TOGETHER", 40)
+    seen: list[int] = []
+
+    @task.by_rows
+    def function(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
+        seen.append(a.shape[1])
+        return a * b + c
+
+    a, b, c = np.arange(2 * 7 * 5).reshape(2, 7, 5), np.arange(7)[None, :, None], np.ones((1, 1, 5))
+    assert (function(a, b, c) == a * b + c).all()
+    assert seen == [4, 3]
+    assert (function(b, a, c) == a * b + c).all()
+    assert (function(c, c, c) == 2 * c).all()

@@ -10,7 +10,7 @@ from ..refusal import Unknown
 from ..rounding import to_halves
 from .quantized import F16, ONE, U8, check_broadcast, check_same, reals_of, to_bytes, types
 from .shader import Image, Shader
-from .task import Array, ShaderTask
+from .task import Array, ShaderTask, by_rows
 
 _F32 = np.float32
 _LARGEST_BYTE = 255
@@ -58,7 +58,7 @@ def tensor_add(shader: Shader) -> ShaderTask:
         first = (reals_of(x) - _F32(own_a)) * scale_a
         return to_bytes(first + (reals_of(y) - _F32(own_b)) * scale_b + zero)
 
-    return ShaderTask((a, b), output, total)
+    return ShaderTask((a, b), output, by_rows(total))
 
 
 _SUMS_OF_HALVES, _SUMS_OF_PLANES_OF_HALVES = "713adc8e96266b02", "44c3400e98f8a125"
@@ -117,7 +117,7 @@ def tensor_mul(shader: Shader) -> ShaderTask:
         cross = left * right - left * zero_b - right * zero_a
         return to_bytes(cross.astype(_F32) * scale + constant)
 
-    return ShaderTask((a, b), output, product)
+    return ShaderTask((a, b), output, by_rows(product))
 
 
 _PRODUCTS_OF_HALVES = ("bdf62f09c8ec4701", "2f10cc449c1d2f4a")

@@ -11,7 +11,7 @@ from ..refusal import Unknown
 from ..rounding import cut_to_float, normal_halves, to_halves
 from .quantized import F16, F32, ONE, U8, check_same, limited_halves, reals_of, to_bytes, types
 from .shader import Image, Shader
-from .task import Array, ShaderTask
+from .task import Array, ShaderTask, by_rows
 
 _F32 = np.float32
 
@@ -275,9 +275,12 @@ def batch_normalization(shader: Shader) -> ShaderTask:
         return _batch_of_halves(shader, (source, scale, bias), output)
     zero = shader.whole(0x80)
 
-    def function(values: Array, scales: Array, added: Array) -> Array:
-        factor, constant = (_reals(table) for table in (scales, added))
+    @by_rows
+    def normalized(values: Array, factor: Array, constant: Array) -> Array:
         return to_bytes((values.astype(_F32) - _F32(zero)) * factor + constant)
+
+    def function(values: Array, scales: Array, added: Array) -> Array:
+        return normalized(values, _reals(scales), _reals(added))
 
     return ShaderTask((source, scale, bias), output, function)
 

@@ -8,7 +8,7 @@ from ..refusal import Unknown
 from ..rounding import to_halves, whole_sum
 from .quantized import F16, ONE, U8, check_same, to_bytes, types
 from .shader import Image, Shader
-from .task import Array, ShaderTask
+from .task import Array, ShaderTask, by_rows
 
 _LOG_OF_ROWS = "4fc379906351d456"
 _LOG_OF_HALVES = "186825dbb853d878"
@@ -89,7 +89,7 @@ def softmax(shader: Shader) -> ShaderTask:
         halves: Array = to_halves(shares)
         return halves
 
-    return ShaderTask((source,), output, function)
+    return ShaderTask((source,), output, by_rows(function) if over_pixels else function)
 
 
 def _difference(values: Array, most: Array) -> Array:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..memory import Window
@@ -15,6 +16,9 @@ from .shader import Image
 
 Array = NDArray[Any]
 Function = Callable[..., Array | tuple[Array, ...]]
+
+TOGETHER = 1 << 15
+"""Values of a result that are made at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,3 +53,28 @@ class ShaderTask(Task):
     def writes(self) -> Iterator[Window]:
         for image in self.outputs:
             yield image.window
+
+
+def by_rows(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The same function, called for some rows at a time: what lies between takes little memory.
+
+    Each row of the result is made of the same row of the operands, or of an operand's only one.
+    """
+
+    def whole(*operands: Array) -> Array:
+        rows = max(operand.shape[1] for operand in operands)
+        values = max(operand.size // operand.shape[1] for operand in operands)
+        step = max(1, TOGETHER // values)
+        if step >= rows:
+            return function(*operands)
+        result: Array | None = None
+        for start in range(0, rows, step):
+            of = slice(start, start + step)
+            part = function(*(each if each.shape[1] == 1 else each[:, of] for each in operands))
+            if result is None:
+                result = np.empty((part.shape[0], rows, part.shape[2]), part.dtype)
+            result[:, of] = part
+        assert result is not None, "there is a row"
+        return result
+
+    return whole
