@@ -181,7 +181,8 @@ def test_rows_are_computed_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
     @task.by_rows
     def function(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
         seen.append(a.shape[1])
-        return a * b + c
+        result: NDArray[Any] = a * b + c
+        return result
 
     a, b, c = np.arange(2 * 7 * 5).reshape(2, 7, 5), np.arange(7)[None, :, None], np.ones((1, 1, 5))
     assert (function(a, b, c) == a * b + c).all()

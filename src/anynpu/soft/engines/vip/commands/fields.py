@@ -41,7 +41,11 @@ class Field:
     def __get__(self, command: Command, owner: type[Command]) -> int: ...
 
     def __get__(self, command: Command | None, owner: type[Command]) -> Field | int:
-        return self if command is None else self.of(command.words)
+        if command is None:
+            return self
+        if self._others:
+            return self.of(command.words)
+        return (command.words[self._word] >> self._low & self._mask) + self._offset
 
     def of(self, words: Sequence[int]) -> int:
         """The field's value, without a sign."""
