@@ -10,7 +10,7 @@
 #include "npu_general_stages.h"
 
 #ifdef AVX512
-enum { QUAD = 4, ATOM = 16 };
+enum { QUAD = 4, ATOM = 16 /* bytes of the larger atoms */ };
 
 /* Unrolled, so that pixels stay in registers from stage to stage. */
 #define UNROLLED _Pragma("GCC unroll 4")
@@ -229,6 +229,7 @@ struct quad_task {
     struct quad_dpu dpu, after;
     __m256i padding;
     __mmask16 channels; /* those that aren't padding */
+    int64_t atom;       /* bytes */
     int surfaces, has_after, is_float, is_full;
 };
 
@@ -258,6 +259,7 @@ WITH_AVX512_VNNI static void prepare(const struct dpu *d, const struct writer *w
     to->channels = (__mmask16)((1u << channels) - 1);
     to->surfaces = (int)((channels + w->lanes - 1) / w->lanes);
     to->is_full = channels == GROUP;
+    to->atom = w->lanes * (to->is_float ? 4 : 2);
 }
 
 WITH_AVX512_VNNI INLINE void run_quad_output(const struct quad_dpu *q, __m512 *v) {
@@ -306,13 +308,22 @@ WITH_AVX512_VNNI INLINE __m256i halves_of(const struct quad_task *q, __m512 v) {
     return q->is_full ? halves : _mm256_mask_blend_epi16(q->channels, q->padding, halves);
 }
 
-/* Four pixels' float16, of surfaces of eight channels. */
+/* Four pixels' float16, of surfaces of eight channels, or of four. */
 WITH_AVX512_VNNI INLINE void store_quad_halves(const struct quad_task *q, const __m512 *v,
                                                uint8_t *const *to) {
     __m512i pixels[2];
     for (int i = 0; i < 2; i++)
         pixels[i] = _mm512_inserti64x4(_mm512_castsi256_si512(halves_of(q, v[2 * i])),
                                        halves_of(q, v[2 * i + 1]), 1);
+    if (q->atom < ATOM) {
+        const __m512i first = _mm512_setr_epi64(0, 4, 8, 12, 1, 5, 9, 13);
+        for (int s = 0; s < q->surfaces; s++) {
+            const __m512i own = _mm512_add_epi64(first, _mm512_set1_epi64(s));
+            _mm256_storeu_si256((__m256i *)to[s], _mm512_castsi512_si256(_mm512_permutex2var_epi64(
+                                                      pixels[0], own, pixels[1])));
+        }
+        return;
+    }
     _mm512_storeu_si512(to[0], _mm512_shuffle_i32x4(pixels[0], pixels[1], 0x88));
     if (q->surfaces > 1)
         _mm512_storeu_si512(to[1], _mm512_shuffle_i32x4(pixels[0], pixels[1], 0xDD));
@@ -385,7 +396,7 @@ finish_apart(const struct quad_task *q, const float *v, const float *e, int64_t 
     finish_quad(q, v, e, i, count, places, to);
     for (int s = 0; s < q->surfaces; s++)
         for (int64_t j = 0; j < least(count - i, QUAD); j++)
-            memcpy(surfaces[s] + (i + j) * pixel, own[s] + j * ATOM, ATOM);
+            memcpy(surfaces[s] + (i + j) * pixel, own[s] + j * q->atom, q->atom);
 }
 
 /* `count` neighbours in a row, with their second operands. */
@@ -395,10 +406,10 @@ WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *
     int64_t i = 0;
     for (; q->dpu.dpu->has_table && i < LATER * QUAD; i += QUAD)
         find_places(&q->dpu, v, i, count, places);
-    for (i = 0; pixel == ATOM && i + QUAD <= count; i += QUAD) {
+    for (i = 0; pixel == q->atom && i + QUAD <= count; i += QUAD) {
         uint8_t *to[4];
         for (int s = 0; s < 4; s++)
-            to[s] = surfaces[s] + i * ATOM;
+            to[s] = surfaces[s] + i * q->atom;
         finish_quad(q, v, e, i, count, places, to);
     }
     for (; i < count; i += QUAD)
@@ -411,7 +422,8 @@ static int has_short_finish(const struct dpu *d, const struct writer *w) {
         return 0;
     if (d->after)
         return has_short_finish(d->after, w);
-    return (d->element == FLOAT16 && w->lanes == 8) || (d->element == FLOAT32 && w->lanes == 4);
+    return (d->element == FLOAT16 && (w->lanes == 8 || w->lanes == 4)) ||
+           (d->element == FLOAT32 && w->lanes == 4);
 }
 
 WITH_AVX512_VNNI static void finish_short(const struct dpu *d, const struct writer *w, int64_t g,
