@@ -287,7 +287,9 @@ INLINE void strip_from_rows(const uint8_t *rows, uint8_t *target, size_t size, s
         bytes_from_rows(rows, target, block, done);
     else if (size == 2)
         pairs_from_rows((const uint16_t *)rows, (uint16_t *)target, block, done);
-    if (done < pixels)
+    if (block == 3) /* a picture's, which is worth vectors of its own */
+        transpose(rows, target, size, pixels, STRIP, 3, 3);
+    else if (done < pixels)
         transpose(rows + done * size, target + done * block * size, size, pixels - done, STRIP,
                   block, block);
 }

@@ -61,15 +61,24 @@ static void copy_run(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t 
 }
 
 /* Of whole words what `mask` has. */
-static void copy_masked(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step,
-                        int64_t size, int64_t count, const uint64_t *mask) {
+INLINE void copy_words(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step,
+                       const int64_t words, int64_t count, const uint64_t *mask) {
     for (int64_t i = 0; i < count; i++, to += to_step, from += from_step)
-        for (int64_t w = 0; w < size / 8; w++) {
+        for (int64_t w = 0; w < words; w++) {
             uint64_t word;
             memcpy(&word, from + 8 * w, sizeof word);
             word &= mask[w];
             memcpy(to + 8 * w, &word, sizeof word);
         }
+}
+
+static void copy_masked(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step,
+                        int64_t size, int64_t count, const uint64_t *mask) {
+    const uint64_t own[2] = {mask[0], mask[size / 8 - 1]};
+    if (size == 16)
+        copy_words(to, to_step, from, from_step, 2, count, own);
+    else
+        copy_words(to, to_step, from, from_step, size / 8, count, mask);
 }
 
 EXPORT void anynpu_npu_copy(const void *arguments, int64_t first, int64_t end, void *scratch) {

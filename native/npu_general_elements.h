@@ -106,6 +106,22 @@ WITH_AVX512_VNNI static void widen_two(const uint8_t *low, const uint8_t *high, 
                                                                      (const __m128i *)low)));
 }
 
+/* Four surfaces' atoms of four float16. */
+WITH_AVX512_VNNI static void widen_four_halves(const uint8_t *const *surfaces, int64_t step,
+                                               int64_t count, float *target, int64_t target_step) {
+    const uint8_t *a = surfaces[0], *b = surfaces[1], *c = surfaces[2], *d = surfaces[3];
+    for (int64_t i = 0; i < count * step; i += step, target += target_step) {
+        uint64_t atoms[4];
+        memcpy(atoms, a + i, 8);
+        memcpy(atoms + 1, b + i, 8);
+        memcpy(atoms + 2, c + i, 8);
+        memcpy(atoms + 3, d + i, 8);
+        const __m256i halves = _mm256_setr_epi64x((int64_t)atoms[0], (int64_t)atoms[1],
+                                                  (int64_t)atoms[2], (int64_t)atoms[3]);
+        _mm512_storeu_ps(target, _mm512_cvtph_ps(halves));
+    }
+}
+
 /* Four surfaces' atoms of four floats. */
 WITH_AVX512_VNNI static void widen_four(const uint8_t *const *surfaces, int64_t step, int64_t count,
                                         float *target) {

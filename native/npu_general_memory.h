@@ -14,12 +14,15 @@ static int load_whole(const struct features *f, int64_t g, int64_t offset, int64
                       int64_t count, float *v) {
     const int64_t atoms = GROUP / f->lanes, s = g * atoms;
     const uint8_t *surfaces[4];
-    if (!(f->element == FLOAT16 && atoms == 2) && !(f->element == FLOAT32 && atoms == 4))
+    if (!(f->element == FLOAT16 && (atoms == 2 || atoms == 4)) &&
+        !(f->element == FLOAT32 && atoms == 4))
         return 0;
     for (int64_t i = 0; i < atoms; i++)
         surfaces[i] = surface_of(f, s + i) + offset;
     if (atoms == 2)
         widen_two(surfaces[0], surfaces[1], step, count, v, GROUP);
+    else if (f->element == FLOAT16)
+        widen_four_halves(surfaces, step, count, v, GROUP);
     else
         widen_four(surfaces, step, count, v);
     return 1;

@@ -10,7 +10,7 @@
 #include "npu_general_stages.h"
 
 #ifdef AVX512
-enum { QUAD = 4, ATOM = 16 };
+enum { QUAD = 4, ATOM = 16 /* bytes of the larger atoms */ };
 
 /* Unrolled, so that pixels stay in registers from stage to stage. */
 #define UNROLLED _Pragma("GCC unroll 4")
@@ -229,7 +229,8 @@ struct quad_task {
     struct quad_dpu dpu, after;
     __m256i padding;
     __mmask16 channels; /* those that aren't padding */
-    int surfaces, has_after, is_float;
+    int64_t atom;       /* bytes */
+    int surfaces, has_after, is_float, is_full;
 };
 
 WITH_AVX512_VNNI static void prepare_stages(const struct dpu *d, int64_t g, struct quad_dpu *to) {
@@ -257,6 +258,8 @@ WITH_AVX512_VNNI static void prepare(const struct dpu *d, const struct writer *w
     to->padding = _mm256_set1_epi16((short)w->padding);
     to->channels = (__mmask16)((1u << channels) - 1);
     to->surfaces = (int)((channels + w->lanes - 1) / w->lanes);
+    to->is_full = channels == GROUP;
+    to->atom = w->lanes * (to->is_float ? 4 : 2);
 }
 
 WITH_AVX512_VNNI INLINE void run_quad_output(const struct quad_dpu *q, __m512 *v) {
@@ -300,17 +303,26 @@ WITH_AVX512_VNNI INLINE void keep_one_quad_nan(__m512 *v) {
         _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v[i], v[i], _CMP_UNORD_Q), v[i], nan);
 }
 
-/* Four pixels' float16, of surfaces of eight channels. */
+WITH_AVX512_VNNI INLINE __m256i halves_of(const struct quad_task *q, __m512 v) {
+    const __m256i halves = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return q->is_full ? halves : _mm256_mask_blend_epi16(q->channels, q->padding, halves);
+}
+
+/* Four pixels' float16, of surfaces of eight channels, or of four. */
 WITH_AVX512_VNNI INLINE void store_quad_halves(const struct quad_task *q, const __m512 *v,
                                                uint8_t *const *to) {
     __m512i pixels[2];
-    for (int i = 0; i < 2; i++) {
-        __m256i halves[2];
-        for (int j = 0; j < 2; j++)
-            halves[j] = _mm256_mask_blend_epi16(
-                q->channels, q->padding,
-                _mm512_cvtps_ph(v[2 * i + j], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-        pixels[i] = _mm512_inserti64x4(_mm512_castsi256_si512(halves[0]), halves[1], 1);
+    for (int i = 0; i < 2; i++)
+        pixels[i] = _mm512_inserti64x4(_mm512_castsi256_si512(halves_of(q, v[2 * i])),
+                                       halves_of(q, v[2 * i + 1]), 1);
+    if (q->atom < ATOM) {
+        const __m512i first = _mm512_setr_epi64(0, 4, 8, 12, 1, 5, 9, 13);
+        for (int s = 0; s < q->surfaces; s++) {
+            const __m512i own = _mm512_add_epi64(first, _mm512_set1_epi64(s));
+            _mm256_storeu_si256((__m256i *)to[s], _mm512_castsi512_si256(_mm512_permutex2var_epi64(
+                                                      pixels[0], own, pixels[1])));
+        }
+        return;
     }
     _mm512_storeu_si512(to[0], _mm512_shuffle_i32x4(pixels[0], pixels[1], 0x88));
     if (q->surfaces > 1)
@@ -335,8 +347,12 @@ WITH_AVX512_VNNI INLINE void store_quad_floats(const struct quad_task *q, const 
 }
 
 WITH_AVX512_VNNI INLINE void load_quad(const float *v, int64_t i, int64_t n, __m512 *x) {
-    for (int j = 0; j < QUAD; j++)
-        x[j] = _mm512_loadu_ps(v + (i + least(j, n - 1)) * GROUP);
+    if (n >= QUAD)
+        for (int j = 0; j < QUAD; j++)
+            x[j] = _mm512_loadu_ps(v + (i + j) * GROUP);
+    else
+        for (int j = 0; j < QUAD; j++)
+            x[j] = _mm512_loadu_ps(v + (i + least(j, n - 1)) * GROUP);
 }
 
 /* The places of the quad that begins with pixel i. */
@@ -350,39 +366,54 @@ WITH_AVX512_VNNI INLINE void find_places(const struct quad_dpu *q, const float *
     find_quad(&q->table, x, places + i / QUAD % PLACES);
 }
 
+/* The quad that begins with pixel i of `count` neighbours in a row. */
+WITH_AVX512_VNNI INLINE void finish_quad(const struct quad_task *q, const float *v, const float *e,
+                                         int64_t i, int64_t count, struct places *places,
+                                         uint8_t *const *to) {
+    __m512 x[QUAD];
+    if (q->dpu.dpu->has_table) {
+        find_places(&q->dpu, v, i + LATER * QUAD, count, places);
+        look_up_quad(&q->dpu.table, places + i / QUAD % PLACES, x);
+    } else {
+        load_quad(v, i, count - i, x);
+        run_first_stages(&q->dpu, x);
+    }
+    run_third_stage(&q->dpu, e + i * GROUP, x);
+    if (q->has_after)
+        run_last_stages(&q->after, x); /* to which any of them is the same */
+    keep_one_quad_nan(x);
+    if (q->is_float)
+        store_quad_floats(q, x, to);
+    else
+        store_quad_halves(q, x, to);
+}
+
+/* The same where atoms don't lie side by side, or are fewer. */
+WITH_AVX512_VNNI __attribute__((noinline)) static void
+finish_apart(const struct quad_task *q, const float *v, const float *e, int64_t i, int64_t count,
+             struct places *places, uint8_t *const *surfaces, int64_t pixel) {
+    ALIGNED uint8_t own[4][QUAD * ATOM], *to[4] = {own[0], own[1], own[2], own[3]};
+    finish_quad(q, v, e, i, count, places, to);
+    for (int s = 0; s < q->surfaces; s++)
+        for (int64_t j = 0; j < least(count - i, QUAD); j++)
+            memcpy(surfaces[s] + (i + j) * pixel, own[s] + j * q->atom, q->atom);
+}
+
 /* `count` neighbours in a row, with their second operands. */
 WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *v, const float *e,
                                         int64_t count, uint8_t *const *surfaces, int64_t pixel) {
     ALIGNED struct places places[PLACES];
-    const int has_table = q->dpu.dpu->has_table != 0;
-    for (int64_t i = 0; has_table && i < LATER * QUAD; i += QUAD)
+    int64_t i = 0;
+    for (; q->dpu.dpu->has_table && i < LATER * QUAD; i += QUAD)
         find_places(&q->dpu, v, i, count, places);
-    for (int64_t i = 0; i < count; i += QUAD) {
-        const int64_t n = least(count - i, QUAD);
-        const int is_whole = n == QUAD && pixel == ATOM;
-        ALIGNED uint8_t own[4][QUAD * ATOM], *to[4];
-        __m512 x[QUAD];
+    for (i = 0; pixel == q->atom && i + QUAD <= count; i += QUAD) {
+        uint8_t *to[4];
         for (int s = 0; s < 4; s++)
-            to[s] = is_whole ? surfaces[s] + i * ATOM : own[s];
-        if (has_table) {
-            find_places(&q->dpu, v, i + LATER * QUAD, count, places);
-            look_up_quad(&q->dpu.table, places + i / QUAD % PLACES, x);
-        } else {
-            load_quad(v, i, n, x);
-            run_first_stages(&q->dpu, x);
-        }
-        run_third_stage(&q->dpu, e + i * GROUP, x);
-        if (q->has_after)
-            run_last_stages(&q->after, x); /* to which any of them is the same */
-        keep_one_quad_nan(x);
-        if (q->is_float)
-            store_quad_floats(q, x, to);
-        else
-            store_quad_halves(q, x, to);
-        for (int s = 0; !is_whole && s < q->surfaces; s++)
-            for (int64_t j = 0; j < n; j++)
-                memcpy(surfaces[s] + (i + j) * pixel, own[s] + j * ATOM, ATOM);
+            to[s] = surfaces[s] + i * q->atom;
+        finish_quad(q, v, e, i, count, places, to);
     }
+    for (; i < count; i += QUAD)
+        finish_apart(q, v, e, i, count, places, surfaces, pixel);
 }
 
 /* Whether a task's stages and atoms are of this kind. */
@@ -391,7 +422,8 @@ static int has_short_finish(const struct dpu *d, const struct writer *w) {
         return 0;
     if (d->after)
         return has_short_finish(d->after, w);
-    return (d->element == FLOAT16 && w->lanes == 8) || (d->element == FLOAT32 && w->lanes == 4);
+    return (d->element == FLOAT16 && (w->lanes == 8 || w->lanes == 4)) ||
+           (d->element == FLOAT32 && w->lanes == 4);
 }
 
 WITH_AVX512_VNNI static void finish_short(const struct dpu *d, const struct writer *w, int64_t g,

@@ -45,6 +45,13 @@ static void gather_pixels(const struct features *f, int64_t y, int64_t x, int64_
         for (; c + 8 < valid; c += 16)
             widen_two(surface_of(f, c / 8) + offset, surface_of(f, c / 8 + 1) + offset,
                       step * f->pixel, count, rows + c, depth);
+    if (has_avx512(running_form) && f->element == FLOAT16 && f->lanes == 4)
+        for (; c + 12 < valid; c += 16) {
+            const uint8_t *surfaces[4];
+            for (int64_t s = 0; s < 4; s++)
+                surfaces[s] = surface_of(f, c / 4 + s) + offset;
+            widen_four_halves(surfaces, step * f->pixel, count, rows + c, depth);
+        }
 #endif
     for (; c < valid; c += f->lanes)
         widen(surface_of(f, c / f->lanes) + offset, step * f->pixel, count, rows + c, depth,
