@@ -141,6 +141,68 @@ WITH_AVX2 static int32_t sum_bytes_avx2(const int8_t *bytes, int64_t count) {
     return sum_of_eights(sums, count);
 }
 
+/* How a row of bytes is joined of what a kernel's rows see, where that is at most LANES bytes of one each: from
+ * which one and which bytes of it, and whether an atom of the row ends with them. */
+enum { MOST_JOINED = 16 };
+
+struct joined {
+    int64_t count;
+    struct {
+        int64_t line;
+        int8_t from[LANES];
+        int ends;
+    } part[MOST_JOINED];
+};
+
+/* Whether that is so for an input whose neighbours lie side by side. */
+INLINE int join(const struct int8_dense *a, int64_t lanes, struct joined *j) {
+    const struct window *k = &a->window;
+    const int64_t count = k->width * lanes, atoms = (a->depth + LANES - 1) / LANES;
+    if (!a->is_packed || count > LANES || atoms + k->height > MOST_JOINED)
+        return 0;
+    j->count = 0;
+    for (int64_t begin = 0; begin < atoms * LANES; begin += LANES)
+        for (int64_t ky = begin / count; ky <= (begin + LANES - 1) / count && ky < k->height;
+             ky++) {
+            for (int64_t i = 0; i < LANES; i++) {
+                const int64_t from = begin + i - ky * count;
+                j->part[j->count].from[i] = (int8_t)(from < 0 || from >= count ? -1 : from);
+            }
+            j->part[j->count].line = ky * k->dilation_y * a->features.line;
+            j->part[j->count++].ends = ky == k->height - 1 || (ky + 1) * count >= begin + LANES;
+        }
+    return 1;
+}
+
+/* Rows of neighbours, `step` bytes apart, whose places all lie inside. */
+WITH_AVX2 static void gather_joined_avx2(const struct int8_dense *a, const struct joined *j,
+                                         const int8_t *pixel, int64_t step, int64_t count,
+                                         int8_t *rows, const int size) {
+    const int64_t depth = a->depth, stride = a->stride * size;
+    for (; count > 0; count--, pixel += step, rows += stride) {
+        __m128i atom = _mm_setzero_si128(), sums = atom;
+        int8_t *target = rows;
+        for (int64_t p = 0; p < j->count; p++) {
+            const __m128i seen = _mm_loadu_si128((const __m128i *)(pixel + j->part[p].line));
+            const __m128i from = _mm_loadu_si128((const __m128i *)j->part[p].from);
+            atom = _mm_or_si128(atom, _mm_shuffle_epi8(seen, from));
+            if (!j->part[p].ends)
+                continue;
+            if (size == BYTES)
+                _mm_storeu_si128((__m128i *)target, atom);
+            else
+                _mm256_storeu_si256((__m256i *)target, _mm256_cvtepi8_epi16(atom));
+            sums = _mm_add_epi64(sums, sums_of_eights(atom));
+            atom = _mm_setzero_si128();
+            target += LANES * size;
+        }
+        if (size == BYTES) {
+            const int32_t sum = sum_of_eights(sums, (target - rows));
+            memcpy(rows + depth, &sum, sizeof sum);
+        }
+    }
+}
+
 /* Ones in the first `count` lanes of an atom. */
 WITH_AVX2 INLINE __m128i first_lanes(int64_t count) {
     const __m128i lane = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -303,11 +365,26 @@ INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int
     const int64_t stride = a->stride * size, depth = a->depth, channels = a->channels;
     const int64_t places = k->height * k->width * f->surfaces * lanes;
     int64_t oy = first / k->out_width, ox = first % k->out_width;
+#ifdef X86
+    struct joined joined;
+    const int joins = has_avx2(form) && join(a, lanes, &joined);
+#endif
     while (count > 0) {
         const int64_t y = oy * k->stride_y - k->top;
         int64_t begin, end;
         find_inside(a, y, lanes, &begin, &end);
         for (; count > 0 && ox < k->out_width; count--, ox++, rows += stride) {
+#ifdef X86
+            const int64_t some = ox < begin ? 0 : least(end - ox, count);
+            if (joins && some > 0) {
+                gather_joined_avx2(a, &joined,
+                                   (const int8_t *)f->base + y * f->line +
+                                       (ox * k->stride_x - k->left) * lanes,
+                                   k->stride_x * lanes, some, rows, size);
+                count -= some - 1, ox += some - 1, rows += (some - 1) * stride;
+                continue;
+            }
+#endif
             const int64_t x = ox * k->stride_x - k->left;
             if (ox < begin || ox >= end)
                 gather_pixel(f, k, channels, y, x, rows, lanes, 0, size);

@@ -42,6 +42,8 @@ class KernelStep:
         self.work = work
         self._kept = (kernel, arguments, keeps)
         parts = max(1, min(int(work / _WORTH_A_PART), -(-units // multiple), _MOST_PARTS))
+        # Two threads are the most frequent.
+        parts += parts > 1 and parts % 2
         self.entry = Entry(
             ctypes.cast(kernel, ctypes.c_void_p).value,
             ctypes.addressof(arguments),

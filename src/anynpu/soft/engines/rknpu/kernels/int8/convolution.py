@@ -21,7 +21,7 @@ from .. import structures
 from ..aliasing import in_place, overlap
 from ..arguments import features_of, window_of
 from ..steps import WORK_OF_A_RESULT, KernelStep, Plan, Scratch
-from ..structures import BLOCK, COLUMNS, LANES, PAIRED_TOGETHER, ROWS, SLICE
+from ..structures import BLOCK, COLUMNS, LANES, PAIRED_TOGETHER, SLICE
 from ..value_ranges import INTEGER_SUMS, largest_input, leaving_core
 from . import kernels
 from .arguments import writer_of
@@ -33,8 +33,8 @@ _LARGEST_PADDING = _LARGEST_SHORT = 32767
 _TILE_BYTES = 1 << 17
 _LARGEST_TILE = 4 * BLOCK
 """Gathered rows that are multiplied at a time, so that they and their sums stay in the cache."""
-_SMALL_TILE, _WHOLE_ROWS = 2 * BLOCK, 2 * ROWS
-"""What isn't worth halving; and as many rows as are in registers at a time."""
+_SMALL_TILE, _WHOLE_ROWS = 2 * BLOCK, 4
+"""What isn't worth halving; and as many rows as fill a vector with their results."""
 
 _BAND_BYTES = 1 << 17
 """The same for the rows of a depthwise convolution."""
@@ -45,6 +45,9 @@ _PARTS = 8
 
 _WORK_OF_A_PAIR = 4
 """What two products of a depthwise convolution cost, in products of a dense one."""
+
+_WORK_OF_PAIRING = 20
+"""What laying out a value as pairs costs."""
 
 _WORK_OF_GATHERING = 4
 """What moving a value into a row costs."""
@@ -220,7 +223,9 @@ class _Depthwise(Plan):
         )
         products = self._weights.size // 2 * _WORK_OF_A_PAIR
         per_pixel = products + surfaces * lanes * WORK_OF_A_RESULT
-        work = float(per_pixel) * convolution.height * convolution.width
+        seen = convolution.source.height * convolution.source.width
+        pairing = float(seen) * surfaces * lanes * _WORK_OF_PAIRING
+        work = float(per_pixel) * convolution.height * convolution.width + pairing
         kernel = kernels.kernel("convolve_depthwise")
         units = surfaces * -(-convolution.height // self._band)
         return [KernelStep(kernel, arguments, units, work, keeps=(self, memory))]
