@@ -10,6 +10,7 @@
 enum {
     KERNELS = 4,
     PIXELS = 8,
+    TILE = 16,
     QUAD = 4,
     LANES = 16,
     NOWHERE = -2147483648,

@@ -19,6 +19,9 @@ KERNELS = 4
 PIXELS = 8
 """Pixels of a vector."""
 
+TILE = 2 * PIXELS
+"""Pixels that lie together, channel after channel, where each is for itself."""
+
 QUAD = 4
 """Bytes that are multiplied and added together, where a processor can."""
 
@@ -31,6 +34,7 @@ NOWHERE = -(1 << 31)
 CONSTANTS = {
     "KERNELS": KERNELS,
     "PIXELS": PIXELS,
+    "TILE": TILE,
     "QUAD": QUAD,
     "LANES": LANES,
     "NOWHERE": NOWHERE,
