@@ -19,6 +19,8 @@
 #include "vip_planes.h"
 #include "vip_stream.h"
 
+#include "vip_half.h"
+
 enum {
     VECTORS = 2, /* of pixels that are computed together: more would need more than 16 registers */
     BIAS = 128,

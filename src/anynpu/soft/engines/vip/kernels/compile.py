@@ -15,11 +15,13 @@ from .....native.memory import address_of
 from .....native.threads import thread_count
 from ..memory import Memory, MemoryMap
 from ..reference.compute import compute
+from ..shaders.task import ShaderTask
 from ..stream.task import StreamTask
 from ..tasks import BlockTranspose, Convolution, Move, Task
 from . import native
 from .arguments import Arguments
 from .convolution import Weights, plan_convolution
+from .half import plan_shader
 from .moves import Origins, plan_move, plan_transpose
 from .plan import Plan
 from .stream import Program, StreamPlan, as_convolution, plans_of_streams, program_of_sums
@@ -65,6 +67,8 @@ def _plan(layout: MemoryMap, task: Task, count: int, number: int, shared: _Share
         return plan_transpose(layout, task, count)
     if isinstance(task, StreamTask):
         return shared.streams.get(number) or _plan_of_sums(layout, task, count, shared)
+    if isinstance(task, ShaderTask):
+        return plan_shader(layout, task, count)
     return None
 
 
