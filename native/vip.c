@@ -19,10 +19,11 @@
 #include "vip_planes.h"
 #include "vip_stream.h"
 
+#include "vip_half.h"
+
 enum {
     VECTORS = 2, /* of pixels that are computed together: more would need more than 16 registers */
     BIAS = 128,
-    BLOCK = 64,    /* values that get a second operand together */
     LINE_END = 64, /* bytes behind a row that vectors may read or write */
 };
 
@@ -100,10 +101,14 @@ INLINE void take_row(const struct convolution *c, int64_t channel, int64_t y, ui
     take_pixels(c, channel_of(&c->source, channel), y, to, count);
 }
 
+/* Whether each pixel is for itself. */
+INLINE int is_pointwise(const struct convolution *c) {
+    return c->kernel_height * c->kernel_width == 1 && c->stride == 1;
+}
+
 /* Whether rows from `y` on are one row of the image without borders, in which each pixel is for itself. */
 INLINE int is_flat(const struct convolution *c, int64_t y, int64_t rows) {
-    return c->kernel_height * c->kernel_width == 1 && c->stride == 1 &&
-           c->packed_width == c->width && y >= 0 && y + rows <= c->height &&
+    return is_pointwise(c) && c->packed_width == c->width && y >= 0 && y + rows <= c->height &&
            is_one_row(&c->source, rows, c->width);
 }
 
@@ -120,67 +125,55 @@ INLINE void take_line(const struct convolution *c, int64_t channel, int64_t y, u
     }
 }
 
+/* The image under a block of rows, in pairs or quads of channels: [part][row][phase of the stride][pixel], or
+ * where each pixel is for itself [tile][part][pixel of the tile], so that what is summed lies together. */
+struct packing {
+    int32_t *packed;
+    int64_t parts;
+    int64_t line; /* of pixels of all phases */
+    int64_t plane;
+    int64_t vectors; /* of a row, in tiles */
+    int is_tiled;
+};
+
+/* Where a vector of pixels begins, before its part. */
+INLINE int64_t tile_of(const struct packing *p, int64_t vector) {
+    return vector / 2 * p->parts * TILE + vector % 2 * PIXELS;
+}
+
+/* Where pixel `x` of a row and phase is, which a vector begins with. */
+INLINE int32_t *place_in(const struct packing *p, int64_t part, int64_t row, int64_t phase,
+                         int64_t width, int64_t x) {
+    if (p->is_tiled)
+        return p->packed + tile_of(p, row * p->vectors + x / PIXELS) + part * TILE;
+    return p->packed + part * p->plane + row * p->line + phase * width + x;
+}
+
 INLINE int32_t pair(uint8_t a, uint8_t b, uint8_t flip) {
     const uint16_t low = (uint16_t)(int8_t)(a ^ flip), high = (uint16_t)(int8_t)(b ^ flip);
     return (int32_t)((uint32_t)low | (uint32_t)high << 16);
 }
 
-/* Pairs of `width` pixels from two channels' rows, those of each phase of the stride together. */
-INLINE void pair_narrow(const uint8_t *line, const uint8_t *second, uint8_t flip, int64_t s,
-                        int32_t *to, int64_t width) {
-    for (int64_t phase = 0; phase < s; phase++)
-        for (int64_t x = 0; x < width; x++)
-            to[phase * width + x] = pair(line[s * x + phase], second[s * x + phase], flip);
-}
-
-#ifdef X86
-WITH_AVX2 INLINE void store_pairs(__m128i bytes, __m128i flip, int32_t *to) {
-    _mm256_storeu_si256((__m256i *)to, _mm256_cvtepi8_epi16(_mm_xor_si128(bytes, flip)));
-}
-
-/* The same; lines have LINE_END bytes more, and what is written past `width` is written again. */
-WITH_AVX2 static void pair_wide(const uint8_t *line, const uint8_t *second, uint8_t flip, int64_t s,
-                                int32_t *to, int64_t width) {
-    const __m128i f = _mm_set1_epi8((char)flip), even = _mm_set1_epi16(255);
-    if (s == 1) {
-        for (int64_t x = 0; x < width; x += PIXELS)
-            store_pairs(_mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(line + x)),
-                                          _mm_loadl_epi64((const __m128i *)(second + x))),
-                        f, to + x);
-        return;
-    }
-    for (int phase = 0; phase < 2; phase++, to += width)
-        for (int64_t x = 0; x < width; x += PIXELS) {
-            const __m128i a = _mm_loadu_si128((const __m128i *)(line + 2 * x));
-            const __m128i b = _mm_loadu_si128((const __m128i *)(second + 2 * x));
-            store_pairs(phase ? _mm_or_si128(_mm_srli_epi16(a, 8), _mm_andnot_si128(even, b))
-                              : _mm_or_si128(_mm_and_si128(a, even), _mm_slli_epi16(b, 8)),
-                        f, to + x);
-        }
-}
-#endif
-
-/* Rows from `y` on as pairs of channels: [pair][row][phase of the stride][pixel]. */
-INLINE void pack(const struct convolution *c, int64_t y, int64_t rows, int32_t *packed,
-                 uint8_t *lines, uint8_t *second, int is_wide) {
-    const int64_t s = c->stride, plane = c->packed_rows * c->packed_width * s;
+/* Rows from `y` on as pairs of channels. */
+INLINE void pack_pairs(const struct convolution *c, const struct packing *p, int64_t y,
+                       int64_t rows, uint8_t *const lines[QUAD]) {
+    const int64_t s = c->stride;
     const int flat = is_flat(c, y, rows);
     const int64_t width = flat ? rows * c->width : c->packed_width, count = width * s;
-    const uint8_t flip = (uint8_t)c->flip ^ BIAS;
-    for (int64_t channel = 0; channel < c->channels; channel += 2) {
-        int32_t *to = packed + channel / 2 * plane;
-        for (int64_t r = 0; r < (flat ? 1 : rows); r++, to += count) {
-            take_line(c, channel, y + r, lines, count, flat);
-            take_line(c, channel + 1, y + r, second, count, flat);
-#ifdef X86
-            if (is_wide)
-                pair_wide(lines, second, flip, s, to, width);
-            else
-#endif
-                pair_narrow(lines, second, flip, s, to, width);
+    const uint8_t flip = (uint8_t)c->flip ^ BIAS, *const first = lines[0], *const second = lines[1];
+    for (int64_t channel = 0; channel < c->channels; channel += 2)
+        for (int64_t r = 0; r < (flat ? 1 : rows); r++) {
+            take_line(c, channel, y + r, lines[0], count, flat);
+            take_line(c, channel + 1, y + r, lines[1], count, flat);
+            for (int64_t phase = 0; phase < s; phase++)
+                for (int64_t x = 0; x < width; x += PIXELS) {
+                    int32_t *const to = place_in(p, channel / 2, r, phase, width, x);
+                    for (int64_t i = 0; i < least(PIXELS, width - x); i++) {
+                        const int64_t at = s * (x + i) + phase;
+                        to[i] = pair(first[at], second[at], flip);
+                    }
+                }
         }
-    }
-    (void)is_wide;
 }
 
 /* ----------------------------------------------------------------------------------- weights */
@@ -291,6 +284,46 @@ WITH_AVX2 static void sum_wide(const struct convolution *c, const int32_t *packe
 }
 #endif
 
+#ifdef X86
+/* The only pixel's pairs as quads' weights meet them: of each window's place those of a quad together. */
+static void order_pixel(const struct convolution *c, const int32_t *packed, int32_t *pixel) {
+    const int64_t window = c->kernel_height * c->kernel_width;
+    for (int64_t first = 0; first < c->tap_count; first += 2 * window)
+        for (int64_t t = first; t < first + window; t++) {
+            *pixel++ = packed[c->taps[t]];
+            *pixel++ = t + window < c->tap_count ? packed[c->taps[t + window]] : 0;
+        }
+}
+
+/* The sums of KERNELS kernels for the only pixel, for which weights are read as they lie. */
+WITH_AVX2 static void sum_pixel_wide(const struct convolution *c, int64_t group,
+                                     const int32_t *pixel, int32_t *sums, int64_t stride) {
+    const int64_t quads = (c->channels + QUAD - 1) / QUAD * c->kernel_height * c->kernel_width;
+    const uint8_t *weights = c->weights + group * quads * QUAD * KERNELS;
+    int32_t halves[2 * KERNELS], of_pixel[2 * KERNELS];
+    __m256i even = _mm256_setzero_si256(), odd = even, all = even;
+    for (int64_t q = 0; q < quads; q++, weights += QUAD * KERNELS, pixel += 2) {
+        int64_t both;
+        memcpy(&both, pixel, sizeof both);
+        const __m256i x = _mm256_set1_epi64x(both),
+                      w = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)weights));
+        const __m256i products = _mm256_madd_epi16(x, w);
+        if (q % 2)
+            odd = _mm256_add_epi32(odd, products);
+        else
+            even = _mm256_add_epi32(even, products);
+        all = _mm256_add_epi32(all, _mm256_madd_epi16(x, _mm256_set1_epi16(1)));
+    }
+    _mm256_storeu_si256((__m256i *)halves, _mm256_add_epi32(even, odd));
+    _mm256_storeu_si256((__m256i *)of_pixel, all);
+    for (int k = 0; k < KERNELS; k++) {
+        const int64_t kernel = group * KERNELS + k;
+        sums[k * stride] = c->bias[kernel] + halves[2 * k] + halves[2 * k + 1] -
+                           (c->weight_zero_points[kernel] - BIAS) * (of_pixel[0] + of_pixel[1]);
+    }
+}
+#endif
+
 /* ----------------------------------------------------------------------- from sums to bytes */
 
 INLINE double clamped(double value, double low, double high) {
@@ -300,131 +333,6 @@ INLINE double clamped(double value, double low, double high) {
 
 INLINE int32_t half_even(double value) {
     return (int32_t)__builtin_rint(value);
-}
-
-/* A small float's last bit says that something was cut from it: a sum has at most 20 significant ones. A
- * number of which nothing is left is CUT_TO_NOTHING. */
-#define CUT_TO_NOTHING 0x1p-100f
-
-INLINE uint32_t bits_of(float value) {
-    union {
-        float real;
-        uint32_t bits;
-    } u = {value};
-    return u.bits;
-}
-
-INLINE float float_of(uint32_t bits) {
-    union {
-        uint32_t bits;
-        float real;
-    } u = {bits};
-    return u.real;
-}
-
-/* Not zero where two numbers differ, of which none is the other's opposite. As an integer, since gcc makes no
- * vectors of a choice between truth values. */
-INLINE uint32_t difference(float a, float b) {
-    return (bits_of(a) ^ bits_of(b)) << 1;
-}
-
-/* `what_is_cut` is zero for nothing. */
-INLINE float with_cut(float value, uint32_t what_is_cut) {
-    const uint32_t bits = bits_of(value) | (what_is_cut ? 1 : 0);
-    return bits << 1 == 2 ? CUT_TO_NOTHING : float_of(bits);
-}
-
-/* The small floats of a chip's fused addition. */
-struct adder {
-    uint32_t bits;
-    float least;
-    float largest;
-};
-
-static const struct adder short_adder = {10, 0x1p-6f, 0x1p9f - 0x1p-1f},
-                          long_adder = {16, 0x1p-14f, 0x1p17f - 0x1p1f};
-
-enum { EXPONENT = 23, EXPONENTS = 0xFF << EXPONENT, ONE = 127 };
-
-/* As many significant bits as an adder has, toward zero, and within its limits. */
-INLINE float limited(float value, struct adder adder) {
-    const float kept = float_of(bits_of(value) & ~UINT32_C(0) << (EXPONENT + 1 - adder.bits));
-    const float below = kept > adder.largest ? adder.largest : kept;
-    const float within = below < -adder.largest ? -adder.largest : below;
-    return fabsf(within) < adder.least ? 0 : within;
-}
-
-/* A product within limits as an adder takes it. That float32 doesn't hold all of it is known behind limits,
- * too, but not of negative ones of which `has_relu` made zero. */
-INLINE float first_bits(double product, double low, double high, int has_relu, struct adder adder) {
-    const double value = clamped(product, low, high);
-    const int is_kept = !has_relu | (product > 0);
-    union {
-        double real;
-        uint64_t bits;
-    } u = {value};
-    u.bits &= ~UINT64_C(0) << (53 - adder.bits);
-    const float taken = limited((float)u.real, adder);
-    return with_cut(taken,
-                    ((double)taken != value) | (is_kept & ((double)(float)product != product)));
-}
-
-/* The same, where one limit isn't positive and the other isn't negative. What the product's rounding added or
- * took is known. */
-INLINE float product_bits(float sum, float scale, float low, float high, uint32_t of_negative,
-                          struct adder adder) {
-    const float product = sum * scale, rest = __builtin_fmaf(sum, scale, -product);
-    const uint32_t is_longer = bits_of(product) ^ bits_of(rest), beyond = bits_of(rest) << 1;
-    const float exact = float_of(bits_of(product) - (beyond ? is_longer >> 31 : 0)),
-                above = exact < low ? low : exact, within = above > high ? high : above,
-                taken = limited(within, adder);
-    const uint32_t is_cut = product < 0 ? beyond & of_negative : beyond;
-    return with_cut(taken, is_cut | difference(taken, within));
-}
-
-/* The exponent of a number, or a very small one. */
-INLINE int32_t exponent_of(float value) {
-    const int32_t exponent = (int32_t)(bits_of(value) & EXPONENTS), smallest = (ONE - 60)
-                                                                               << EXPONENT;
-    return exponent > smallest ? exponent : smallest;
-}
-
-/* A sum, exact but for what was cut from its terms. soft/engines/vip/rounding.py says what is known of this. */
-struct long_sum {
-    float value;
-    uint32_t is_cut;
-};
-
-INLINE struct long_sum sum_of(float a, float b, struct adder adder) {
-    const int32_t ea = exponent_of(a), eb = exponent_of(b), larger = ea > eb ? ea : eb,
-                  smaller = ea > eb ? eb : ea, gap = larger - smaller,
-                  guard = gap < 3 << EXPONENT ? gap : 3 << EXPONENT;
-    const uint32_t of_units =
-        (2 * ONE + adder.bits - 1) * (UINT32_C(1) << EXPONENT) - (uint32_t)(larger - guard);
-    const float units = float_of(of_units),
-                unit = float_of((UINT32_C(2) * ONE << EXPONENT) - of_units), all_a = a * units,
-                all_b = b * units, first = truncf(all_a), second = truncf(all_b),
-                total = first + second;
-    const uint32_t first_cut = bits_of(first) ^ bits_of(all_a),
-                   second_cut = bits_of(second) ^ bits_of(all_b),
-                   borrowed = fabsf(a) < fabsf(b) ? first_cut : second_cut;
-    /* One unit, of up to 2^20, nearer to zero. */
-    const float nearer = truncf(total * (1 - 0x1p-21f));
-    /* A product with CUT_TO_NOTHING isn't less. */
-    const float sum = (a * b < -0x1p-50f) & (borrowed != 0) ? nearer : total;
-    return (struct long_sum){unit * sum, first_cut | second_cut};
-}
-
-INLINE float small_sum(float a, float b, struct adder adder) {
-    const struct long_sum sum = sum_of(a, b, adder);
-    const float kept = limited(sum.value, adder);
-    return with_cut(kept, sum.is_cut | difference(kept, sum.value));
-}
-
-/* The same for what becomes a byte, of which more bits change nothing, nor do limits beyond bytes. */
-INLINE float last_sum(float a, float b, struct adder adder) {
-    const struct long_sum sum = sum_of(a, b, adder);
-    return float_of(bits_of(sum.value) | (sum.is_cut ? 1 : 0));
 }
 
 /* Sums of channel k as bytes; `low` and `high` are the byte's own limits, too. */
@@ -674,122 +582,7 @@ INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, 
     finish_narrow(c, k, sums, count, bytes);
 }
 
-/* What BLOCK numbers that an adder has taken become with as many of the second operand. */
-INLINE void add_second(const struct convolution *c, float *taken, const float *others,
-                       struct adder adder) {
-    const float constant = (float)c->constant;
-    if (c->addition == SHORT_SUM)
-        for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = last_sum(small_sum(taken[i], constant, adder), others[i], adder);
-    else
-        for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = last_sum(small_sum(taken[i], others[i], adder), constant, adder);
-}
-
-/* As bytes, halves to even numbers. */
-INLINE void round_small(const float *values, int32_t zero_point, uint8_t *bytes) {
-    const float low = (float)-zero_point, high = (float)(255 - zero_point);
-    for (int64_t i = 0; i < BLOCK; i++) {
-        const float above = values[i] < low ? low : values[i];
-        const float value = above > high ? high : above;
-        bytes[i] = (uint8_t)((int32_t)(value + 0x1.8p23f - 0x1.8p23f) + zero_point);
-    }
-}
-
-/* Products with the second operand as bytes. */
-INLINE void multiply_second(const struct convolution *c, double scale, const int32_t *sums,
-                            const float *others, uint8_t *bytes) {
-    const double zero_point = (double)c->zero_point, low = c->low, high = c->high;
-    const int32_t add = (int32_t)c->zero_point;
-    for (int64_t i = 0; i < BLOCK; i++) {
-        const float value = (float)(clamped(sums[i] * scale, low, high) * others[i]);
-        bytes[i] = (uint8_t)(half_even(clamped(value, -zero_point, 255 - zero_point)) + add);
-    }
-}
-
-/* Whether float32 holds a number. */
-INLINE int is_float(double number) {
-    return (double)(float)number == number;
-}
-
-/* Whether float32 holds each of BLOCK sums. */
-INLINE int are_small(const int32_t *sums) {
-    uint32_t all = 0;
-    for (int64_t i = 0; i < BLOCK; i++)
-        all |= (uint32_t)(sums[i] ^ sums[i] >> 31);
-    return all < 1 << (EXPONENT + 1);
-}
-
-/* BLOCK sums as an adder takes them. */
-INLINE void take_sums(const struct convolution *c, double scale, const int32_t *sums, float *taken,
-                      struct adder adder, const int has_fma) {
-    const double low = c->low, high = c->high;
-    if (has_fma && is_float(scale) && is_float(low) && is_float(high) && low <= 0 && high >= 0 &&
-        are_small(sums)) {
-        const float factor = (float)scale, lowest = (float)low, highest = (float)high;
-        const uint32_t of_negative = c->has_relu ? 0 : ~UINT32_C(0);
-        for (int64_t i = 0; i < BLOCK; i++)
-            taken[i] = product_bits((float)sums[i], factor, lowest, highest, of_negative, adder);
-        return;
-    }
-    for (int64_t i = 0; i < BLOCK; i++)
-        taken[i] = first_bits(sums[i] * scale, low, high, (int)c->has_relu, adder);
-}
-
-/* Up to BLOCK - 1 sums and bytes more are read, and as many bytes written. */
-INLINE void finish_second_inline(const struct convolution *c, double scale, const int32_t *sums,
-                                 int64_t count, const uint8_t *second, uint8_t *bytes,
-                                 const int has_fma) {
-    float others[BLOCK], taken[BLOCK];
-    for (int64_t first = 0; first < count; first += BLOCK) {
-        for (int64_t i = 0; i < BLOCK; i++)
-            others[i] = c->operands[second[first + i]];
-        if (c->addition == PRODUCT) {
-            multiply_second(c, scale, sums + first, others, bytes + first);
-            continue;
-        }
-        if (c->addition == SHORT_SUM) {
-            take_sums(c, scale, sums + first, taken, short_adder, has_fma);
-            add_second(c, taken, others, short_adder);
-        } else {
-            take_sums(c, scale, sums + first, taken, long_adder, has_fma);
-            add_second(c, taken, others, long_adder);
-        }
-        round_small(taken, (int32_t)c->zero_point, bytes + first);
-    }
-}
-
-#ifdef BYTE_DOTS
-WITH_AVX512_VNNI static void finish_second_avx512(const struct convolution *c, double scale,
-                                                  const int32_t *sums, int64_t count,
-                                                  const uint8_t *second, uint8_t *bytes) {
-    finish_second_inline(c, scale, sums, count, second, bytes, 1);
-}
-#endif
-#ifdef X86
-WITH_AVX2 static void finish_second_avx2(const struct convolution *c, double scale,
-                                         const int32_t *sums, int64_t count, const uint8_t *second,
-                                         uint8_t *bytes) {
-    finish_second_inline(c, scale, sums, count, second, bytes, 1);
-}
-#endif
-
-static void finish_with_second(const struct convolution *c, int64_t k, const int32_t *sums,
-                               int64_t count, const uint8_t *second, uint8_t *bytes) {
-#ifdef BYTE_DOTS
-    if (running_form == AVX512_VNNI) {
-        finish_second_avx512(c, c->scale[k], sums, count, second, bytes);
-        return;
-    }
-#endif
-#ifdef X86
-    if (has_avx2(running_form)) {
-        finish_second_avx2(c, c->scale[k], sums, count, second, bytes);
-        return;
-    }
-#endif
-    finish_second_inline(c, c->scale[k], sums, count, second, bytes, 0);
-}
+#include "vip_second.h"
 
 /* A row of bytes to where it belongs. */
 INLINE void store(const struct convolution *c, int64_t k, int64_t y, const uint8_t *bytes) {
@@ -834,39 +627,110 @@ INLINE void store_alone(const struct convolution *c, int64_t k, int64_t y, int64
 }
 
 #ifdef X86
-/* Four rows of bytes as quads to where they belong. */
+/* Sixteen pixels of rows of four or eight bytes, as vectors of as many of each pixel. */
+WITH_AVX2 INLINE void mix_rows(const uint8_t *rows, int64_t size, uint8_t flip, const int count,
+                               __m128i *mixed) {
+    const __m128i f = _mm_set1_epi8((char)flip);
+    __m128i quads[2][4];
+    _Pragma("GCC unroll 2") for (int q = 0; q < count / QUAD; q++) {
+        __m128i row[QUAD];
+        for (int i = 0; i < QUAD; i++)
+            row[i] =
+                _mm_xor_si128(_mm_loadu_si128((const __m128i *)(rows + (QUAD * q + i) * size)), f);
+        const __m128i low = _mm_unpacklo_epi8(row[0], row[1]),
+                      high = _mm_unpackhi_epi8(row[0], row[1]),
+                      next_low = _mm_unpacklo_epi8(row[2], row[3]),
+                      next_high = _mm_unpackhi_epi8(row[2], row[3]);
+        quads[q][0] = _mm_unpacklo_epi16(low, next_low);
+        quads[q][1] = _mm_unpackhi_epi16(low, next_low);
+        quads[q][2] = _mm_unpacklo_epi16(high, next_high);
+        quads[q][3] = _mm_unpackhi_epi16(high, next_high);
+    }
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
+        if (count == QUAD) {
+            mixed[i] = quads[0][i];
+            continue;
+        }
+        mixed[2 * i] = _mm_unpacklo_epi32(quads[0][i], quads[1][i]);
+        mixed[2 * i + 1] = _mm_unpackhi_epi32(quads[0][i], quads[1][i]);
+    }
+}
+
+/* Four or eight rows of bytes, `size` apart, to where they belong side by side. */
+WITH_AVX2 INLINE void store_mixed_rows(const struct convolution *c, int64_t k, int64_t y,
+                                       const uint8_t *results, int64_t size, const int count) {
+    const int64_t width = c->final_width, step = c->target.group;
+    const uint8_t flip = (uint8_t)c->output_flip;
+    uint8_t *to = row_of(&c->target, k, y, width).first;
+    __m128i mixed[2 * QUAD];
+    int64_t x = 0;
+    for (; x + 16 <= width; x += 16) {
+        mix_rows(results + x, size, flip, count, mixed);
+        const uint8_t *const bytes = (const uint8_t *)mixed;
+        _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++, to += step) {
+            if (count == QUAD) {
+                memcpy(to, bytes + i * QUAD, QUAD);
+            } else {
+                const __m128i pixels = mixed[i / 2];
+                _mm_storel_epi64((__m128i *)to,
+                                 i % 2 ? _mm_unpackhi_epi64(pixels, pixels) : pixels);
+            }
+        }
+    }
+    if (x == width)
+        return;
+    mix_rows(results + x, size, flip, count, mixed);
+    const uint8_t *const bytes = (const uint8_t *)mixed;
+    for (int64_t i = 0; i < width - x; i++, to += step)
+        memcpy(to, bytes + i * count, (size_t)count);
+}
+
 WITH_AVX2 static void store_quads(const struct convolution *c, int64_t k, int64_t y,
-                                  const uint8_t *results, int64_t size, int32_t *quads) {
-    const uint8_t *const rows[] = {results, results + size, results + 2 * size, results + 3 * size};
-    uint8_t *to = row_of(&c->target, k, y, c->final_width).first;
-    interleave(rows, (uint8_t)c->output_flip, c->final_width, quads);
-    for (int64_t x = 0; x < c->final_width; x++)
-        memcpy(to + x * c->target.group, quads + x, sizeof *quads);
+                                  const uint8_t *results, int64_t size) {
+    store_mixed_rows(c, k, y, results, size, QUAD);
+}
+
+WITH_AVX2 static void store_eight(const struct convolution *c, int64_t k, int64_t y,
+                                  const uint8_t *results, int64_t size) {
+    store_mixed_rows(c, k, y, results, size, 2 * QUAD);
+}
+
+/* A row of as many results as lie side by side; how many that are. */
+INLINE int64_t store_beside(const struct convolution *c, int64_t k, int64_t count, int64_t y,
+                            const uint8_t *results, int64_t size) {
+    if (count >= 2 * QUAD && are_beside(&c->target, k, 2 * QUAD, y, c->final_width)) {
+        store_eight(c, k, y, results, size);
+        return 2 * QUAD;
+    }
+    if (count >= QUAD && are_beside(&c->target, k, QUAD, y, c->final_width)) {
+        store_quads(c, k, y, results, size);
+        return QUAD;
+    }
+    return 0;
 }
 #endif
 
-/* Rows of results of `count` kernels, `size` bytes apart, to where they belong. `quads` is for a row of
- * them. */
+/* Rows of results of `count` kernels, `size` bytes apart, to where they belong. */
 INLINE void store_rows(const struct convolution *c, int64_t k, int64_t count, int64_t y,
                        int64_t y_end, const uint8_t *results, int64_t size, int64_t step,
-                       int32_t *quads, int is_wide) {
+                       int is_wide) {
     if (!c->shuffles_depth && c->target.group == 1) {
         for (int64_t i = 0; i < count; i++)
             store_alone(c, k + i, y, y_end, results + i * size, step);
         return;
     }
-    for (; y < y_end; y++, results += step) {
+    for (; y < y_end; y++, results += step)
+        for (int64_t i = 0, stored; i < count; i += stored) {
+            stored = 0;
 #ifdef X86
-        if (is_wide && !c->shuffles_depth && count == QUAD &&
-            are_beside(&c->target, k, QUAD, y, c->final_width)) {
-            store_quads(c, k, y, results, size, quads);
-            continue;
-        }
+            if (is_wide && !c->shuffles_depth)
+                stored = store_beside(c, k + i, count - i, y, results + i * size, size);
 #endif
-        for (int64_t i = 0; i < count; i++)
-            store(c, k + i, y, results + i * size);
-    }
-    (void)quads;
+            if (!stored) {
+                store(c, k + i, y, results + i * size);
+                stored = 1;
+            }
+        }
     (void)is_wide;
 }
 
@@ -917,11 +781,13 @@ INLINE void finish_pooled(const struct convolution *c, int64_t k, const int32_t 
 /* A kernel's rows of the second operand, `pitch` apart. */
 INLINE void take_second(const struct convolution *c, int64_t k, int64_t y, int64_t y_end,
                         int64_t pitch, uint8_t *to) {
-    const int64_t address = channel_of(&c->second, k), width = c->final_width;
-    for (; y < y_end; y++, to += pitch) {
-        const struct row second = row_at(&c->second, address, y, width);
+    const int64_t address = channel_of(&c->second, k), width = c->final_width, rows = y_end - y;
+    const int is_one = pitch == width && is_one_row(&c->second, rows, width);
+    const int64_t count = is_one ? rows * width : width;
+    for (int64_t r = 0; r < (is_one ? 1 : rows); r++, to += pitch) {
+        const struct row second = row_at(&c->second, address, y + r, count);
         copy_part(second.first, c->second.group, to, second.count);
-        copy_part(second.rest, c->second.group, to + second.count, width - second.count);
+        copy_part(second.rest, c->second.group, to + second.count, count - second.count);
     }
 }
 
@@ -949,7 +815,7 @@ INLINE void rows_needed(const struct convolution *c, int64_t y, int64_t y_end, i
 }
 
 /* Vectors of pixels whose sums are made into bytes before the next ones are begun. */
-enum { CHUNK = 24 };
+enum { CHUNK = 36 };
 
 /* A thread's space for rows of four channels. */
 struct four_rows {
@@ -965,7 +831,7 @@ INLINE uint8_t *divide_rows(struct four_rows *four, uint8_t *space, int64_t coun
     return space;
 }
 
-#ifdef BYTE_DOTS
+#ifdef X86
 /* A row's quads where channels lie side by side. */
 INLINE void take_quads(const struct convolution *c, int64_t channel, int64_t y, int32_t *to,
                        int64_t count) {
@@ -985,55 +851,114 @@ INLINE int has_quads(const struct convolution *c, int64_t channel, int64_t y, in
            are_beside(&c->source, channel, QUAD, y, inside(c, count));
 }
 
-/* Rows from `y` on in quads of channels: [quad][row][phase of the stride][pixel]. */
-WITH_AVX2 static void pack_quads(const struct convolution *c, int64_t y, int64_t rows,
-                                 int32_t *packed, struct four_rows *four) {
-    const int64_t s = c->stride, plane = c->packed_rows * c->packed_width * s;
-    const int flat = is_flat(c, y, rows);
-    const int64_t width = flat ? rows * c->width : c->packed_width, count = width * s;
-    const uint8_t flip = (uint8_t)c->flip;
-    for (int64_t channel = 0; channel < c->channels; channel += QUAD) {
-        int32_t *to = packed + channel / QUAD * plane;
-        for (int64_t r = 0; r < (flat ? 1 : rows); r++, to += count) {
-            int32_t *const quads = s == 1 ? to : four->quads;
-            if (!flat && has_quads(c, channel, y + r, count)) {
-                take_quads(c, channel, y + r, quads, count);
-                if (flip)
-                    for (int64_t x = 0; x < count; x++)
-                        quads[x] ^= (int32_t)(0x01010101u * flip);
-            } else {
-                for (int i = 0; i < QUAD; i++)
-                    take_line(c, channel + i, y + r, four->lines[i], count, flat);
-                interleave((const uint8_t *const *)four->lines, flip, count, quads);
-            }
-            if (s == 2)
-                for (int64_t x = 0; x < width; x++) {
-                    to[x] = quads[2 * x];
-                    to[width + x] = quads[2 * x + 1];
-                }
-        }
+/* `count` pixels of a row from four channels on, as they are multiplied. */
+WITH_AVX2 INLINE void make_quads(const struct convolution *c, int64_t channel, int64_t y,
+                                 int64_t count, int flat, uint8_t flip,
+                                 const struct four_rows *four, int32_t *quads) {
+    if (!flat && has_quads(c, channel, y, count)) {
+        take_quads(c, channel, y, quads, count);
+        if (flip)
+            for (int64_t x = 0; x < count; x++)
+                quads[x] ^= (int32_t)(0x01010101u * flip);
+        return;
     }
+    for (int i = 0; i < QUAD; i++)
+        take_line(c, channel + i, y, four->lines[i], count, flat);
+    interleave((const uint8_t *const *)four->lines, flip, count, quads);
+}
+
+/* Eight of a phase's quads from a row of all phases, of which there are one or two. */
+WITH_AVX2 INLINE __m256i quads_of_phase(const int32_t *quads, int64_t phases, int64_t phase) {
+    const __m256 first = _mm256_loadu_ps((const float *)quads);
+    if (phases == 1)
+        return _mm256_castps_si256(first);
+    const __m256 second = _mm256_loadu_ps((const float *)quads + PIXELS),
+                 those = phase ? _mm256_shuffle_ps(first, second, 0xDD)
+                               : _mm256_shuffle_ps(first, second, 0x88);
+    return _mm256_permute4x64_epi64(_mm256_castps_si256(those), 0xD8);
+}
+
+/* The first of eight pixels, not what lies behind them: another part may be there already. */
+WITH_AVX2 INLINE void store_pixels_of(int32_t *to, __m256i pixels, int64_t count) {
+    if (count >= PIXELS) {
+        _mm256_storeu_si256((__m256i *)to, pixels);
+        return;
+    }
+    const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_maskstore_epi32(to, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), numbers), pixels);
+}
+
+/* Eight quads as pairs of 16-bit numbers: of each quad's first two channels, and of the others, which aren't
+ * there in the last quad of some. */
+WITH_AVX2 INLINE void store_as_pairs(__m256i quads, int32_t *to, int64_t apart, int has_others,
+                                     int64_t count) {
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0,
+                                           1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    const __m256i parted = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(quads, order), 0xD8);
+    store_pixels_of(to, _mm256_cvtepi8_epi16(_mm256_castsi256_si128(parted)), count);
+    if (has_others)
+        store_pixels_of(to + apart, _mm256_cvtepi8_epi16(_mm256_extracti128_si256(parted, 1)),
+                        count);
+}
+
+/* Rows from `y` on as quads of channels, or as pairs. */
+WITH_AVX2 INLINE void pack_wide(const struct convolution *c, const struct packing *p, int64_t y,
+                                int64_t rows, const struct four_rows *four, const int is_dots) {
+    const int64_t s = c->stride;
+    const int flat = is_flat(c, y, rows);
+    const int64_t width = flat ? rows * c->width : c->packed_width, count = width * s,
+                  apart = p->is_tiled ? TILE : p->plane;
+    const uint8_t flip = (uint8_t)c->flip ^ (is_dots ? 0 : BIAS);
+    for (int64_t channel = 0; channel < c->channels; channel += QUAD)
+        for (int64_t r = 0; r < (flat ? 1 : rows); r++) {
+            const int64_t part = is_dots ? channel / QUAD : channel / 2;
+            make_quads(c, channel, y + r, count, flat, flip, four, four->quads);
+            for (int64_t phase = 0; phase < s; phase++) {
+                int32_t *to = place_in(p, part, r, phase, width, 0);
+                for (int64_t x = 0; x < width; x += PIXELS) {
+                    const __m256i quads = quads_of_phase(four->quads + s * x, s, phase);
+                    if (is_dots)
+                        store_pixels_of(to, quads, width - x);
+                    else
+                        store_as_pairs(quads, to, apart, part + 1 < p->parts, width - x);
+                    to += PIXELS;
+                    if (p->is_tiled && (r * p->vectors + x / PIXELS) % 2)
+                        to += (p->parts - 1) * TILE;
+                }
+            }
+        }
+}
+
+WITH_AVX2 static void pack_as_pairs(const struct convolution *c, const struct packing *p, int64_t y,
+                                    int64_t rows, const struct four_rows *four) {
+    pack_wide(c, p, y, rows, four, 0);
+}
+
+WITH_AVX2 static void pack_as_quads(const struct convolution *c, const struct packing *p, int64_t y,
+                                    int64_t rows, const struct four_rows *four) {
+    pack_wide(c, p, y, rows, four, 1);
 }
 #endif
 
 /* A thread's space for a dense convolution, and what is in it. */
 struct tiles {
-    int64_t line;    /* of packed pixels */
-    int64_t vectors; /* of pixels in a row of sums */
-    int64_t pitch;   /* of a row of sums */
-    int64_t step;    /* of a row of results */
-    int64_t size;    /* of a kernel's results */
-    int64_t stride;  /* of a kernel's sums */
-    int64_t together;
+    int64_t vectors;              /* of pixels in a row of sums */
+    int64_t pitch;                /* of a row of sums */
+    int64_t step;                 /* of a row of results */
+    int64_t size;                 /* of a kernel's results */
+    int64_t stride;               /* of a kernel's sums */
+    int64_t together;             /* blocks of kernels */
+    int64_t block;                /* of a block's weights as pairs, up to whole quads */
     int64_t y, y_end, row, count; /* rows of results, and of sums from `row` on */
-    int32_t *packed, *weights, *sums;
+    struct packing image;
+    int32_t *weights, *sums;
     int64_t *places;
     struct four_rows four;
     uint8_t *results, *space;
+    int is_one_pixel; /* whose sums have a form of their own */
 #ifdef BYTE_DOTS
     struct quads quads;
     int32_t *windows; /* NULL where no kernel needs sums under them */
-    int is_one_pixel;
 #endif
 };
 
@@ -1044,10 +969,12 @@ INLINE int counts_from_others(const struct convolution *c) {
     return 0;
 }
 
-INLINE struct tiles tiles_of(const struct convolution *c, void *scratch, const int is_dots) {
+INLINE struct tiles tiles_of(const struct convolution *c, void *scratch, const int is_wide,
+                             const int is_dots) {
     const int64_t s = c->stride, most_rows = (c->packed_rows - c->kernel_height) / s + 1;
     const int64_t part = is_dots ? QUAD : 2, parts = (c->channels + part - 1) / part;
-    struct tiles t = {.line = c->packed_width * s, .packed = scratch};
+    const int64_t line = c->packed_width * s, plane = c->packed_rows * line;
+    struct tiles t = {.image = {scratch, parts, line, plane, .is_tiled = is_pointwise(c)}};
     t.vectors = (c->out_width + PIXELS - 1) / PIXELS;
     t.pitch = t.vectors * PIXELS;
     t.step = result_pitch(c, t.pitch);
@@ -1056,24 +983,28 @@ INLINE struct tiles tiles_of(const struct convolution *c, void *scratch, const i
     if (!c->pool_size)
         t.stride = least(t.stride, CHUNK * PIXELS);
     t.stride += 2 * PIXELS;
-    t.together = 1;
-    t.weights = t.packed + up_to(parts * c->packed_rows * t.line + 2 * PIXELS, 16);
-    t.sums = t.weights + parts * c->kernel_height * c->kernel_width * MANY;
+    t.together = is_wide ? 2 : 1;
+    t.is_one_pixel = is_wide && most_rows * c->out_width == 1;
+    t.block = up_to(parts, 2) * c->kernel_height * c->kernel_width * KERNELS;
+    t.image.vectors = t.vectors;
+    t.weights = t.image.packed +
+                up_to(parts * (t.image.is_tiled ? up_to(plane, TILE) : plane) + 2 * PIXELS, 16);
+    t.sums = t.weights + 2 * t.block;
     int32_t *const windows = t.sums + MANY * t.stride + LINE_END;
     t.places = (int64_t *)(windows + most_rows * t.pitch + 2 * PIXELS);
-    const int64_t flat = most_rows * c->packed_width, line = most(t.line, c->final_width);
-    t.results =
-        divide_rows(&t.four, (uint8_t *)(t.places + most_rows * t.vectors + 1), most(line, flat));
+    const int64_t flat = most_rows * c->packed_width;
+    t.results = divide_rows(&t.four, (uint8_t *)(t.places + most_rows * t.vectors + 1),
+                            most(most(line, c->final_width), flat));
     t.space = t.results + MANY * t.size;
 #ifdef BYTE_DOTS
     if (is_dots) {
         t.together = running_form == AVX512_VNNI ? 2 : 1;
         t.windows = counts_from_others(c) ? windows : NULL;
-        t.quads = (struct quads){.packed = t.packed,
+        t.quads = (struct quads){.packed = t.image.packed,
                                  .taps = c->taps,
                                  .tap_count = parts * c->kernel_height * c->kernel_width,
                                  .stride = t.stride};
-        t.is_one_pixel = running_form == AVX512_VNNI && most_rows * c->out_width == 1;
+        t.is_one_pixel &= running_form == AVX512_VNNI;
     }
 #endif
     return t;
@@ -1090,11 +1021,18 @@ INLINE void pack_block(const struct convolution *c, struct tiles *t, int64_t blo
                   all = t->count * t->vectors;
     for (int64_t r = 0; r < t->count; r++)
         for (int64_t v = 0; v < t->vectors; v++)
-            t->places[r * t->vectors + v] = r * s * t->line + v * PIXELS;
+            t->places[r * t->vectors + v] = t->image.is_tiled
+                                                ? tile_of(&t->image, r * t->vectors + v)
+                                                : r * s * t->image.line + v * PIXELS;
     t->places[all] = 0;
+#ifdef X86
+    if (is_wide)
+        (is_dots ? pack_as_quads : pack_as_pairs)(c, &t->image, top, rows, &t->four);
+    if (is_wide && !is_dots && t->is_one_pixel)
+        order_pixel(c, t->image.packed, t->weights);
+#endif
 #ifdef BYTE_DOTS
     if (is_dots) {
-        pack_quads(c, top, rows, t->packed, &t->four);
         if (t->windows)
             sum_windows(&t->quads, t->places, all, t->windows);
         if (t->is_one_pixel)
@@ -1103,7 +1041,8 @@ INLINE void pack_block(const struct convolution *c, struct tiles *t, int64_t blo
     }
 #endif
     (void)is_dots;
-    pack(c, top, rows, t->packed, t->four.lines[0], t->four.lines[1], is_wide);
+    if (!is_wide)
+        pack_pairs(c, &t->image, top, rows, t->four.lines);
 }
 
 /* Sums of kernels, whose weights are there, for `count` vectors from `first` on. */
@@ -1123,15 +1062,22 @@ INLINE void sum_tiles(const struct convolution *c, struct tiles *t, int64_t grou
 #endif
     const int32_t *bias = c->bias + group * KERNELS;
 #ifdef X86
+    if (is_wide && t->is_one_pixel) {
+        for (int64_t b = 0; b < blocks; b++)
+            sum_pixel_wide(c, group + b, t->weights, t->sums + b * KERNELS * t->stride, t->stride);
+        return;
+    }
     if (is_wide) {
-        sum_wide(c, t->packed, t->weights, bias, places, count, t->sums, t->stride);
+        for (int64_t b = 0; b < blocks; b++)
+            sum_wide(c, t->image.packed, t->weights + b * t->block, bias + b * KERNELS, places,
+                     count, t->sums + b * KERNELS * t->stride, t->stride);
         return;
     }
 #endif
     (void)blocks;
     (void)is_wide;
     (void)is_dots;
-    sum_narrow(c, t->packed, t->weights, bias, places, count, t->sums, t->stride);
+    sum_narrow(c, t->image.packed, t->weights, bias, places, count, t->sums, t->stride);
 }
 
 /* The results of `kernels` kernels from `k` on, in the order of their sums. */
@@ -1161,7 +1107,7 @@ INLINE void dense(const struct convolution *c, int64_t first_unit, int64_t end_u
                   const int is_wide, const int is_dots) {
     const int64_t groups = (c->out_channels + KERNELS - 1) / KERNELS;
     const int64_t parts = (groups + c->kernel_blocks - 1) / c->kernel_blocks;
-    struct tiles t = tiles_of(c, scratch, is_dots);
+    struct tiles t = tiles_of(c, scratch, is_wide, is_dots);
     int64_t packed_block = -1;
     for (int64_t unit = first_unit; unit < end_unit; unit++) {
         const int64_t block = unit / parts, part = unit % parts;
@@ -1178,15 +1124,14 @@ INLINE void dense(const struct convolution *c, int64_t first_unit, int64_t end_u
                 take_weights(c, group, blocks, &t.quads);
 #endif
 #ifdef X86
-            if (is_wide && !is_dots)
-                spread_wide(c, group, t.weights);
+            if (is_wide && !is_dots && !t.is_one_pixel)
+                for (int64_t b = 0; b < blocks; b++)
+                    spread_wide(c, group + b, t.weights + b * t.block);
 #endif
             if (!is_wide)
                 spread_narrow(c, group, t.weights);
             finish_tiles(c, &t, k, kernels, blocks, is_wide, is_dots);
-            for (int64_t i = 0; i < kernels; i += KERNELS)
-                store_rows(c, k + i, least(KERNELS, kernels - i), t.y, t.y_end,
-                           t.results + i * t.size, t.size, t.step, t.four.quads, is_wide);
+            store_rows(c, k, kernels, t.y, t.y_end, t.results, t.size, t.step, is_wide);
         }
     }
 }

@@ -10,8 +10,12 @@
 enum {
     KERNELS = 4,
     PIXELS = 8,
+    TILE = 16,
     QUAD = 4,
     LANES = 16,
+    HALF_KERNELS = 8,
+    HALF_ROWS = 6,
+    AT_ONCE = 8,
     NOWHERE = -2147483648,
 };
 
@@ -456,6 +460,88 @@ _Static_assert(offsetof(struct move, item) == 80, "move.item");
 _Static_assert(offsetof(struct move, count) == 88, "move.count");
 _Static_assert(offsetof(struct move, unit) == 96, "move.unit");
 _Static_assert(sizeof(struct move) == 104, "move");
+#endif
+
+/* Windows of a float16 image as rows; what lies beyond the image is zero.
+ * plane and row are bytes of a channel and of its rows, whose pixels lie side by side. Windows of
+ * kernel_height and kernel_width are step_y and step_x apart, columns beside each other, the
+ * first one beginning top and left before the image. target_row bytes lie from one of the count
+ * rows to the next, unit rows are a unit of work. */
+struct half_windows {
+    const uint8_t *source;
+    int64_t plane;
+    int64_t row;
+    int64_t channels;
+    int64_t height;
+    int64_t width;
+    int64_t kernel_height;
+    int64_t kernel_width;
+    int64_t step_y;
+    int64_t step_x;
+    int64_t top;
+    int64_t left;
+    int64_t columns;
+    uint8_t *target;
+    int64_t target_row;
+    int64_t count;
+    int64_t unit;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct half_windows, source) == 0, "half_windows.source");
+_Static_assert(offsetof(struct half_windows, plane) == 8, "half_windows.plane");
+_Static_assert(offsetof(struct half_windows, row) == 16, "half_windows.row");
+_Static_assert(offsetof(struct half_windows, channels) == 24, "half_windows.channels");
+_Static_assert(offsetof(struct half_windows, height) == 32, "half_windows.height");
+_Static_assert(offsetof(struct half_windows, width) == 40, "half_windows.width");
+_Static_assert(offsetof(struct half_windows, kernel_height) == 48, "half_windows.kernel_height");
+_Static_assert(offsetof(struct half_windows, kernel_width) == 56, "half_windows.kernel_width");
+_Static_assert(offsetof(struct half_windows, step_y) == 64, "half_windows.step_y");
+_Static_assert(offsetof(struct half_windows, step_x) == 72, "half_windows.step_x");
+_Static_assert(offsetof(struct half_windows, top) == 80, "half_windows.top");
+_Static_assert(offsetof(struct half_windows, left) == 88, "half_windows.left");
+_Static_assert(offsetof(struct half_windows, columns) == 96, "half_windows.columns");
+_Static_assert(offsetof(struct half_windows, target) == 104, "half_windows.target");
+_Static_assert(offsetof(struct half_windows, target_row) == 112, "half_windows.target_row");
+_Static_assert(offsetof(struct half_windows, count) == 120, "half_windows.count");
+_Static_assert(offsetof(struct half_windows, unit) == 128, "half_windows.unit");
+_Static_assert(sizeof(struct half_windows) == 136, "half_windows");
+#endif
+
+/* Products of count float16 rows of length and as many kernels' values, with a bias.
+ * weights are (blocks of 8 kernels, values up to a multiple of 8, 8), of normal numbers; there
+ * are a bias and weights for whole blocks. together sums of 8 products are summed before they are
+ * added. Results, negative ones as zero with cuts, are by_kernel and by_row bytes apart. A unit
+ * of work is some rows with blocks blocks of kernels. */
+struct half_products {
+    const uint8_t *source;
+    int64_t source_row;
+    int64_t count;
+    int64_t length;
+    const uint16_t *weights;
+    const float *bias;
+    int64_t kernels;
+    int64_t together;
+    int64_t cuts;
+    uint8_t *target;
+    int64_t by_kernel;
+    int64_t by_row;
+    int64_t blocks;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct half_products, source) == 0, "half_products.source");
+_Static_assert(offsetof(struct half_products, source_row) == 8, "half_products.source_row");
+_Static_assert(offsetof(struct half_products, count) == 16, "half_products.count");
+_Static_assert(offsetof(struct half_products, length) == 24, "half_products.length");
+_Static_assert(offsetof(struct half_products, weights) == 32, "half_products.weights");
+_Static_assert(offsetof(struct half_products, bias) == 40, "half_products.bias");
+_Static_assert(offsetof(struct half_products, kernels) == 48, "half_products.kernels");
+_Static_assert(offsetof(struct half_products, together) == 56, "half_products.together");
+_Static_assert(offsetof(struct half_products, cuts) == 64, "half_products.cuts");
+_Static_assert(offsetof(struct half_products, target) == 72, "half_products.target");
+_Static_assert(offsetof(struct half_products, by_kernel) == 80, "half_products.by_kernel");
+_Static_assert(offsetof(struct half_products, by_row) == 88, "half_products.by_row");
+_Static_assert(offsetof(struct half_products, blocks) == 96, "half_products.blocks");
+_Static_assert(sizeof(struct half_products) == 104, "half_products");
 #endif
 
 /* A compressed stream of coefficients, of which wanted values are decoded.

@@ -420,10 +420,8 @@ INLINE void convolve_lanes(const struct convolution *c, const struct lanes *a, c
                   c->out_width, a->sums + r * c->out_width * LANES, is_wide);
     if (finish_lanes(c, a, k, lanes, row, count, y, y_end, is_wide))
         return;
-    for (int64_t l = 0; l < lanes; l += QUAD)
-        store_rows(c, k + l, least(QUAD, lanes - l), y, y_end, a->results + l * a->size, a->size,
-                   c->pool_size ? c->final_width : c->out_width, (int32_t *)(void *)a->lines,
-                   is_wide);
+    store_rows(c, k, lanes, y, y_end, a->results, a->size,
+               c->pool_size ? c->final_width : c->out_width, is_wide);
 }
 
 INLINE void depthwise(const struct convolution *c, int64_t first_unit, int64_t end_unit,

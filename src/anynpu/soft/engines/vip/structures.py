@@ -19,11 +19,23 @@ KERNELS = 4
 PIXELS = 8
 """Pixels of a vector."""
 
+TILE = 2 * PIXELS
+"""Pixels that lie together, channel after channel, where each is for itself."""
+
 QUAD = 4
 """Bytes that are multiplied and added together, where a processor can."""
 
 LANES = 16
 """Channels that are computed together where each has a kernel of its own."""
+
+HALF_KERNELS = 8
+"""Kernels of float16 that are computed together."""
+
+HALF_ROWS = 6
+"""Rows of float16 that are."""
+
+AT_ONCE = 8
+"""Products of float16 that are summed before they are cut to float32."""
 
 NOWHERE = -(1 << 31)
 """A value's place in a block that stands for none."""
@@ -31,8 +43,12 @@ NOWHERE = -(1 << 31)
 CONSTANTS = {
     "KERNELS": KERNELS,
     "PIXELS": PIXELS,
+    "TILE": TILE,
     "QUAD": QUAD,
     "LANES": LANES,
+    "HALF_KERNELS": HALF_KERNELS,
+    "HALF_ROWS": HALF_ROWS,
+    "AT_ONCE": AT_ONCE,
     "NOWHERE": NOWHERE,
 }
 
@@ -363,6 +379,62 @@ class Move(Structure):
     ]
 
 
+class HalfWindows(Structure):
+    """Windows of a float16 image as rows; what lies beyond the image is zero.
+
+    `plane` and `row` are bytes of a channel and of its rows, whose pixels lie side by side. Windows
+    of `kernel_height` and `kernel_width` are `step_y` and `step_x` apart, `columns` beside each
+    other, the first one beginning `top` and `left` before the image. `target_row` bytes lie from
+    one of the `count` rows to the next, `unit` rows are a unit of work.
+    """
+
+    _fields_ = [
+        ("source", _POINTER),
+        ("plane", _INTEGER),
+        ("row", _INTEGER),
+        ("channels", _INTEGER),
+        ("height", _INTEGER),
+        ("width", _INTEGER),
+        ("kernel_height", _INTEGER),
+        ("kernel_width", _INTEGER),
+        ("step_y", _INTEGER),
+        ("step_x", _INTEGER),
+        ("top", _INTEGER),
+        ("left", _INTEGER),
+        ("columns", _INTEGER),
+        ("target", _POINTER),
+        ("target_row", _INTEGER),
+        ("count", _INTEGER),
+        ("unit", _INTEGER),
+    ]
+
+
+class HalfProducts(Structure):
+    """Products of `count` float16 rows of `length` and as many kernels' values, with a bias.
+
+    `weights` are (blocks of 8 kernels, values up to a multiple of 8, 8), of normal numbers; there
+    are a bias and weights for whole blocks. `together` sums of 8 products are summed before they
+    are added. Results, negative ones as zero with `cuts`, are `by_kernel` and `by_row` bytes apart.
+    A unit of work is some rows with `blocks` blocks of kernels.
+    """
+
+    _fields_ = [
+        ("source", _POINTER),
+        ("source_row", _INTEGER),
+        ("count", _INTEGER),
+        ("length", _INTEGER),
+        ("weights", _POINTER),
+        ("bias", _POINTER),
+        ("kernels", _INTEGER),
+        ("together", _INTEGER),
+        ("cuts", _INTEGER),
+        ("target", _POINTER),
+        ("by_kernel", _INTEGER),
+        ("by_row", _INTEGER),
+        ("blocks", _INTEGER),
+    ]
+
+
 class CodedStream(Structure):
     """A compressed stream of coefficients, of which `wanted` values are decoded.
 
@@ -422,6 +494,8 @@ STRUCTURES = (
     ConvolutionParts,
     Places,
     Move,
+    HalfWindows,
+    HalfProducts,
     CodedStream,
     CoreValues,
 )
@@ -468,5 +542,11 @@ POINTERS = {
     "core_values.channels": "const int32_t *",
     "core_values.zero_points": "int32_t *",
     "core_values.values": "const int16_t *",
+    "half_windows.source": "const uint8_t *",
+    "half_windows.target": "uint8_t *",
+    "half_products.source": "const uint8_t *",
+    "half_products.weights": "const uint16_t *",
+    "half_products.bias": "const float *",
+    "half_products.target": "uint8_t *",
 }
 """What addresses in a structure point to."""

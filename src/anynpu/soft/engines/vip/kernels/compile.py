@@ -16,11 +16,13 @@ from .....native.memory import address_of
 from .....native.threads import thread_count
 from ..memory import Memory, MemoryMap
 from ..reference.compute import compute
+from ..shaders.task import ShaderTask
 from ..stream.task import StreamTask
 from ..tasks import BlockTranspose, Convolution, Move, Task
 from . import native
 from .arguments import Arguments, Packed
 from .convolution import Weights, plan_convolution
+from .half import plan_shader
 from .moves import Origins, plan_move, plan_transpose
 from .plan import Plan
 from .stream import (
@@ -108,6 +110,8 @@ def _plan(layout: MemoryMap, task: Task, count: int, shared: _Shared) -> Plan | 
     if isinstance(task, StreamTask):
         plan = plan_stream(layout, task, NO_QUEUES, count, shared.programs)
         return plan or _plan_of_sums(layout, task, count, shared)
+    if isinstance(task, ShaderTask):
+        return plan_shader(layout, task, count)
     return None
 
 

@@ -16,7 +16,7 @@ from ..coefficients import quads_of
 from ..memory import MemoryMap
 from ..reference.table import look_up
 from ..rounding import LONG_ADDER, SHORT_ADDER, Reals, small
-from ..structures import KERNELS, LANES, PIXELS, QUAD, Addition
+from ..structures import KERNELS, LANES, PIXELS, QUAD, TILE, Addition
 from ..tasks import Convolution, Sums, Table
 from . import native
 from .arguments import Arguments
@@ -429,11 +429,18 @@ def _fits_float(largest: NDArray[np.int64], scale: NDArray[np.float64]) -> bool:
     return bool((is_held & (is_beyond | (largest < _MOST_FLOAT))).all())
 
 
+def _is_pointwise(sums: Sums, stride: int) -> bool:
+    """Whether each pixel is for itself: the image is packed in tiles, as in native/vip.c."""
+    return sums.kernel_height * sums.kernel_width == 1 and stride == 1
+
+
 def _taps(sums: Sums, stride: int, shape: Shape) -> NDArray[np.int32]:
     """Where each pair of a dense kernel is in the packed image."""
     if sums.is_depthwise:
         return np.zeros(0, np.int32)
     pairs = np.arange(math.ceil(sums.source.channels / 2))[:, None, None]
+    if _is_pointwise(sums, stride):
+        return (TILE * pairs).astype(np.int32).ravel()
     y = np.arange(sums.kernel_height)[:, None]
     x = np.arange(sums.kernel_width)
     rows = (pairs * shape.packed_rows + y) * stride + x % stride
@@ -469,14 +476,15 @@ def _shape(task: Convolution, threads: int) -> Shape:
     # Units share rows where the packed image is larger than the weights, kernels otherwise.
     if not sums.is_depthwise and weight_bytes < per_row * height * stride:
         rows = min(rows, math.ceil(final_height / (_SHARES * threads)))
+    if rows < final_height:
+        rows = _even(final_height, math.ceil(final_height / rows), threads)
     row_blocks = math.ceil(final_height / rows)
-    shares = 4 if sums.is_depthwise else _SHARES
-    parts = (
-        1
-        if row_blocks >= _SHARES * threads
-        else min(groups, math.ceil(shares * threads / row_blocks))
-    )
-    kernel_blocks = _up(math.ceil(groups / parts), 1 if sums.is_depthwise else 2)
+    kernel_blocks = groups
+    if row_blocks < _SHARES * threads:
+        shares, unit = (4, 1) if sums.is_depthwise else (_SHARES, 2)
+        units = math.ceil(groups / unit)
+        parts = min(units, math.ceil(shares * threads / row_blocks))
+        kernel_blocks = unit * _even(units, parts, threads // row_blocks)
     sum_rows = rows
     if task.pooling is not None:
         sum_rows = min((rows - 1) * task.pooling.stride + task.pooling.size, height)
@@ -484,6 +492,8 @@ def _shape(task: Convolution, threads: int) -> Shape:
     scratch = packed_rows * per_row + _SLACK
     if not sums.is_depthwise:
         scratch += 4 * 2 * KERNELS * taps * (pairs + 1)
+        if _is_pointwise(sums, stride):
+            scratch += 4 * TILE * pairs
     # What is computed together: sums of kernels and under windows, with a place for each vector,
     # results, and what is before a maximum or beside an addition.
     together = LANES if sums.is_depthwise else 2 * KERNELS
@@ -498,6 +508,24 @@ def _shape(task: Convolution, threads: int) -> Shape:
         rows, row_blocks, unit, math.ceil(groups / kernel_blocks), packed_rows, line,
         scratch,
     )  # fmt: skip
+
+
+def _even(total: int, parts: int, threads: int) -> int:
+    """The size of units that threads take in turn, of which there are `parts` or some more.
+
+    The thread that has most of the `total` has as little as can be.
+    """
+
+    def longest(unit: int) -> int:
+        rounds, others = divmod(math.ceil(total / unit) - 1, threads)
+        return rounds * unit + (unit if others else total - (rounds * threads) * unit)
+
+    if threads < 2:
+        return math.ceil(total / parts)
+    sizes = {
+        math.ceil(total / count) for count in range(parts, min(parts + 2 * threads, total) + 1)
+    }
+    return min(sizes, key=lambda size: (longest(size), -size))
 
 
 def _up(value: int, unit: int) -> int:

@@ -26,7 +26,7 @@ from ..rounding import (
 from .coefficients import make_coefficients
 from .quantized import BF16, F16, F32, limited_halves, types
 from .shader import Image, Shader
-from .task import Array, ShaderTask
+from .task import Array, Function, RowProducts, ShaderTask, Windows
 
 _F32 = np.float32
 _MOST = 1 << 12
@@ -69,15 +69,28 @@ def windows_as_rows(shader: Shader) -> ShaderTask:
     if bottom >= kernel_height + steps[0] or right >= kernel_width + steps[1]:
         raise Unknown("windows beyond the image")
 
+    form = Windows((kernel_height, kernel_width), steps, (top, left), columns)
+    return ShaderTask((source,), output, windows_of(form, source.shape, count), form=form)
+
+
+def windows_of(form: Windows, shape: tuple[int, int, int], count: int) -> Function:
+    """Windows of an image, (planes, rows, pixels), in `count` rows of them, as rows of values."""
+    (top, left), columns = form.before, form.columns
+    reach = [
+        (number - 1) * step + size
+        for number, step, size in zip((count, columns), form.steps, form.size, strict=True)
+    ]
+    bottom, right = max(reach[0] - top - shape[1], 0), max(reach[1] - left - shape[2], 0)
+
     def function(values: Array) -> Array:
         padded = np.pad(values, ((0, 0), (top, bottom), (left, right)))
-        size = kernel_height, kernel_width
-        views = np.lib.stride_tricks.sliding_window_view(padded, size, axis=(1, 2))
-        seen = views[:, : reach[0] : steps[0], : reach[1] : steps[1]][:, :count, :columns]
-        result: Array = seen.transpose(1, 2, 0, 3, 4).reshape(1, rows, length)
+        views = np.lib.stride_tricks.sliding_window_view(padded, form.size, axis=(1, 2))
+        seen = views[:, : reach[0] : form.steps[0], : reach[1] : form.steps[1]]
+        ordered = seen[:, :count, :columns].transpose(1, 2, 0, 3, 4)
+        result: Array = ordered.reshape(1, count * columns, -1)
         return result
 
-    return ShaderTask((source,), output, function)
+    return function
 
 
 def _window(shader: Shader, taps: int) -> tuple[int, int]:
@@ -111,13 +124,24 @@ def product_of_rows(shader: Shader) -> ShaderTask:
     if not length <= shader.whole(0x64) < length + _AT_ONCE:
         raise Unknown(f"sums of {shader.whole(0x64)} of {length} products")
     cuts = _cuts(shader, 0x68)
-    wide = normal_halves(weights)
+    form = RowProducts(weights, constants, 1, cuts, by_kernel=True)
+    return ShaderTask((rows,), output, function_of(form), products=count * weights.size, form=form)
+
+
+def function_of(form: RowProducts) -> Function:
+    """Rows, (1, rows, values), by kernels."""
+    wide = normal_halves(form.weights)
+    together = form.together * _AT_ONCE if form.together > 1 else 0
 
     def function(values: Array) -> Array:
-        total = _summed(wide, normal_halves(values[0]), constants[:, None], _AT_ONCE)
-        return to_halves(np.maximum(total, 0) if cuts else total)[None]
+        rows = normal_halves(values[0])
+        if form.by_kernel:
+            total = _summed(wide, rows, form.bias[:, None], _AT_ONCE, together)
+        else:
+            total = _summed(rows, wide, form.bias, _AT_ONCE, together)
+        return _stored(total, form.cuts)[None]
 
-    return ShaderTask((rows,), output, function, products=count * weights.size)
+    return function
 
 
 _ROWS_OF_BFLOAT16 = "84a7fc30ecacaeac"
@@ -254,13 +278,8 @@ def _rows_by_kernels(
     if not 0 <= count - length < _LONG + _LONG // 2:
         raise Unknown(f"sums of {count} of {length} products")
     cuts = _cuts(shader, registers[1])
-    wide = normal_halves(weights)
-
-    def function(values: Array) -> Array:
-        total = _summed(normal_halves(values[0]), wide, constants, _AT_ONCE, _LONG)
-        return to_halves(np.maximum(total, 0) if cuts else total)[None]
-
-    return ShaderTask((source,), output, function, products=rows * weights.size)
+    form = RowProducts(weights, constants, _LONG // _AT_ONCE, cuts, by_kernel=False)
+    return ShaderTask((source,), output, function_of(form), products=rows * weights.size, form=form)
 
 
 class _Alone(NamedTuple):
@@ -343,6 +362,13 @@ def _cuts(shader: Shader, register: int) -> bool:
     if value not in (0, 1):
         raise Unknown(f"shader {shader.name!r} in a form that isn't known: {value:#x}")
     return value == 1
+
+
+def _stored(total: NDArray[np.float32], cuts: bool) -> NDArray[np.float16]:
+    """Sums as float16, of which one stands for all that are no number."""
+    halves = to_halves(np.maximum(total, 0) if cuts else total)
+    halves[np.isnan(halves)] = np.nan
+    return halves
 
 
 def _summed(
