@@ -29,6 +29,7 @@ struct share {
 /* Rows of A and of B whose sums are kept in registers. */
 #define TILE_A 2
 #define TILE_B 4
+#define TILE_SIDE 6 /* rows of A times a side of a panel */
 
 /* Bytes of B's blocks, and rows of A, that stay cached. */
 #define CHUNK 16384
@@ -41,6 +42,7 @@ struct share {
 /* With more rows of A it pays to widen a panel of B first: this many columns side by side. */
 #define FEW_ROWS 4
 #define FEW_COLUMNS 16 /* rows of A where B is transposed: its columns are ready for dot products */
+#define FEW_PAIRS 24   /* where AVX2's have to be made of blocks */
 #define PANEL_ROWS 512
 #define PANEL_COLUMNS 64
 #define SIDE 16
@@ -159,10 +161,31 @@ WITH_AVX2 static void pack_pairs_avx2(const int8_t *b, size_t b_row, size_t rows
         }
 }
 
+/* Eight pairs of rows of eight columns, `next` bytes apart. */
+WITH_AVX2 INLINE void turn_pairs(const int8_t *columns, size_t next, int16_t *pairs) {
+    __m256i wide[8], two[8], four[8];
+    UNROLLED for (size_t i = 0; i < 8; i++) wide[i] =
+        _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(columns + i * next)));
+    UNROLLED for (size_t i = 0; i < 4; i++) {
+        two[2 * i] = _mm256_unpacklo_epi32(wide[2 * i], wide[2 * i + 1]);
+        two[2 * i + 1] = _mm256_unpackhi_epi32(wide[2 * i], wide[2 * i + 1]);
+    }
+    UNROLLED for (size_t i = 0; i < 2; i++) UNROLLED for (size_t j = 0; j < 2; j++) {
+        four[4 * i + 2 * j] = _mm256_unpacklo_epi64(two[4 * i + j], two[4 * i + 2 + j]);
+        four[4 * i + 2 * j + 1] = _mm256_unpackhi_epi64(two[4 * i + j], two[4 * i + 2 + j]);
+    }
+    UNROLLED for (size_t i = 0; i < 4; i++) {
+        __m256i *low = (__m256i *)(pairs + 2 * i * SIDE);
+        __m256i *high = (__m256i *)(pairs + 2 * (i + 4) * SIDE);
+        _mm256_storeu_si256(low, _mm256_permute2x128_si256(four[i], four[i + 4], 0x20));
+        _mm256_storeu_si256(high, _mm256_permute2x128_si256(four[i], four[i + 4], 0x31));
+    }
+}
+
 /* Adds the products of `rows_a` rows of A and a side of a panel. */
 WITH_AVX2 INLINE void add_side_of(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows,
                                   int32_t *c, size_t c_row, size_t rows_a) {
-    __m256i sums[TILE_B][2];
+    __m256i sums[TILE_SIDE][2];
     UNROLLED for (size_t m = 0; m < rows_a; m++) {
         sums[m][0] = _mm256_loadu_si256((const __m256i *)(c + m * c_row));
         sums[m][1] = _mm256_loadu_si256((const __m256i *)(c + m * c_row + 8));
@@ -184,9 +207,12 @@ WITH_AVX2 INLINE void add_side_of(const int16_t *a, size_t a_row, const int16_t 
 
 WITH_AVX2 static void add_side_avx2(const int16_t *a, size_t a_row, const int16_t *pairs,
                                     size_t rows, int32_t *c, size_t c_row, size_t rows_a) {
-    if (rows_a == TILE_B)
-        add_side_of(a, a_row, pairs, rows, c, c_row, TILE_B);
-    else
+    if (rows_a == TILE_SIDE)
+        add_side_of(a, a_row, pairs, rows, c, c_row, TILE_SIDE);
+    else if (rows_a >= 4) {
+        add_side_of(a, a_row, pairs, rows, c, c_row, 4);
+        add_side_avx2(a + 4 * a_row, a_row, pairs, rows, c + 4 * c_row, c_row, rows_a - 4);
+    } else
         for (size_t m = 0; m < rows_a; m++)
             add_side_of(a + m * a_row, a_row, pairs, rows, c + m * c_row, c_row, 1);
 }
@@ -470,10 +496,11 @@ static size_t row_of_a(const struct product *p) {
     return (size_t)p->k + 32;
 }
 
-/* Let the memory be on its way; it needn't be there. */
+/* Let the memory be on its way to the second cache; it needn't be there. The first one is full of what is being
+ * multiplied. */
 static void fetch(const int8_t *memory, size_t size) {
     for (size_t i = 0; i < size; i += 64)
-        __builtin_prefetch(memory + i);
+        __builtin_prefetch(memory + i, 0, 2);
 }
 
 /* Some blocks of B that lie together, times all of A: they stay cached while they meet its rows. */
@@ -562,22 +589,62 @@ static void multiply_rows(const struct product *p, struct share share, struct le
     }
 }
 
-/* B row by row: a panel of it is widened once and stays cached while it meets every row of A. */
+static size_t segment_of(const struct product *p) {
+    return p->block_k ? p->segment : p->k;
+}
+
+/* Whether columns that lie in blocks can be widened to pairs. */
+static int has_pairs_of_blocks(const struct product *p) {
+    return has_avx2(running_form) && p->n % SIDE == 0 && p->block_k % 16 == 0 &&
+           (p->block_n == 1 || p->block_n % 8 == 0);
+}
+
+#ifdef X86
+/* The same of columns in blocks: `rows` of them from row `first` of a segment of `length` rows on. */
+WITH_AVX2 static void pack_pairs_of_blocks(const struct product *p, const int8_t *segment,
+                                           size_t length, size_t first, size_t rows, size_t column,
+                                           size_t columns, int16_t *pairs) {
+    const size_t block_n = p->block_n, block_k = p->block_k;
+    const size_t next = block_n == 1 ? length : block_k;
+    for (size_t j = 0; j < columns; j += 8) {
+        const size_t at = column + j;
+        const int8_t *block = segment + at / block_n * block_n * length +
+                              first / block_k * block_n * block_k + at % block_n * block_k;
+        int16_t *side = pairs + j / SIDE * SIDE * rows + j % SIDE * 2;
+        for (size_t row = 0, within = first % block_k; row < rows; row += 16) {
+            turn_pairs(block + within, next, side + row * SIDE);
+            within += 16;
+            if (within == block_k)
+                within = 0, block += block_n * block_k;
+        }
+    }
+}
+#endif
+
+/* A panel of B is widened once, however it lies, and stays cached while it meets every row of A. */
 static int multiply_panels(const struct product *p, struct share share, struct left a,
                            const int8_t *b, int32_t *c) {
-    size_t m = p->m, k = p->k, n = p->n;
+    size_t m = p->m, k = p->k, n = p->n, segment = segment_of(p);
     int16_t *pairs = malloc(PANEL_ROWS * PANEL_COLUMNS * sizeof *pairs);
     if (!pairs)
         return -2;
-    for (size_t start = 0; start < k; start += PANEL_ROWS) {
-        size_t rows = smaller(PANEL_ROWS, k - start);
+    for (size_t start = 0, rows; start < k; start += rows) {
+        const size_t first = start % segment;
+        rows = smaller(PANEL_ROWS, smaller(segment - first, k - start));
         for (size_t j = share.begin; j < share.end; j += PANEL_COLUMNS) {
             size_t columns = smaller(PANEL_COLUMNS, share.end - j);
-            pack_pairs(b + start * n + j, n, rows, columns, pairs);
+#ifdef X86
+            if (p->block_k)
+                pack_pairs_of_blocks(p, b + (start - first) * n,
+                                     smaller(segment, k - start + first), first, rows, j, columns,
+                                     pairs);
+            else
+#endif
+                pack_pairs(b + start * n + j, n, rows, columns, pairs);
             for (size_t side = 0; side < columns; side += SIDE)
-                for (size_t i = 0; i < m; i += TILE_B)
+                for (size_t i = 0; i < m; i += TILE_SIDE)
                     add_side(left_at(a, i, start).wide, a.row, pairs + side * rows, rows,
-                             c + i * n + j + side, n, smaller(TILE_B, m - i));
+                             c + i * n + j + side, n, smaller(TILE_SIDE, m - i));
         }
     }
     free(pairs);
@@ -687,7 +754,9 @@ static void *multiply_share(void *argument) {
         work->code = multiply_byte_panels(p, work->share, work->a, work->b, work->c);
     else
 #endif
-        if (p->block_n == 1)
+        if (work->a.wide && p->block_k && p->m > FEW_PAIRS && has_pairs_of_blocks(p))
+        work->code = multiply_panels(p, work->share, work->a, work->b, work->c);
+    else if (p->block_n == 1)
         multiply_columns(p, work->share, work->a, work->b, work->c);
     else if (p->block_k)
         multiply_blocks(p, work->share, work->a, work->b, work->c);

@@ -208,10 +208,6 @@ WITH_AVX512_VNNI static void pack_wide_blocks(const struct product *p, const int
     }
 }
 
-static size_t segment_of(const struct product *p) {
-    return p->block_k ? p->segment : p->k;
-}
-
 static void pack_panel(const struct product *p, const int8_t *b, struct panel at, int8_t *sides) {
     const size_t first = at.start % segment_of(p), begin = at.start - first;
     const size_t length = smaller(segment_of(p), p->k - begin), side_size = side_size_of(p);
