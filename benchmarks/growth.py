@@ -5,7 +5,7 @@ takes, over the best of all sizes. And a convolution 3x3 of 64 channels of 56x56
 processor's own instructions could do on registers alone (`reference/int8_peak.c`). All of it on one
 thread, in its own time.
 
-    python -m benchmarks.growth PICTURE.svg     # draws the first as a line
+    python -m benchmarks.growth docs/pictures/growth.svg    # draws the first, and prints its table
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,19 +95,28 @@ def peak_picoseconds(rounds: int) -> float | None:
     return _best(lambda: library.multiply(_PEAK_ROUNDS), rounds) / products * 1e12
 
 
-def draw(path: Path, rounds: int) -> None:
+def draw(path: Path, found: Sequence[tuple[int, float]]) -> None:
     """The sizes and what a multiply-accumulate takes, as a picture."""
     from matplotlib import pyplot
 
-    with _one_thread():
-        macs, taken = zip(*measured(rounds), strict=True)
+    macs, taken = zip(*found, strict=True)
+    pyplot.rcParams["svg.hashsalt"] = "growth"
     figure, axes = pyplot.subplots(figsize=(7, 3.5))
     axes.semilogx([count / 1e6 for count in macs], taken, marker="o")
     axes.axhline(GOAL * min(taken), linestyle=":", color="grey")
     axes.set(xlabel="million multiply-accumulates", ylabel="ps for each", ylim=(0, None))
     axes.set_title(f"int8 networks of 20 sizes ({forms.running()}); dotted: twice the best")
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def table(found: Sequence[tuple[int, float]]) -> str:
+    """The same in Markdown, in two halves beside each other."""
+    cells = [f"{macs / 1e6:,.1f} | {taken:.2f}" for macs, taken in found]
+    half = (len(cells) + 1) // 2
+    head = ["| million | ps for each | million | ps for each |", "|---|---|---|---|"]
+    rows = zip(cells[:half], [*cells[half:], " | "], strict=False)
+    return "\n".join([*head, *(f"| {left} | {right} |" for left, right in rows)])
 
 
 def _best(function: Callable[[], object], rounds: int) -> float:
@@ -144,4 +153,7 @@ def _one_thread() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]), rounds=40)
+    with _one_thread():
+        points = list(measured(rounds=10))
+    draw(Path(sys.argv[1]), points)
+    print(table(points))

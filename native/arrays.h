@@ -216,7 +216,8 @@ _Static_assert(sizeof(struct threshold) == 48, "threshold");
 
 /* C (m, n) = A (m, k) times B, on some threads.
  * B lies in parts of segment rows, each (n / block_n, rows / block_k, block_n, block_k); or,
- * where block_k is 0, as (k, n). */
+ * where block_k is 0, as (k, n). A lies as (k / a_block, m, a_block) and C as (n / c_block, m,
+ * c_block), where these aren't 0. */
 struct product {
     int64_t m;
     int64_t k;
@@ -225,6 +226,8 @@ struct product {
     int64_t block_n;
     int64_t block_k;
     int64_t threads;
+    int64_t a_block;
+    int64_t c_block;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct product, m) == 0, "product.m");
@@ -234,7 +237,9 @@ _Static_assert(offsetof(struct product, segment) == 24, "product.segment");
 _Static_assert(offsetof(struct product, block_n) == 32, "product.block_n");
 _Static_assert(offsetof(struct product, block_k) == 40, "product.block_k");
 _Static_assert(offsetof(struct product, threads) == 48, "product.threads");
-_Static_assert(sizeof(struct product) == 56, "product");
+_Static_assert(offsetof(struct product, a_block) == 56, "product.a_block");
+_Static_assert(offsetof(struct product, c_block) == 64, "product.c_block");
+_Static_assert(sizeof(struct product) == 72, "product");
 #endif
 
 #endif

@@ -14,7 +14,12 @@
 #include "dots.h"
 #include "half.h"
 
-#define UNROLLED _Pragma("GCC unroll 8")
+/* Clang leaves loops of fewer rounds than GCC's number as they are. */
+#ifdef __clang__
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
 
 /* A thread's share: columns of C. */
 struct share {
@@ -24,6 +29,7 @@ struct share {
 /* Rows of A and of B whose sums are kept in registers. */
 #define TILE_A 2
 #define TILE_B 4
+#define TILE_SIDE 6 /* rows of A times a side of a panel */
 
 /* Bytes of B's blocks, and rows of A, that stay cached. */
 #define CHUNK 16384
@@ -36,6 +42,7 @@ struct share {
 /* With more rows of A it pays to widen a panel of B first: this many columns side by side. */
 #define FEW_ROWS 4
 #define FEW_COLUMNS 16 /* rows of A where B is transposed: its columns are ready for dot products */
+#define FEW_PAIRS 24   /* where AVX2's have to be made of blocks */
 #define PANEL_ROWS 512
 #define PANEL_COLUMNS 64
 #define SIDE 16
@@ -45,6 +52,13 @@ struct share {
 #define APART 64
 
 #define MOST_THREADS 16
+
+/* Columns of C that lie together, where it lies in blocks. */
+#define C_BLOCK 4
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
 /* Rows of B, `row` elements apart: each has `count` blocks of `length` elements, `step` apart. */
 struct run {
@@ -147,10 +161,31 @@ WITH_AVX2 static void pack_pairs_avx2(const int8_t *b, size_t b_row, size_t rows
         }
 }
 
+/* Eight pairs of rows of eight columns, `next` bytes apart. */
+WITH_AVX2 INLINE void turn_pairs(const int8_t *columns, size_t next, int16_t *pairs) {
+    __m256i wide[8], two[8], four[8];
+    UNROLLED for (size_t i = 0; i < 8; i++) wide[i] =
+        _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(columns + i * next)));
+    UNROLLED for (size_t i = 0; i < 4; i++) {
+        two[2 * i] = _mm256_unpacklo_epi32(wide[2 * i], wide[2 * i + 1]);
+        two[2 * i + 1] = _mm256_unpackhi_epi32(wide[2 * i], wide[2 * i + 1]);
+    }
+    UNROLLED for (size_t i = 0; i < 2; i++) UNROLLED for (size_t j = 0; j < 2; j++) {
+        four[4 * i + 2 * j] = _mm256_unpacklo_epi64(two[4 * i + j], two[4 * i + 2 + j]);
+        four[4 * i + 2 * j + 1] = _mm256_unpackhi_epi64(two[4 * i + j], two[4 * i + 2 + j]);
+    }
+    UNROLLED for (size_t i = 0; i < 4; i++) {
+        __m256i *low = (__m256i *)(pairs + 2 * i * SIDE);
+        __m256i *high = (__m256i *)(pairs + 2 * (i + 4) * SIDE);
+        _mm256_storeu_si256(low, _mm256_permute2x128_si256(four[i], four[i + 4], 0x20));
+        _mm256_storeu_si256(high, _mm256_permute2x128_si256(four[i], four[i + 4], 0x31));
+    }
+}
+
 /* Adds the products of `rows_a` rows of A and a side of a panel. */
 WITH_AVX2 INLINE void add_side_of(const int16_t *a, size_t a_row, const int16_t *pairs, size_t rows,
                                   int32_t *c, size_t c_row, size_t rows_a) {
-    __m256i sums[TILE_B][2];
+    __m256i sums[TILE_SIDE][2];
     UNROLLED for (size_t m = 0; m < rows_a; m++) {
         sums[m][0] = _mm256_loadu_si256((const __m256i *)(c + m * c_row));
         sums[m][1] = _mm256_loadu_si256((const __m256i *)(c + m * c_row + 8));
@@ -172,9 +207,12 @@ WITH_AVX2 INLINE void add_side_of(const int16_t *a, size_t a_row, const int16_t 
 
 WITH_AVX2 static void add_side_avx2(const int16_t *a, size_t a_row, const int16_t *pairs,
                                     size_t rows, int32_t *c, size_t c_row, size_t rows_a) {
-    if (rows_a == TILE_B)
-        add_side_of(a, a_row, pairs, rows, c, c_row, TILE_B);
-    else
+    if (rows_a == TILE_SIDE)
+        add_side_of(a, a_row, pairs, rows, c, c_row, TILE_SIDE);
+    else if (rows_a >= 4) {
+        add_side_of(a, a_row, pairs, rows, c, c_row, 4);
+        add_side_avx2(a + 4 * a_row, a_row, pairs, rows, c + 4 * c_row, c_row, rows_a - 4);
+    } else
         for (size_t m = 0; m < rows_a; m++)
             add_side_of(a + m * a_row, a_row, pairs, rows, c + m * c_row, c_row, 1);
 }
@@ -360,19 +398,21 @@ static void add_side_plain(const int16_t *a, size_t a_row, const int16_t *pairs,
 }
 
 /* Rows of A, `row` elements apart: widened to int16, or the bytes as they are, which some forms multiply;
- * and what the sums of each begin with. */
+ * and what the sums of each begin with. Or A packed in tiles. */
 struct left {
     const int16_t *wide;
     const int8_t *bytes;
     size_t row;
     const int32_t *begins;
+    const int8_t *tiles;
 };
 
 /* From a row and a place in it on. */
 static struct left left_at(struct left left, size_t row, size_t place) {
     const size_t offset = row * left.row + place;
     const struct left found = {left.wide ? left.wide + offset : NULL,
-                               left.bytes ? left.bytes + offset : NULL, left.row, left.begins};
+                               left.bytes ? left.bytes + offset : NULL, left.row, left.begins,
+                               NULL};
     return found;
 }
 
@@ -451,19 +491,16 @@ static void add_side(const int16_t *a, size_t a_row, const int16_t *pairs, size_
     add_side_plain(a, a_row, pairs, rows, c, c_row, rows_a);
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* From one widened row of A to the next: rows a power of two apart would share a cache's sets. */
 static size_t row_of_a(const struct product *p) {
     return (size_t)p->k + 32;
 }
 
-/* Let the memory be on its way; it needn't be there. */
+/* Let the memory be on its way to the second cache; it needn't be there. The first one is full of what is being
+ * multiplied. */
 static void fetch(const int8_t *memory, size_t size) {
     for (size_t i = 0; i < size; i += 64)
-        __builtin_prefetch(memory + i);
+        __builtin_prefetch(memory + i, 0, 2);
 }
 
 /* Some blocks of B that lie together, times all of A: they stay cached while they meet its rows. */
@@ -509,14 +546,12 @@ WITH_AVX512_VNNI static void multiply_wide_blocks(const struct product *p, struc
         for (size_t i = 0; i < (size_t)p->m; i++) {
             const int8_t *row = a.bytes + i * a.row, *block = b + j * p->k;
             __m512i sums[VECTORS];
-            _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) sums[v] =
-                _mm512_setzero_si512();
+            UNROLLED for (int v = 0; v < VECTORS; v++) sums[v] = _mm512_setzero_si512();
             for (size_t q = 0; q < blocks; q++, row += WIDE_BLOCK, block += size) {
                 const __m256i half = _mm256_loadu_si256((const __m256i *)row);
                 const __m512i both = join_avx512(half, half);
-                _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) sums[v] =
-                    _mm512_dpbusd_epi32(
-                        sums[v], _mm512_xor_si512(_mm512_loadu_si512(block + 64 * v), sign), both);
+                UNROLLED for (int v = 0; v < VECTORS; v++) sums[v] = _mm512_dpbusd_epi32(
+                    sums[v], _mm512_xor_si512(_mm512_loadu_si512(block + 64 * v), sign), both);
             }
             for (int v = 0; v < VECTORS; v++) {
                 c[i * p->n + j + 2 * v] += sum_of_lanes(_mm512_castsi512_si256(sums[v]));
@@ -554,22 +589,62 @@ static void multiply_rows(const struct product *p, struct share share, struct le
     }
 }
 
-/* B row by row: a panel of it is widened once and stays cached while it meets every row of A. */
+static size_t segment_of(const struct product *p) {
+    return p->block_k ? p->segment : p->k;
+}
+
+/* Whether columns that lie in blocks can be widened to pairs. */
+static int has_pairs_of_blocks(const struct product *p) {
+    return has_avx2(running_form) && p->n % SIDE == 0 && p->block_k % 16 == 0 &&
+           (p->block_n == 1 || p->block_n % 8 == 0);
+}
+
+#ifdef X86
+/* The same of columns in blocks: `rows` of them from row `first` of a segment of `length` rows on. */
+WITH_AVX2 static void pack_pairs_of_blocks(const struct product *p, const int8_t *segment,
+                                           size_t length, size_t first, size_t rows, size_t column,
+                                           size_t columns, int16_t *pairs) {
+    const size_t block_n = p->block_n, block_k = p->block_k;
+    const size_t next = block_n == 1 ? length : block_k;
+    for (size_t j = 0; j < columns; j += 8) {
+        const size_t at = column + j;
+        const int8_t *block = segment + at / block_n * block_n * length +
+                              first / block_k * block_n * block_k + at % block_n * block_k;
+        int16_t *side = pairs + j / SIDE * SIDE * rows + j % SIDE * 2;
+        for (size_t row = 0, within = first % block_k; row < rows; row += 16) {
+            turn_pairs(block + within, next, side + row * SIDE);
+            within += 16;
+            if (within == block_k)
+                within = 0, block += block_n * block_k;
+        }
+    }
+}
+#endif
+
+/* A panel of B is widened once, however it lies, and stays cached while it meets every row of A. */
 static int multiply_panels(const struct product *p, struct share share, struct left a,
                            const int8_t *b, int32_t *c) {
-    size_t m = p->m, k = p->k, n = p->n;
+    size_t m = p->m, k = p->k, n = p->n, segment = segment_of(p);
     int16_t *pairs = malloc(PANEL_ROWS * PANEL_COLUMNS * sizeof *pairs);
     if (!pairs)
         return -2;
-    for (size_t start = 0; start < k; start += PANEL_ROWS) {
-        size_t rows = smaller(PANEL_ROWS, k - start);
+    for (size_t start = 0, rows; start < k; start += rows) {
+        const size_t first = start % segment;
+        rows = smaller(PANEL_ROWS, smaller(segment - first, k - start));
         for (size_t j = share.begin; j < share.end; j += PANEL_COLUMNS) {
             size_t columns = smaller(PANEL_COLUMNS, share.end - j);
-            pack_pairs(b + start * n + j, n, rows, columns, pairs);
+#ifdef X86
+            if (p->block_k)
+                pack_pairs_of_blocks(p, b + (start - first) * n,
+                                     smaller(segment, k - start + first), first, rows, j, columns,
+                                     pairs);
+            else
+#endif
+                pack_pairs(b + start * n + j, n, rows, columns, pairs);
             for (size_t side = 0; side < columns; side += SIDE)
-                for (size_t i = 0; i < m; i += TILE_B)
+                for (size_t i = 0; i < m; i += TILE_SIDE)
                     add_side(left_at(a, i, start).wide, a.row, pairs + side * rows, rows,
-                             c + i * n + j + side, n, smaller(TILE_B, m - i));
+                             c + i * n + j + side, n, smaller(TILE_SIDE, m - i));
         }
     }
     free(pairs);
@@ -634,6 +709,11 @@ static int has_byte_panels(const struct product *p) {
 static int is_valid(const struct product *p) {
     if (p->m < 1 || p->k < 1 || p->n < 1)
         return 0;
+    /* A's and C's blocks are whole ones, and C's made of what a register's lane holds. */
+    if (p->a_block < 0 || p->a_block % 4 || (p->a_block && p->k % p->a_block))
+        return 0;
+    if (p->c_block && (p->c_block != C_BLOCK || p->n % C_BLOCK))
+        return 0;
     if (!p->block_k)
         return p->k % ROWS_AT_ONCE == 0 && p->n % SIDE == 0;
     /* Rows of a tile lie in one block, or B is transposed. */
@@ -646,6 +726,8 @@ static int is_valid(const struct product *p) {
 static int multiplies_bytes(const struct product *p) {
     return has_dots(running_form) && p->block_k && p->block_k % BYTES_AT_ONCE == 0;
 }
+
+#include "matmul_wide.h"
 
 struct work {
     const struct product *product;
@@ -661,7 +743,10 @@ static void *multiply_share(void *argument) {
     const struct product *p = work->product;
 #ifdef DOTS
 #ifdef X86
-    if (work->a.bytes && !work->a.begins && has_wide_blocks(p))
+    if (work->a.tiles) {
+        const struct tiles tiles = {work->a.tiles, work->a.begins, tiles_of(p)};
+        work->code = multiply_tiles(p, work->share, tiles, work->b, work->c);
+    } else if (work->a.bytes && !work->a.begins && has_wide_blocks(p))
         multiply_wide_blocks(p, work->share, work->a, work->b, work->c);
     else
 #endif
@@ -669,7 +754,9 @@ static void *multiply_share(void *argument) {
         work->code = multiply_byte_panels(p, work->share, work->a, work->b, work->c);
     else
 #endif
-        if (p->block_n == 1)
+        if (work->a.wide && p->block_k && p->m > FEW_PAIRS && has_pairs_of_blocks(p))
+        work->code = multiply_panels(p, work->share, work->a, work->b, work->c);
+    else if (p->block_n == 1)
         multiply_columns(p, work->share, work->a, work->b, work->c);
     else if (p->block_k)
         multiply_blocks(p, work->share, work->a, work->b, work->c);
@@ -709,26 +796,33 @@ static int multiply_together(const struct product *p, struct left a, const int8_
 }
 
 /* What sums of a row of A begin with: as much as a form without a sign for B adds too much. */
-static int32_t begin_of(const int8_t *a, size_t k) {
+static int32_t begin_of(const struct product *p, const int8_t *a, size_t row) {
+    const size_t k = p->k, block = p->a_block ? (size_t)p->a_block : k;
     int32_t sum = 0;
-    for (size_t j = 0; j < k; j++)
-        sum += a[j];
+    for (size_t start = 0; start < k; start += block)
+        for (size_t j = 0; j < block; j++)
+            sum += a[start * p->m + row * block + j];
     return (int32_t)(0u - BIAS * (uint32_t)sum);
 }
 
-/* A's bytes once more, with their rows apart in the cache, and what sums begin with. */
-static int multiply_by_panels(const struct product *p, const int8_t *a, const int8_t *b,
-                              int32_t *c) {
+/* A's bytes once more, in tiles or with their rows apart in the cache, and what sums begin with. */
+static int multiply_by_panels(const struct product *p, const int8_t *a, const int8_t *b, int32_t *c,
+                              int is_tiled) {
     const size_t m = p->m, k = p->k, row = k + APART;
     int8_t *copy = malloc(m * row);
     int32_t *begins = malloc(m * sizeof *begins);
     int code = -2;
     if (copy && begins) {
         for (size_t i = 0; i < m; i++) {
-            memcpy(copy + i * row, a + i * k, k);
-            begins[i] = begin_of(a + i * k, k);
+            begins[i] = begin_of(p, a, i);
+            if (!is_tiled)
+                memcpy(copy + i * row, a + i * k, k);
         }
-        const struct left left = {NULL, copy, row, begins};
+#if defined(DOTS) && defined(X86)
+        if (is_tiled)
+            pack_tiles(p, a, copy);
+#endif
+        const struct left left = {NULL, copy, row, begins, is_tiled ? copy : NULL};
         code = multiply_together(p, left, b, c);
     }
     free(copy);
@@ -736,18 +830,15 @@ static int multiply_by_panels(const struct product *p, const int8_t *a, const in
     return code;
 }
 
-/* Writes C; -1 for a shape that isn't made of whole blocks, -2 where memory is lacking. */
-EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, const int8_t *b,
-                                    int32_t *c) {
-    if (!is_valid(p))
-        return -1;
+static int multiply_rows_of_a(const struct product *p, const int8_t *a, const int8_t *b,
+                              int32_t *c) {
     size_t m = p->m, k = p->k, row = row_of_a(p);
     if (has_byte_panels(p))
-        return multiply_by_panels(p, a, b, c);
+        return multiply_by_panels(p, a, b, c, 0);
     if (multiplies_bytes(p)) {
-        const struct left bytes = {NULL, a, k, NULL};
+        const struct left bytes = {NULL, a, k, NULL, NULL};
         for (size_t i = 0; i < m; i++) {
-            const int32_t begin = begin_of(a + i * k, k);
+            const int32_t begin = begin_of(p, a, i);
             for (size_t j = 0; j < (size_t)p->n; j++)
                 c[i * p->n + j] = begin;
         }
@@ -760,10 +851,50 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
         for (size_t j = 0; j < k; j++)
             wide[i * row + j] = a[i * k + j];
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
-    const struct left left = {wide, NULL, row, NULL};
+    const struct left left = {wide, NULL, row, NULL, NULL};
     int code = multiply_together(p, left, b, c);
     free(wide);
     return code;
+}
+
+/* A's blocks as rows, and rows as C's blocks, for what takes only rows. */
+static int multiply_rearranged(const struct product *p, const int8_t *a, const int8_t *b,
+                               int32_t *c) {
+    const size_t m = p->m, k = p->k, n = p->n;
+    const size_t a_block = p->a_block ? (size_t)p->a_block : k;
+    int8_t *rows = malloc(m * k);
+    int32_t *sums = p->c_block ? malloc(m * n * sizeof *sums) : c;
+    int code = -2;
+    if (rows && sums) {
+        for (size_t start = 0; start < k; start += a_block)
+            for (size_t i = 0; i < m; i++)
+                memcpy(rows + i * k + start, a + start * m + i * a_block, a_block);
+        struct product plain = *p;
+        plain.a_block = plain.c_block = 0;
+        code = multiply_rows_of_a(&plain, rows, b, sums);
+        for (size_t column = 0; p->c_block && column < n; column += C_BLOCK)
+            for (size_t i = 0; i < m; i++)
+                memcpy(c + column * m + i * C_BLOCK, sums + i * n + column, C_BLOCK * sizeof *c);
+    }
+    free(rows);
+    if (sums != c)
+        free(sums);
+    return code;
+}
+
+/* Writes C; -1 for a shape that isn't made of whole blocks, -2 where memory is lacking. */
+EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, const int8_t *b,
+                                    int32_t *c) {
+    if (!is_valid(p))
+        return -1;
+#if defined(DOTS) && defined(X86)
+    if (has_tiles(p))
+        return multiply_by_panels(p, a, b, c, 1);
+#endif
+    /* One row lies in blocks as it does without. */
+    if (p->m > 1 && (p->a_block || p->c_block))
+        return multiply_rearranged(p, a, b, c);
+    return multiply_rows_of_a(p, a, b, c);
 }
 
 /* ------------------------------------------------------------------------------------- float16 */
@@ -851,7 +982,7 @@ WITH_AVX2 static void multiply_half_rows(const struct product *p, const float *a
 EXPORT int32_t anynpu_multiply_half(const struct product *p, const float *a, const uint16_t *b,
                                     float *c) {
     size_t unit = p->block_k ? p->block_k : p->n;
-    if (!has_avx2(running_form) || !is_valid(p) || unit % 8)
+    if (!has_avx2(running_form) || !is_valid(p) || unit % 8 || p->a_block || p->c_block)
         return -1;
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
     if (p->block_n == 1)

@@ -29,6 +29,10 @@
 #define NO_PROGRAM UINT32_MAX
 #define FOREVER INT64_MAX
 
+/* Nanoseconds at most by which a submitter that has waited is ahead of completions: `stay_behind`. */
+#define MOST_AHEAD 1000000
+#define SHARE_AHEAD 4 /* of a request's time */
+
 enum state { IDLE, WAITING, RUNNING, DONE, CANCELLED };
 enum answer { ACCEPTED, FULL, CLOSED, FINISHED };
 
@@ -100,6 +104,8 @@ struct pump {
     uint64_t tickets, order;
     int is_paced, is_closed;
     int64_t next_admission, mean_duration;
+    uint32_t blocked; /* submitters that wait */
+    int64_t let_in;   /* when the last one of them was */
     pid_t owner;
     struct worker workers[]; /* `count` of them */
 };
@@ -307,17 +313,23 @@ static int has_space(struct pump *pump, struct request *request) {
 /* Wait until a request may enter, and let it in. */
 static enum answer admit(struct pump *pump, struct request *request, int64_t timeout) {
     int64_t deadline = deadline_after(timeout);
-    for (;;) {
+    for (int has_waited = 0;; has_waited = 1) {
         if (pump->is_closed)
             return CLOSED;
         request->workers = next_workers(pump, request);
         int64_t until = deadline;
         if (has_space(pump, request)) {
-            if (!pump->is_paced || request->is_urgent || now() >= pump->next_admission)
+            if (!pump->is_paced || request->is_urgent || now() >= pump->next_admission) {
+                if (has_waited)
+                    pump->let_in = now();
                 break;
+            }
             until = pump->next_admission < deadline ? pump->next_admission : deadline;
         }
-        if (!wait_until(&pump->space, &pump->lock, until) && now() >= deadline)
+        pump->blocked++;
+        int is_over = !wait_until(&pump->space, &pump->lock, until) && now() >= deadline;
+        pump->blocked--;
+        if (is_over)
             return FULL;
     }
     pump->tickets++;
@@ -485,6 +497,21 @@ EXPORT int32_t anynpu_pump_wait(struct pump *pump, struct request *const *reques
     return place;
 }
 
+/* Whoever gets completions and a submitter that was let in both come back into Python. Where they ask for
+ * its lock at the same time, a thread that computes may have it back after the first of them, and the
+ * second one waits for two or three switch intervals: longer than a short queue lasts. A little later, it gets
+ * the lock when the submitter lets go of it. */
+static void stay_behind(struct pump *pump) {
+    const int64_t part = pump->mean_duration / SHARE_AHEAD;
+    const int64_t ahead = part < MOST_AHEAD ? part : MOST_AHEAD, latest = now() + ahead;
+    while (pump->first_done && !pump->is_closed) {
+        const int64_t until = pump->blocked ? latest : pump->let_in + ahead;
+        if (now() >= (until < latest ? until : latest))
+            return;
+        wait_until(&pump->completed, &pump->lock, until < latest ? until : latest);
+    }
+}
+
 /* The reported request that was done first, NULL after the timeout, or once the pump is closed and
  * all are given. */
 EXPORT struct request *anynpu_pump_next(struct pump *pump, int64_t timeout) {
@@ -493,6 +520,8 @@ EXPORT struct request *anynpu_pump_next(struct pump *pump, int64_t timeout) {
     while (!pump->first_done && !(pump->is_closed && !pump->reported) &&
            wait_until(&pump->completed, &pump->lock, deadline))
         ;
+    if (timeout)
+        stay_behind(pump);
     struct request *request = pump->first_done;
     if (request) {
         pump->first_done = request->next;

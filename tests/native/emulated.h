@@ -139,3 +139,11 @@ INLINE simde__m512 emulated_fmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c
 #define _mm512_set1_ps simde_mm512_set1_ps
 #define _mm512_set1_epi16 simde_mm512_set1_epi16
 #define _mm512_loadu_ps simde_mm512_loadu_ps
+#define _mm512_castsi128_si512 simde_mm512_castsi128_si512
+#define _mm512_castsi512_si128 simde_mm512_castsi512_si128
+#define _mm512_broadcast_i32x4 simde_mm512_broadcast_i32x4
+#define _mm512_mask_broadcast_i32x4 simde_mm512_mask_broadcast_i32x4
+#define _mm512_shuffle_epi8 simde_mm512_shuffle_epi8
+#define _mm512_unpacklo_epi64 simde_mm512_unpacklo_epi64
+#define _mm512_unpackhi_epi64 simde_mm512_unpackhi_epi64
+#define _mm512_extracti32x4_epi32 simde_mm512_extracti32x4_epi32

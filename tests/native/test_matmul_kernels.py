@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anynpu.matmul_layouts import BlockedB
+from anynpu.matmul_layouts import BlockedB, columns_to_blocks
 from anynpu.native import matmul
 from anynpu.native.matmul import Weights, multiply_half, multiply_int8, multiply_with_numpy
 
@@ -22,10 +22,12 @@ def test_it_is_there() -> None:
 def products(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, Weights]:
     """A, B, and B as it lies in memory; shapes of whole blocks and others."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    block_n, block_k = draw(st.sampled_from([(16, 32), (32, 32), (4, 16), (8, 24), (3, 5), (1, 8)]))
+    block_n, block_k = draw(
+        st.sampled_from([(16, 32), (32, 32), (64, 64), (4, 16), (8, 16), (8, 24), (3, 5), (1, 8)])
+    )
     k = block_k * draw(st.integers(1, 9))
     n = block_n * draw(st.integers(1, 6))
-    m = draw(st.integers(1, 14))
+    m = draw(st.integers(1, 27))
     low = draw(st.sampled_from([-128, 126]))
     a = rng.integers(low, 128, (m, k)).astype(np.int8)
     b = rng.integers(low, 128, (k, n)).astype(np.int8)
@@ -39,10 +41,15 @@ def products(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, Weights]:
 
 
 @settings(max_examples=300)
-@given(products())
-def test_products(case: tuple[np.ndarray, np.ndarray, Weights]) -> None:
+@given(products(), st.sampled_from([0, 4, 5, 8, 16, 32]), st.sampled_from([0, 4, 8]))
+def test_products(case: tuple[np.ndarray, np.ndarray, Weights], a_block: int, c_block: int) -> None:
+    """Also where A and C lie in blocks of columns."""
     a, b, weights = case
     expected = a.astype(np.int64) @ b.astype(np.int64)
+    if a_block:
+        a = columns_to_blocks(a, a_block)
+    if c_block:
+        expected = columns_to_blocks(expected, c_block)
     for multiply in (multiply_int8, multiply_with_numpy):
         out = np.full(expected.shape, 77, np.int32)
         multiply(a, weights, out)
@@ -100,6 +107,25 @@ def test_a_large_one(m: int, form: str) -> None:
     out = np.empty((m, n), np.int32)
     multiply_int8(a, weights, out)
     np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
+
+
+@pytest.mark.parametrize("form", ["rows", "columns", "blocks"])
+@pytest.mark.parametrize("m", [23, 300])
+def test_more_than_fits_at_once(m: int, form: str) -> None:
+    """More rows of A than meet a panel of B, and more rows of B than a panel has."""
+    rng = np.random.default_rng(m)
+    k, n, layout = 4096 + 64, 256 + 48, BlockedB(16, 32, 1024)
+    a = rng.integers(-128, 128, (m, k)).astype(np.int8)
+    b = rng.integers(-128, 128, (k, n)).astype(np.int8)
+    weights = {
+        "rows": Weights(b, k, n),
+        "columns": Weights(np.ascontiguousarray(b.T), k, n, is_transposed=True),
+        "blocks": Weights(layout.pack(b), k, n, blocks=layout),
+    }[form]
+    out = np.empty((n // 4, m, 4), np.int32)
+    multiply_int8(columns_to_blocks(a, 16), weights, out)
+    expected = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32)
+    np.testing.assert_array_equal(out, columns_to_blocks(expected, 4))
 
 
 def test_without_the_c_library(monkeypatch: pytest.MonkeyPatch) -> None:

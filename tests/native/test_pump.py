@@ -447,3 +447,28 @@ def test_limits() -> None:
     pump = open_pump(1, 1, 1)
     with pytest.raises(MemoryError):
         pump.add_program([[Step("none", 0, ())] * (MAX_STEPS + 1)])
+
+
+def test_completions_come_behind_a_submitter_that_waits(device: Device) -> None:
+    """By as long as it takes it to ask for the GIL, so that both get it one after the other."""
+    pump = NativePump(1, 1, 1)
+    program = add_same(pump, device.hold(0, 0))
+    first, queued, blocked = record(is_reported=1), record(), record(is_reported=1)
+    assert {first.program, queued.program, blocked.program} == {program}
+    pump.submit(first, 0)
+    pump.submit(queued, 0)
+    answers: list[Answer] = []
+    # Also once there is space in the queue: the first one isn't confirmed.
+    submitter = threading.Thread(target=lambda: answers.append(pump.submit(blocked, SECONDS)))
+    submitter.start()
+    time.sleep(0.2)
+    device.gate.set()
+    assert pump.next(SECONDS) == ctypes.addressof(first)
+    assert time.monotonic_ns() - first.ends[0] >= 10**6
+    assert not answers
+    pump.confirm(1)
+    submitter.join(SECONDS)
+    assert answers == [Answer.ACCEPTED]
+    finish(pump, queued, blocked)
+    pump.close(cancel=True)
+    pump.join()

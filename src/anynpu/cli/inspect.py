@@ -10,7 +10,7 @@ from ..errors import OptionError
 from ..file_kinds import check_model
 from . import extras
 from .help import HelpFormatter
-from .output import NO_KERNELS_OF_ONNX
+from .output import NO_KERNELS_OF_ONNX, Shown
 
 _EPILOG = """\
 examples:
@@ -104,21 +104,22 @@ def _describe(options: argparse.Namespace, data: bytes) -> None:
     from ..soft.formats import rknn
     from ..soft.formats.nbg import is_nbg
 
-    shown = {
-        "layers": options.layers or options.kernels,
-        "macs": options.macs,
-        "as_json": options.json,
-        "as_markdown": options.markdown,
-    }
+    shown = Shown(
+        layers=options.layers or options.kernels,
+        kernels=options.kernels,
+        macs=options.macs,
+        as_json=options.json,
+        as_markdown=options.markdown,
+    )
     if is_nbg(data):
         from .inspect_nbg import inspect_nbg
 
-        inspect_nbg(options.model, data, kernels=options.kernels, **shown)
+        inspect_nbg(options.model, data, shown)
     elif rknn.is_compiled(data) or _is_encrypted(data):
         from .inspect_rknn import inspect_rknn
 
-        inspect_rknn(options.model, data, kernels=options.kernels, **shown)
+        inspect_rknn(options.model, data, shown)
     else:
         from .inspect_onnx import inspect_onnx
 
-        inspect_onnx(options.model, data, **shown)
+        inspect_onnx(options.model, data, shown)

@@ -8,53 +8,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
-from .output import NO_KERNELS, NO_KERNELS_OF_ONNX, Report
+from .output import NO_KERNELS, NO_KERNELS_OF_ONNX, Report, Shown
 
 if TYPE_CHECKING:
     from ..soft.formats.nbg import Nbg
 
 
-def inspect_nbg(
-    path: str,
-    data: bytes,
-    *,
-    layers: bool,
-    kernels: bool,
-    macs: bool,
-    as_json: bool,
-    as_markdown: bool,
-) -> None:
-    """Print a file's description, as tables or as JSON; raises `ModelError` for a damaged one.
-
-    `kernels` adds which kernels run a compiled file's operations here, `macs` what each costs.
-    """
+def inspect_nbg(path: str, data: bytes, shown: Shown) -> None:
+    """Print a file's description; raises `ModelError` for a damaged one."""
     from ..native import forms
     from ..soft.formats.nbg import read
     from ..soft.formats.nbg.description import describe
 
     model = read(data)
-    if kernels and model.onnx is not None:
+    if shown.kernels and model.onnx is not None:
         raise OptionError(NO_KERNELS_OF_ONNX)
-    described = describe(model, layers=layers)
+    described = describe(model, layers=shown.layers)
     if model.onnx is None:
-        if layers or macs:
-            described["operations"] = _executed(model, with_kernels=layers and kernels)
-        if layers and kernels:
+        if shown.layers or shown.macs:
+            described["operations"] = _executed(model, with_kernels=shown.kernels)
+        if shown.kernels:
             described["kernel_form"] = forms.running()
-    elif macs:
+    elif shown.macs:
         described["work"] = _work_of_soft(model.onnx)
-    if as_json:
+    if shown.as_json:
         print(json.dumps(described, indent=2))
         return
-    report = Report(as_markdown=as_markdown)
+    report = Report(as_markdown=shown.as_markdown)
     report.facts(_rows(path, described))
     _show_tensors(report, "Inputs", described["inputs"])
     _show_tensors(report, "Outputs", described["outputs"])
-    if layers:
+    if shown.layers:
         _show_layers(report, described["layers"])
         if "operations" in described:
             _show_operations(report, described["operations"])
-    if macs:
+    if shown.macs:
         _show_work(report, described)
 
 

@@ -9,18 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ModelError
-from .output import Report
+from .output import Report, Shown
 from .work import show_work, work_of
 
 _Described = dict[str, Any]
 
 
-def inspect_onnx(
-    path: str, data: bytes, *, layers: bool, macs: bool, as_json: bool, as_markdown: bool
-) -> None:
+def inspect_onnx(path: str, data: bytes, shown: Shown) -> None:
     """Print an ONNX file's producer, tensors, operators, and the device's view of it.
 
-    Raises `ModelError` for what is no ONNX file.
+    No kernels of ours run it. Raises `ModelError` for what is no ONNX file.
     """
     from ..soft.formats import rknn
 
@@ -29,11 +27,11 @@ def inspect_onnx(
         from ..soft.formats.rknn.describe import describe
 
         described |= describe(data)
-    described |= _graph(path, data) | _device(path, layers=layers, macs=macs)
-    if as_json:
+    described |= _graph(path, data) | _device(path, layers=shown.layers, macs=shown.macs)
+    if shown.as_json:
         print(json.dumps(described, indent=2))
     else:
-        _print(path, described, Report(as_markdown=as_markdown))
+        _print(path, described, Report(as_markdown=shown.as_markdown))
 
 
 def _graph(path: str, data: bytes) -> _Described:

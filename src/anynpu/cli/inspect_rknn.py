@@ -6,35 +6,23 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .output import NO_KERNELS, Report
+from .output import NO_KERNELS, Report, Shown
 from .work import show_work, work_of
 
 
-def inspect_rknn(
-    path: str,
-    data: bytes,
-    *,
-    layers: bool,
-    kernels: bool,
-    macs: bool,
-    as_json: bool,
-    as_markdown: bool,
-) -> None:
-    """Print a compiled file's chip, versions, tensors, memory, and layers if asked for.
-
-    `kernels` adds which kernels run them here, `macs` what each layer costs.
-    """
+def inspect_rknn(path: str, data: bytes, shown: Shown) -> None:
+    """Print a compiled file's chip, versions, tensors, memory, and layers if asked for."""
     from ..soft.formats.rknn.describe import describe
 
-    described = describe(data, layers=layers)
-    if layers:
-        _add_runners(described, data, with_kernels=kernels)
-    if macs:
+    described = describe(data, layers=shown.layers)
+    if shown.layers:
+        _add_runners(described, data, with_kernels=shown.kernels)
+    if shown.macs:
         _add_work(described, data)
-    if as_json:
+    if shown.as_json:
         print(json.dumps(described, indent=2))
     else:
-        _print(path, len(data), described, Report(as_markdown=as_markdown))
+        _print(path, len(data), described, Report(as_markdown=shown.as_markdown))
 
 
 def _add_work(described: Mapping[str, Any], data: bytes) -> None:

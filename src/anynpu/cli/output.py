@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,17 @@ _UNBROKEN = 100_000
 NO_KERNELS_OF_ONNX = "--kernels: ONNX Runtime computes this model, without our kernels"
 NO_KERNELS = "none: NumPy computes"
 Rows = Iterable[Sequence[object]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What `anynpu inspect` shows besides the facts, and how: which kernels run what, work."""
+
+    layers: bool
+    kernels: bool
+    macs: bool
+    as_json: bool
+    as_markdown: bool
 
 
 class Report:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..matmul_layouts import BlockedB
+from ..matmul_layouts import BlockedB, columns_from_blocks, columns_to_blocks
 from ..structures import Structure
 from .forms import load_kernels
 from .memory import address_of
@@ -23,6 +23,8 @@ _EXACT_COLUMNS = 2**24 // 128**2
 """This many products of two int8 add up to no more than float32 holds exactly."""
 
 
+_DIMENSIONS_OF_BLOCKS = 3
+
 _PRODUCTS_FOR_A_THREAD = 2**25
 """Work of about a millisecond; with less, other threads of a busy machine decide its time."""
 
@@ -31,12 +33,13 @@ class Product(Structure):
     """C (m, n) = A (m, k) times B, on some threads.
 
     B lies in parts of `segment` rows, each (n / block_n, rows / block_k, block_n, block_k); or,
-    where `block_k` is 0, as (k, n).
+    where `block_k` is 0, as (k, n). A lies as (k / a_block, m, a_block) and C as
+    (n / c_block, m, c_block), where these aren't 0.
     """
 
     _fields_ = [
-        (name, ctypes.c_int64)
-        for name in ("m", "k", "n", "segment", "block_n", "block_k", "threads")
+        *((name, ctypes.c_int64) for name in ("m", "k", "n", "segment", "block_n", "block_k")),
+        *((name, ctypes.c_int64) for name in ("threads", "a_block", "c_block")),
     ]
 
 
@@ -77,7 +80,9 @@ class Weights:
 def multiply_int8(a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> None:
     """Write a (m, k) times b (k, n) to out (m, n), all C-contiguous; the sums fit into int32.
 
-    B isn't converted where there is a C compiler and its shape is one of whole blocks.
+    Either may lie in blocks of columns instead: a as (k / block, m, block), out as
+    (n / block, m, block). B isn't converted where there is a C compiler and the shapes are of
+    whole blocks.
     """
     if not _multiplied_in_c("anynpu_multiply_int8", a, b, out):
         multiply_with_numpy(a, b, out)
@@ -85,12 +90,16 @@ def multiply_int8(a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> No
 
 def multiply_with_numpy(a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> None:
     """The same by float32 products of so few columns that every sum is exact."""
+    if a.ndim == _DIMENSIONS_OF_BLOCKS:
+        a = columns_from_blocks(a, b.k)
     matrix = b.matrix()
-    out.fill(0)
+    sums = np.zeros((a.shape[0], b.n), np.int32)
     for start in range(0, b.k, _EXACT_COLUMNS):
         columns = slice(start, start + _EXACT_COLUMNS)
         product = a[:, columns].astype(np.float32) @ matrix[columns].astype(np.float32)
-        np.add(out, product.astype(np.int32), out=out)
+        np.add(sums, product.astype(np.int32), out=sums)
+    in_blocks = out.ndim == _DIMENSIONS_OF_BLOCKS
+    np.copyto(out, columns_to_blocks(sums, out.shape[2]) if in_blocks else sums)
 
 
 def is_built() -> bool:
@@ -111,11 +120,17 @@ def _multiplied_in_c(name: str, a: NDArray[Any], b: Weights, out: NDArray[Any]) 
     library = _library()
     if library is None:
         return False
-    how = b.for_rows(a.shape[0])
+    how = b.for_rows(a.shape[-2])
+    how.a_block, how.c_block = _block(a), _block(out)
     code: int = getattr(library, name)(
         ctypes.addressof(how), address_of(a), address_of(b.data), address_of(out)
     )
     return code == 0
+
+
+def _block(matrix: NDArray[Any]) -> int:
+    """The columns in a block; 0 where a matrix lies in rows."""
+    return int(matrix.shape[2]) if matrix.ndim == _DIMENSIONS_OF_BLOCKS else 0
 
 
 def _threads(products: int) -> int:

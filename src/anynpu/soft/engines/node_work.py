@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from onnx import NodeProto
+from typing import TYPE_CHECKING, Any
 
 from ...errors import ModelError
-from .onnx.work import NONE, work
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
 
 _PER_ELEMENT = 200
 """What looking at an element costs, in products of a dense convolution by the NPU's kernels."""
@@ -47,21 +47,35 @@ def node_work(
 
     `inputs` and `outputs` are the shapes that are known.
     """
+    least = element_work(node.op_type, attributes, inputs, outputs)
+    if node.op_type not in _ALL_TO_ALL:
+        return least
+    from .onnx.work import NONE, work
+
+    results, elements = (sum(map(math.prod, shapes)) for shapes in (outputs, inputs))
+    found = work(node, list(inputs), outputs[0] if outputs else None)
+    products = results * max(elements, 1) if found is NONE else found.macs
+    return least + products * _PER_PRODUCT
+
+
+def element_work(
+    op_type: str, attributes: Mapping[str, Any], inputs: Sequence[Shape], outputs: Sequence[Shape]
+) -> float:
+    """The work of a node of an operator that doesn't multiply all by all.
+
+    Nothing of onnx is imported for it. Raises `ModelError` as `node_work`.
+    """
     results, elements = (sum(map(math.prod, shapes)) for shapes in (outputs, inputs))
     least = _PER_ELEMENT * (results + elements)
-    if node.op_type in _WINDOWS:
+    if op_type in _WINDOWS:
         places = _window(attributes, inputs[0] if inputs else ())
         return least + results * places * _PER_ELEMENT
-    if node.op_type == SAMPLER:
+    if op_type == SAMPLER:
         samples = attributes.get("sampling_ratio", 0)
         if not isinstance(samples, int) or samples < 1:
             raise ModelError(f"how much a {SAMPLER} computes follows from its regions")
         return least + results * samples**2 * _PER_ELEMENT
-    if node.op_type not in _ALL_TO_ALL:
-        return least
-    found = work(node, list(inputs), outputs[0] if outputs else None)
-    products = results * max(elements, 1) if found is NONE else found.macs
-    return least + products * _PER_PRODUCT
+    return least
 
 
 def _window(attributes: Mapping[str, Any], source: Shape) -> int:

@@ -65,7 +65,7 @@ def check(task: ShaderTask, values: NDArray[np.float16]) -> None:
     expected, found = (Memory(places, array) for array in arrays)
     plans = plans_of(places, [task])
     assert plans[0] is not None
-    computing = Calls(Compiled(places, [task], plans), found)
+    computing = Calls(Compiled.of(places, [task]), found)
     for call in computing.calls:
         call()
     compute(task, expected)

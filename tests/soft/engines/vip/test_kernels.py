@@ -87,8 +87,8 @@ def convolutions(draw: st.DrawFn) -> Convolution:
         bytes_of_weights = random.integers(0, 256, form)
     # Beyond 2^24 float32 doesn't hold every sum.
     largest_bias = draw(st.sampled_from([9999, 9999, 40_000_000]))
-    kernels = Kernels.of_bytes(
-        (bytes_of_weights - zero_points[:, None, None, None]).astype(np.int16),
+    kernels = Kernels.of_content(
+        bytes_of_weights.astype(np.uint8),
         zero_points,
         is_depthwise,
         random.integers(-largest_bias, largest_bias, channels).astype(np.int32),

@@ -38,7 +38,8 @@ def diagonal(seed: int, channels: int, depth: int, height: int, width: int) -> K
             weights[channel, first : first + 2] = seen - zero_points[channel]
     bias = random.integers(-9999, 9999, channels).astype(np.int32)
     scales = random.uniform(1e-4, 1e-2, channels).astype(np.float32) if seed % 2 else None
-    made = Kernels.of_bytes(weights, zero_points, False, bias, scales, None, 0)
+    content = (weights + zero_points[:, None, None, None]).astype(np.uint8)
+    made = Kernels.of_content(content, zero_points, False, bias, scales, None, 0)
     assert (made.weights == weights).all()
     return made
 

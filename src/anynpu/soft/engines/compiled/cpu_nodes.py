@@ -25,6 +25,7 @@ from ...formats.rknn.model import (
     Node,
     Tensor,
 )
+from ..node_work import element_work
 from ..work import PER_CPU_NODE, Budget
 from .averages import OP_TYPE as AVERAGE
 from .averages import Average, prepare_average
@@ -34,6 +35,7 @@ from .buffers import TensorBuffer, element_dtype
 from .conv_transpose_pad import OP_TYPE as SPREAD
 from .conv_transpose_pad import Spread, prepare_spread
 from .layers import is_scratch
+from .moves import compute_with_numpy
 from .real_values import RealValues, as_real, real_dtype
 from .sessions import Compute, OneNode, compute_with_onnxruntime
 from .slices import OP_TYPE as SLICE
@@ -141,10 +143,10 @@ def prepare_cpu_node(
     if own is not None:
         budget.take(_work(own), f"CPU node {node.index} {node.name!r} of type {node.op_type}")
         return own
-    return _with_onnxruntime(model, node, operands, outputs, budget)
+    return _on_real_values(model, node, operands, outputs, budget)
 
 
-def _with_onnxruntime(
+def _on_real_values(
     model: CompiledModel,
     node: Node,
     operands: Sequence[Tensor | None],
@@ -158,24 +160,21 @@ def _with_onnxruntime(
     truths = {names[place] for place in _TRUTHS.get(node.op_type, ()) if place < len(names)}
     constants |= {name: constants[name] != 0 for name in truths & constants.keys()}
     is_truth = [f"input{number}" in truths for number in range(len(sources))]
-    compute = compute_with_onnxruntime(
-        node,
-        OneNode(
-            op_type=_RENAMES.get(node.op_type, node.op_type),
-            inputs=names,
-            outputs=[f"output{number}" for number in range(len(outputs))],
-            constants=constants,
-            sources=[
-                (np.dtype(bool) if truth else real_dtype(tensor), tensor.shape)
-                for tensor, truth in zip(sources, is_truth, strict=True)
-            ],
-            results=[tensor.shape for tensor in outputs],
-            attributes=_attributes(node, outputs[0]),
-            options=node.options,
-            is_complete=bool(node.attributes) or node.has_options or not loses_attributes,
-        ),
-        budget,
+    one = OneNode(
+        op_type=_RENAMES.get(node.op_type, node.op_type),
+        inputs=names,
+        outputs=[f"output{number}" for number in range(len(outputs))],
+        constants=constants,
+        sources=[
+            (np.dtype(bool) if truth else real_dtype(tensor), tensor.shape)
+            for tensor, truth in zip(sources, is_truth, strict=True)
+        ],
+        results=[tensor.shape for tensor in outputs],
+        attributes=_attributes(node, outputs[0]),
+        options=node.options,
+        is_complete=bool(node.attributes) or node.has_options or not loses_attributes,
     )
+    compute = compute_with_numpy(node, one, budget) or compute_with_onnxruntime(node, one, budget)
     return CpuNode(
         node, tuple(sources), outputs, _with_truths(compute, is_truth) if truths else compute
     )
@@ -204,16 +203,10 @@ def _as_the_vendor_computes(
 
 
 def _work(own: Average | Bilinear) -> float:
-    from onnx import NodeProto
-
-    from ..node_work import node_work
-
     node = own.node
-    return PER_CPU_NODE + node_work(
-        NodeProto(op_type=node.op_type),
-        {**node.options, **node.attributes},
-        [own.source.shape],
-        [own.target.shape],
+    attributes = {**node.options, **node.attributes}
+    return PER_CPU_NODE + element_work(
+        node.op_type, attributes, [own.source.shape], [own.target.shape]
     )
 
 

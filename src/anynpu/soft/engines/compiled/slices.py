@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -15,6 +15,7 @@ from ...formats.rknn.model import Node, Tensor
 from ..rknpu.kernels import Scratch, Step, chained
 from ..rknpu.kernels.rearranging import copy_units, library
 from .buffers import TensorBuffer, held_bytes
+from .moves import slices
 
 OP_TYPE = "Slice"
 
@@ -111,28 +112,13 @@ def prepare_slice(
     """A node with its starts, ends, axes and steps; None for slices of another kind."""
     if not _move_alike(source, target) or len(constants) not in (2, 3, 4):
         return None
-    taken = _taken(source.shape, constants)
+    taken = slices(source.shape, constants)
     if taken is None or not set(taken) <= {_ROWS, _COLUMNS}:
+        return None
+    if any(part.step < 0 for part in taken.values()):
         return None
     every = slice(None)
     return Slice(node, source, target, taken.get(_ROWS, every), taken.get(_COLUMNS, every))
-
-
-def _taken(shape: Sequence[int], constants: Sequence[NDArray[Any]]) -> Mapping[int, slice] | None:
-    """What is taken of which axis; None where ONNX has rules of its own."""
-    numbers = [constant.astype(np.int64).reshape(-1).tolist() for constant in constants]
-    starts, ends = numbers[:2]
-    axes = numbers[2] if len(numbers) > 2 else list(range(len(starts)))
-    steps = numbers[3] if len(numbers) > 3 else [1] * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps) or min(steps, default=1) < 1:
-        return None
-    axes = [axis % len(shape) for axis in axes]
-    if len(set(axes)) != len(axes):
-        return None
-    return {
-        axis: slice(*slice(start, end, step).indices(shape[axis]))
-        for axis, start, end, step in zip(axes, starts, ends, steps, strict=True)
-    }
 
 
 def _move_alike(source: Tensor, target: Tensor) -> bool:

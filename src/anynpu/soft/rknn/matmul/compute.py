@@ -13,7 +13,7 @@ from ....native.matmul import Weights, multiply_half, multiply_int8
 from ....rknn.matmul_product import Product
 from ....tensor import DType
 from ...device_memory import Bytes
-from .operands import Converted, c_view, load_a, load_b, load_real, store_c
+from .operands import Converted, a_view, c_view, load_a, load_b, load_real, store_c
 from .scaling import PLAIN, Scaling
 
 _LARGEST_PRODUCT = 128 * 128
@@ -38,14 +38,14 @@ def multiply(
         values = _scaled(values, scaling_a, scaling_c)
         store_c(product, _as_float(values, product.operands.c), memory["C"])
         return
-    a = load_a(product, memory["A"])
     weights = load_b(product, memory["B"], converted)
     are_shifted = scaling_a.is_shifted or scaling_b.is_shifted
     is_plain = not (are_shifted or _normalises(product, scaling_b))
     in_place = c_view(product, memory["C"]) if is_plain and product.k <= _SAFE_ROWS else None
     if in_place is not None:
-        multiply_int8(a, weights, in_place)
+        multiply_int8(a_view(product, memory["A"]), weights, in_place)
         return
+    a = load_a(product, memory["A"])
     sums = _sums(a, weights)
     if are_shifted:
         sums = _without_zero_points(a, weights, sums, scaling_a, scaling_b)

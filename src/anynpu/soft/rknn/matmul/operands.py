@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -43,10 +44,15 @@ class Converted:
 
 def load_a(product: Product, source: Bytes) -> NDArray[Any]:
     """A as a C-contiguous (m, k) array of int8 or float16: a view where it lies so."""
-    elements = _elements(source, product.operands.a, product.m * product.k)
-    if product.ac_layout is MatmulLayout.NATIVE:
-        return columns_from_blocks(elements.reshape(product.shapes["A"]), product.k)
-    return elements.reshape(product.m, product.k)
+    elements = a_view(product, source)
+    is_native = product.ac_layout is MatmulLayout.NATIVE
+    return columns_from_blocks(elements, product.k) if is_native else elements
+
+
+def a_view(product: Product, source: Bytes) -> NDArray[Any]:
+    """A's elements in the shape in which they lie; int4 one to a byte, the others a view."""
+    shape = product.shapes["A"]
+    return _elements(source, product.operands.a, math.prod(shape)).reshape(shape)
 
 
 def load_b(product: Product, source: Bytes, converted: Converted) -> Weights:
@@ -76,9 +82,13 @@ def store_c(product: Product, values: NDArray[Any], target: Bytes) -> None:
 
 
 def c_view(product: Product, target: Bytes) -> NDArray[np.int32] | None:
-    """C's memory as the (m, n) array that a product may write to; None where it lies otherwise."""
-    is_plain = product.operands.c is DType.INT32 and product.ac_layout is MatmulLayout.NORM
-    return target.view(np.int32).reshape(product.m, product.n) if is_plain else None
+    """C's memory as the array that a product may write to, in the shape in which it lies.
+
+    None where its elements aren't int32, or not all of them are C's.
+    """
+    shape = product.shapes["C"]
+    is_plain = product.operands.c is DType.INT32 and math.prod(shape) == product.m * product.n
+    return target.view(np.int32).reshape(shape) if is_plain else None
 
 
 def _b_elements(product: Product, source: Bytes) -> NDArray[Any]:

@@ -54,23 +54,6 @@ class Kernels:
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def of_bytes(
-        cls,
-        weights: NDArray[np.int16],
-        zero_points: NDArray[np.integer],
-        is_depthwise: bool,
-        bias: NDArray[np.int32],
-        scales: NDArray[np.float32] | None,
-        negative_scales: NDArray[np.float32] | None,
-        end: int,
-    ) -> Kernels:
-        """Weights less their zero points; with these they are bytes. Copied."""
-        content = (weights + zero_points[:, None, None, None]).astype(np.uint8)
-        return cls.of_content(
-            content, zero_points, is_depthwise, bias, scales, negative_scales, end
-        )
-
-    @classmethod
     def of_content(
         cls,
         content: NDArray[np.uint8],

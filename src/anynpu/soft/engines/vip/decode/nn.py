@@ -476,8 +476,8 @@ def _slopes(blob: NDArray[np.uint8], command: NnCommand) -> Kernels | None:
         bias = np.full(channels, 128, np.int64)
         return Kernels.of_wide(weights, True, bias, blob.size, scales, slopes)
     zero_point = command.COEFFICIENT_ZERO_POINT or command.BORDER_CONSTANT & 255
-    return Kernels.of_bytes(
-        weights=weights,
+    return Kernels.of_content(
+        content=weights.astype(np.uint8),
         zero_points=np.zeros(channels, np.int16),
         is_depthwise=True,
         bias=np.full(channels, 128 - zero_point, np.int32),
