@@ -77,12 +77,8 @@ class Products:
         return self._of_reals(products, added)
 
     def _of_whole(self, total: NDArray[np.int64]) -> Array:
-        real = total.astype(np.float64) * 2.0**-self.shift
-        if self.kind is Kind.F32:
-            # Products of int16 have more bits than a float32: the nearest, whatever is asked for.
-            return real.astype(np.float32)
         if self.kind in FLOATS:
-            return self._rounded_real(real)
+            return self._rounded_real(total.astype(np.float64) * 2.0**-self.shift)
         if self.shift:
             total = _shifted(total, self.shift, self.rounding)
         return _stored(total, self.kind, self.is_saturating)
