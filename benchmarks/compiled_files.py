@@ -26,10 +26,10 @@ from anynpu.soft.engines.nbg import vip
 from anynpu.soft.formats import nbg
 from tests.shared import SAMPLES, SHARED
 
-from .measure import Comparison, compare
+from .measure import SPINNING, Comparison, compare
 
 _THREADS = 2
-_REPEAT, _PAUSE = 3, 0.05
+_REPEAT = 3
 _NETWORKS = (
     ("efficientnet_lite0_224", "efficientnet_lite0_224_i8", 127.0, 128.0, 1.0),
     ("yolov3_tiny_416", "yolov3_tiny_416_i8", 0.0, 255.0, 1.0),
@@ -146,7 +146,7 @@ def _measure(
             rounds=rounds,
             goal=wanted,
             repeat=_REPEAT,
-            pause=_PAUSE,
+            pause=SPINNING,
         )
     start = time.perf_counter()
     opened()

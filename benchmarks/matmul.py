@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from anynpu.rknn import Matmul
 from anynpu.soft.cabi.build import library_folder
 
-from .measure import Comparison, compare
+from .measure import SPINNING, Comparison, compare
 
 GOAL, INTEGER_GOAL = 1.3, 1.0
+_REPEAT = 3
 SHAPES = ((1, 4096, 4096), (8, 4096, 4096), (256, 4096, 4096))
 LAYOUTS = ("NATIVE", "NORM", "TP_NORM")
 INTEGERS, FLOATS = "INT8_MM_INT8_TO_INT32", "FLOAT16_MM_FLOAT16_TO_FLOAT32"
@@ -80,6 +81,8 @@ def _against_onnxruntime(shape: tuple[int, int, int], rounds: int) -> Iterator[C
                 theirs,
                 rounds=rounds,
                 goal=INTEGER_GOAL,
+                repeat=_REPEAT,
+                pause=SPINNING,
             )
 
 

@@ -26,6 +26,10 @@ class Comparison:
         return f"{self.name:66} {times}   x{self.ratio:.3f} {goal}"
 
 
+SPINNING = 0.05
+"""Seconds after which ONNX Runtime's threads have stopped spinning for more work."""
+
+
 def compare(
     name: str,
     ours: Callable[[], object],
