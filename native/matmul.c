@@ -3,6 +3,9 @@
  * Sums of int8 are exact in int32: the caller sees to it that they fit. float16 is for few rows of A,
  * on processors that convert it. Plain C11; NumPy does the same elsewhere.
  */
+#define _GNU_SOURCE
+#include "elsewhere.h"
+
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -777,16 +780,22 @@ static int multiply_together(const struct product *p, struct left a, const int8_
     if (unit % (p->block_n ? p->block_n : 1))
         count = 1;
     size_t units = (n + unit - 1) / unit, each = (units + count - 1) / count * unit;
+    const struct processors processors = processors_of_caller();
     for (size_t i = 0; i < count; i++) {
         struct share share = {smaller(i * each, n), smaller((i + 1) * each, n)};
         works[i] = (struct work){p, a, b, c, share, 0};
         /* The caller's own share is the last one. */
         if (i + 1 < count && share.begin < share.end)
             is_begun[i] = !pthread_create(&threads[i], NULL, multiply_share, &works[i]);
-        if (!is_begun[i])
+        if (is_begun[i])
+            send_elsewhere(&processors, threads[i]);
+        else
             multiply_share(&works[i]);
     }
     int code = 0;
+    for (size_t i = 0; i < count; i++)
+        if (is_begun[i])
+            let_anywhere(&processors, threads[i]);
     for (size_t i = 0; i < count; i++) {
         if (is_begun[i])
             pthread_join(threads[i], NULL);

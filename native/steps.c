@@ -5,7 +5,9 @@
  * started for one run and never waited for once the work is done: where the other processors are busy,
  * a run is as fast as its caller alone. Kernels don't call back.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
+#include "elsewhere.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -122,20 +124,19 @@ static void *help(void *argument) {
 }
 
 /* Start a helper without signals, which are the caller's. */
-static void invite(struct run *run) {
+static void invite(struct run *run, const struct processors *processors) {
     pthread_t thread;
-    pthread_attr_t attributes;
     sigset_t all, before;
-    if (pthread_attr_init(&attributes))
-        return;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_fetch_add(&run->members, 1);
-    if (pthread_create(&thread, &attributes, help, run))
+    if (pthread_create(&thread, NULL, help, run))
         atomic_fetch_sub(&run->members, 1);
+    else {
+        send_elsewhere(processors, thread);
+        pthread_detach(thread);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
 }
 
 static void run_alone(const struct step *steps, int64_t count, void *scratch,
@@ -180,8 +181,9 @@ static void run_together(const struct step *steps, int64_t count, int64_t thread
     }
     atomic_store(&run->members, 1);
     atomic_store(&run->joined, 1);
+    const struct processors processors = processors_of_caller();
     for (int64_t i = 1; i < threads; i++)
-        invite(run);
+        invite(run, &processors);
     for (int64_t i = 0; i < count; i++)
         take_part(run, i);
     leave(run);
