@@ -61,9 +61,10 @@ class Shared:
     at_end: list[Callable[[], None]] = field(default_factory=list)
 
     def let_go(self) -> None:
-        """Nothing more is decoded: give up what was for that."""
-        for give_up in self.at_end:
-            give_up()
+        """All are decoded: give up what was for that. They may be decoded again."""
+        while self.at_end:
+            self.at_end.pop()()
+        self.meter = Meter(MOST_AT_LOAD)
         space_of.cache_clear()
 
 

@@ -117,9 +117,12 @@ def plan_shader(
 
 
 def _is_plain(task: ShaderTask) -> bool:
-    """Whether values of a row lie side by side, and there are some."""
+    """Whether values of a row lie side by side, in memory, and there are some."""
     images = (*task.inputs, task.output)
-    return all(_has_rows(image.window) and 0 not in image.shape for image in images)
+    return all(
+        image.constant is None and _has_rows(image.window) and 0 not in image.shape
+        for image in images
+    )
 
 
 def _has_rows(window: Window) -> bool:
