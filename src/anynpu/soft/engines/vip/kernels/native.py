@@ -8,10 +8,15 @@ from functools import cache
 from .....native import steps
 from .....native.forms import load_kernels
 
+_ADDRESS_BYTES = 8
+"""`arguments.py` puts together what kernels are called with in words of this size."""
+
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernels, None where there is no build of them or of what runs them."""
+    """The kernels, None where there is no build of what is needed, or addresses are short."""
+    if ctypes.sizeof(ctypes.c_void_p) != _ADDRESS_BYTES:
+        return None
     loaded = load_kernels("vip")
     if loaded is None or not steps.is_available():
         return None
