@@ -350,8 +350,8 @@ INLINE void store_line(const struct stream *s, struct values values, int64_t fir
 
 /* -------------------------------------------------------------------------------------- rows */
 
-/* A sum in NumPy's order: eight side by side, of at most 128 numbers; of more, of two halves. */
-static float sum_of_row(const float *values, int64_t count) {
+/* A sum's part in NumPy's order: eight side by side, of at most 128 numbers; of more, of two halves. */
+static float part_of_sum(const float *values, int64_t count) {
     if (count < SUMMED) {
         float total = 0;
         for (int64_t i = 0; i < count; i++)
@@ -360,7 +360,7 @@ static float sum_of_row(const float *values, int64_t count) {
     }
     if (count > SUMMED_TOGETHER) {
         const int64_t half = count / 2 - count / 2 % SUMMED;
-        return sum_of_row(values, half) + sum_of_row(values + half, count - half);
+        return part_of_sum(values, half) + part_of_sum(values + half, count - half);
     }
     float sums[SUMMED];
     memcpy(sums, values, sizeof sums);
@@ -373,6 +373,11 @@ static float sum_of_row(const float *values, int64_t count) {
     for (; i < count; i++)
         total += values[i];
     return total;
+}
+
+/* A sum begins with 0, so that one of negative zeros has no sign. */
+static float sum_of_row(const float *values, int64_t count) {
+    return 0 + part_of_sum(values, count);
 }
 
 INLINE float maximum_of(const float *values, int64_t count) {

@@ -250,6 +250,28 @@ def test_programs(tasks: list[StreamTask], seed: int) -> None:
     compare(tasks, seed)
 
 
+@needs_kernels
+@pytest.mark.usefixtures("form")
+def test_sums_of_negative_zeros_have_no_sign() -> None:
+    shape, pool = (2, 1, 10), Space(Source.POOL)
+    source = RealInput(Planes(pool, 0, None, *shape, 10, 10, 1, 1), BYTES)
+    target = Planes(pool, 64, None, *shape, 20, 20, 1, 2)
+    output = RealOutput(target, np.dtype(np.float16), 0, 1, halves_go_away=False)
+    values = Binding({number: np.float32(0) for number in range(3, 8)}, {})
+    zeros = Node("multiply", (Operand(source=0), Operand(value=np.float32(-0.0))), 1, None)
+    sums = replace(flow((zeros,), 1, None), summands=(0, 0))
+    takes = QueueUse(is_read=True, by_row=True, skips_row=False, writer=None, resets=False)
+    taken = Node("move", (Operand(queue=V11),), 1, None)
+    result = replace(flow((taken,), 1, 0), queues=NO_QUEUES | {V11: takes, V12: takes})
+    compare(
+        [
+            StreamTask(sums, values, (source,), None, shape, 2, 10),
+            StreamTask(result, values, (source,), output, shape, 2, 10),
+        ],
+        0,
+    )
+
+
 @st.composite
 def programs_of_sums(draw: st.DrawFn) -> StreamTask:
     convolution = draw(convolutions())
