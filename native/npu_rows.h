@@ -375,7 +375,7 @@ INLINE void gather(const struct int8_dense *a, int64_t first, int64_t count, int
         find_inside(a, y, lanes, &begin, &end);
         for (; count > 0 && ox < k->out_width; count--, ox++, rows += stride) {
 #ifdef X86
-            const int64_t some = ox < begin ? 0 : least(end - ox, count);
+            const int64_t some = ox < begin ? 0 : least(least(end, k->out_width) - ox, count);
             if (joins && some > 0) {
                 gather_joined_avx2(a, &joined,
                                    (const int8_t *)f->base + y * f->line +
