@@ -780,7 +780,9 @@ static int multiply_together(const struct product *p, struct left a, const int8_
     if (unit % (p->block_n ? p->block_n : 1))
         count = 1;
     size_t units = (n + unit - 1) / unit, each = (units + count - 1) / count * unit;
-    const struct processors processors = processors_of_caller();
+    struct processors processors = {.are_known = false};
+    if (count > 1)
+        processors = processors_of_caller();
     for (size_t i = 0; i < count; i++) {
         struct share share = {smaller(i * each, n), smaller((i + 1) * each, n)};
         works[i] = (struct work){p, a, b, c, share, 0};

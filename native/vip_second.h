@@ -5,38 +5,24 @@
 #ifndef ANYNPU_VIP_SECOND_H
 #define ANYNPU_VIP_SECOND_H
 
+#include "half.h"
+
 enum { BLOCK = 64 }; /* values that get a second operand together */
 
 /* A small float's last bit says that something was cut from it: a sum has at most 20 significant ones. A
  * number of which nothing is left is CUT_TO_NOTHING. */
 #define CUT_TO_NOTHING 0x1p-100f
 
-INLINE uint32_t bits_of(float value) {
-    union {
-        float real;
-        uint32_t bits;
-    } u = {value};
-    return u.bits;
-}
-
-INLINE float float_of(uint32_t bits) {
-    union {
-        uint32_t bits;
-        float real;
-    } u = {bits};
-    return u.real;
-}
-
 /* Not zero where two numbers differ, of which none is the other's opposite. As an integer, since gcc makes no
  * vectors of a choice between truth values. */
 INLINE uint32_t difference(float a, float b) {
-    return (bits_of(a) ^ bits_of(b)) << 1;
+    return (bits_of_float(a) ^ bits_of_float(b)) << 1;
 }
 
 /* `what_is_cut` is zero for nothing. */
 INLINE float with_cut(float value, uint32_t what_is_cut) {
-    const uint32_t bits = bits_of(value) | (what_is_cut ? 1 : 0);
-    return bits << 1 == 2 ? CUT_TO_NOTHING : float_of(bits);
+    const uint32_t bits = bits_of_float(value) | (what_is_cut ? 1 : 0);
+    return bits << 1 == 2 ? CUT_TO_NOTHING : float_of_bits(bits);
 }
 
 /* The small floats of a chip's fused addition. */
@@ -53,7 +39,8 @@ enum { EXPONENT = 23, EXPONENTS = 0xFF << EXPONENT, ONE = 127 };
 
 /* As many significant bits as an adder has, toward zero, and within its limits. */
 INLINE float limited(float value, struct adder adder) {
-    const float kept = float_of(bits_of(value) & ~UINT32_C(0) << (EXPONENT + 1 - adder.bits));
+    const float kept =
+        float_of_bits(bits_of_float(value) & ~UINT32_C(0) << (EXPONENT + 1 - adder.bits));
     const float below = kept > adder.largest ? adder.largest : kept;
     const float within = below < -adder.largest ? -adder.largest : below;
     return fabsf(within) < adder.least ? 0 : within;
@@ -76,8 +63,8 @@ INLINE float first_bits(double product, double low, double high, int has_relu, s
 
 /* The exponent of a number, or a very small one. */
 INLINE int32_t exponent_of(float value) {
-    const int32_t exponent = (int32_t)(bits_of(value) & EXPONENTS), smallest = (ONE - 60)
-                                                                               << EXPONENT;
+    const int32_t exponent = (int32_t)(bits_of_float(value) & EXPONENTS), smallest = (ONE - 60)
+                                                                                     << EXPONENT;
     return exponent > smallest ? exponent : smallest;
 }
 
@@ -93,12 +80,12 @@ INLINE struct long_sum sum_of(float a, float b, struct adder adder) {
                   guard = gap < 3 << EXPONENT ? gap : 3 << EXPONENT;
     const uint32_t of_units =
         (2 * ONE + adder.bits - 1) * (UINT32_C(1) << EXPONENT) - (uint32_t)(larger - guard);
-    const float units = float_of(of_units),
-                unit = float_of((UINT32_C(2) * ONE << EXPONENT) - of_units), all_a = a * units,
+    const float units = float_of_bits(of_units),
+                unit = float_of_bits((UINT32_C(2) * ONE << EXPONENT) - of_units), all_a = a * units,
                 all_b = b * units, first = truncf(all_a), second = truncf(all_b),
                 total = first + second;
-    const uint32_t first_cut = bits_of(first) ^ bits_of(all_a),
-                   second_cut = bits_of(second) ^ bits_of(all_b),
+    const uint32_t first_cut = bits_of_float(first) ^ bits_of_float(all_a),
+                   second_cut = bits_of_float(second) ^ bits_of_float(all_b),
                    borrowed = fabsf(a) < fabsf(b) ? first_cut : second_cut;
     /* One unit, of up to 2^20, nearer to zero. */
     const float nearer = truncf(total * (1 - 0x1p-21f));
@@ -116,7 +103,7 @@ INLINE float small_sum(float a, float b, struct adder adder) {
 /* The same for what becomes a byte, of which more bits change nothing, nor do limits beyond bytes. */
 INLINE float last_sum(float a, float b, struct adder adder) {
     const struct long_sum sum = sum_of(a, b, adder);
-    return float_of(bits_of(sum.value) | (sum.is_cut ? 1 : 0));
+    return float_of_bits(bits_of_float(sum.value) | (sum.is_cut ? 1 : 0));
 }
 
 /* What BLOCK numbers that an adder has taken become with as many of the second operand. */

@@ -18,6 +18,16 @@ def test_it_is_there() -> None:
     assert matmul.is_built()
 
 
+def weights_in(form: str, b: np.ndarray, layout: BlockedB) -> Weights:
+    """B in rows or columns, or else in a layout's blocks."""
+    k, n = b.shape
+    if form == "rows":
+        return Weights(b, k, n)
+    if form == "columns":
+        return Weights(np.ascontiguousarray(b.T), k, n, is_transposed=True)
+    return Weights(layout.pack(b), k, n, blocks=layout)
+
+
 @st.composite
 def products(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, Weights]:
     """A, B, and B as it lies in memory; shapes of whole blocks and others."""
@@ -32,12 +42,8 @@ def products(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, Weights]:
     a = rng.integers(low, 128, (m, k)).astype(np.int8)
     b = rng.integers(low, 128, (k, n)).astype(np.int8)
     form = draw(st.sampled_from(["rows", "columns", "blocks", "parts"]))
-    if form == "rows":
-        return a, b, Weights(b, k, n)
-    if form == "columns":
-        return a, b, Weights(np.ascontiguousarray(b.T), k, n, is_transposed=True)
     layout = BlockedB(block_n, block_k, 2 * block_k if form == "parts" else None)
-    return a, b, Weights(layout.pack(b), k, n, blocks=layout)
+    return a, b, weights_in(form, b, layout)
 
 
 @settings(max_examples=300)
@@ -80,11 +86,7 @@ def test_halves_without_numbers(form: str) -> None:
     b[0] = 2.0**-24
     b[5, :3] = [np.inf, -np.inf, np.nan]
     layout = BlockedB(16, 32)
-    weights = {
-        "rows": Weights(b, 64, 32),
-        "columns": Weights(np.ascontiguousarray(b.T), 64, 32, is_transposed=True),
-        "blocks": Weights(layout.pack(b), 64, 32, blocks=layout),
-    }[form]
+    weights = weights_in(form, b, layout)
     out = np.empty((1, 32), np.float32)
     if not multiply_half(a, weights, out):
         pytest.skip("this form doesn't convert halves")
@@ -99,11 +101,7 @@ def test_a_large_one(m: int, form: str) -> None:
     k, n, layout = 1024 + 32, 2048 + 96, BlockedB(32, 32, 512)
     a = rng.integers(-128, 128, (m, k)).astype(np.int8)
     b = rng.integers(-128, 128, (k, n)).astype(np.int8)
-    weights = {
-        "rows": Weights(b, k, n),
-        "columns": Weights(np.ascontiguousarray(b.T), k, n, is_transposed=True),
-        "blocks": Weights(layout.pack(b), k, n, blocks=layout),
-    }[form]
+    weights = weights_in(form, b, layout)
     out = np.empty((m, n), np.int32)
     multiply_int8(a, weights, out)
     np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
@@ -117,11 +115,7 @@ def test_more_than_fits_at_once(m: int, form: str) -> None:
     k, n, layout = 4096 + 64, 256 + 48, BlockedB(16, 32, 1024)
     a = rng.integers(-128, 128, (m, k)).astype(np.int8)
     b = rng.integers(-128, 128, (k, n)).astype(np.int8)
-    weights = {
-        "rows": Weights(b, k, n),
-        "columns": Weights(np.ascontiguousarray(b.T), k, n, is_transposed=True),
-        "blocks": Weights(layout.pack(b), k, n, blocks=layout),
-    }[form]
+    weights = weights_in(form, b, layout)
     out = np.empty((n // 4, m, 4), np.int32)
     multiply_int8(columns_to_blocks(a, 16), weights, out)
     expected = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32)

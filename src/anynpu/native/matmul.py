@@ -26,7 +26,7 @@ _EXACT_COLUMNS = 2**24 // 128**2
 _DIMENSIONS_OF_BLOCKS = 3
 
 _PRODUCTS_FOR_A_THREAD = 2**23
-"""Work of about a millisecond; with less, other threads of a busy machine decide its time."""
+"""Work of some tenths of a millisecond, of which starting a thread takes one or two."""
 
 
 class Product(Structure):

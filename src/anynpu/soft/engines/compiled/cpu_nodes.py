@@ -37,7 +37,7 @@ from .conv_transpose_pad import Spread, prepare_spread
 from .layers import is_scratch
 from .moves import compute_with_numpy
 from .real_values import RealValues, as_real, real_dtype
-from .sessions import Compute, OneNode, compute_with_onnxruntime
+from .sessions import Compute, OneNode, compute_with_onnxruntime, place_of
 from .slices import OP_TYPE as SLICE
 from .slices import Slice, has_whole_words, moved_atoms, prepare_slice
 
@@ -141,7 +141,7 @@ def prepare_cpu_node(
             return moved
     own = _as_the_vendor_computes(node, first, outputs[0]) if first is not None else None
     if own is not None:
-        budget.take(_work(own), f"CPU node {node.index} {node.name!r} of type {node.op_type}")
+        budget.take(_work(own), place_of(node))
         return own
     return _on_real_values(model, node, operands, outputs, budget)
 

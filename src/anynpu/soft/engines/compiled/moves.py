@@ -6,7 +6,7 @@ Importing it, and onnx, takes longer than loading many a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from ...formats.rknn.model import Node
 from ..node_work import element_work
 from ..work import PER_CPU_NODE, Budget
-
-if TYPE_CHECKING:
-    from .sessions import Compute, OneNode
+from .sessions import Compute, OneNode, place_of
 
 _Move = Callable[[Sequence[NDArray[Any]]], NDArray[Any]]
 
@@ -40,10 +38,8 @@ def compute_with_numpy(node: Node, one: OneNode, budget: Budget) -> Compute | No
     given = [np.broadcast_to(np.zeros((), dtype), shape) for dtype, shape in one.sources]
     if move(given).shape != tuple(one.results[0]):
         return None
-    place = f"CPU node {node.index} {node.name!r} of type {node.op_type}"
-    budget.take(
-        PER_CPU_NODE + element_work(one.op_type, one.attributes, shapes, one.results), place
-    )
+    work = element_work(one.op_type, one.attributes, shapes, one.results)
+    budget.take(PER_CPU_NODE + work, place_of(node))
     return lambda values: [np.array(move(values), order="C")]
 
 

@@ -46,6 +46,11 @@ class OneNode:
     is_complete: bool = True
 
 
+def place_of(node: Node) -> str:
+    """What an error calls a node."""
+    return f"CPU node {node.index} {node.name!r} of type {node.op_type}"
+
+
 def compute_with_onnxruntime(node: Node, one: OneNode, budget: Budget) -> Compute:
     """A session for a node: from the sources' values to those of the outputs, by any thread.
 
@@ -57,7 +62,7 @@ def compute_with_onnxruntime(node: Node, one: OneNode, budget: Budget) -> Comput
     from ..onnx import runtime as onnxruntime
     from ..onnx.sessions import open_session
 
-    place = f"CPU node {node.index} {node.name!r} of type {node.op_type}"
+    place = place_of(node)
     budget.take(PER_CPU_NODE, place)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

@@ -21,7 +21,7 @@ from ..tasks import Convolution, Sums, Table
 from . import native
 from .arguments import Arguments
 from .parts import PartsPlan, split
-from .plan import Plan, fits_circle, is_apart, planes_in, units_of
+from .plan import Plan, fits_circle, is_apart, planes_in, rounded_up, units_of
 from .stream import Program
 
 _MOST_SUM = 1 << 31
@@ -457,13 +457,13 @@ def _shape(task: Convolution, threads: int) -> Shape:
     if sums.is_depthwise:
         line = width + (math.ceil(sums.kernel_width / 2) - 1) * 2 // stride
         pixels = stride * (line - 1) + 2
-        pitch = _up(width, PIXELS)
+        pitch = rounded_up(width, PIXELS)
         # Pairs, the image that they are made of, lanes side by side and before that.
         per_row, groups = LANES * (4 * line + 2 * pixels), math.ceil(sums.channels / LANES)
         weight_bytes = 0
     else:
         pairs = math.ceil(sums.source.channels / 2)
-        pitch = _up(width, PIXELS)
+        pitch = rounded_up(width, PIXELS)
         line = pitch + (sums.kernel_width - 1) // stride
         per_row = 4 * line * stride * pairs
         groups = math.ceil(sums.channels / KERNELS)
@@ -498,7 +498,7 @@ def _shape(task: Convolution, threads: int) -> Shape:
     # results, and what is before a maximum or beside an addition.
     together = LANES if sums.is_depthwise else 2 * KERNELS
     vectors = sum_rows * pitch + 2 * PIXELS
-    result = max(rows, sum_rows) * _up(max(pitch, final_width), 2 * PIXELS) + _LINE_END
+    result = max(rows, sum_rows) * rounded_up(max(pitch, final_width), 2 * PIXELS) + _LINE_END
     scratch += 4 * (together + 2) * vectors + (2 * together + 2) * result + together * _LINE_END
     # A row as bytes and quads, or all rows where they are one.
     flat = line * packed_rows if taps == 1 else 0
@@ -526,7 +526,3 @@ def _even(total: int, parts: int, threads: int) -> int:
         math.ceil(total / count) for count in range(parts, min(parts + 2 * threads, total) + 1)
     }
     return min(sizes, key=lambda size: (longest(size), -size))
-
-
-def _up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit

@@ -15,7 +15,7 @@ from ..shaders.task import RowProducts, ShaderTask, Windows
 from ..structures import AT_ONCE, HALF_KERNELS, HALF_ROWS
 from . import native
 from .arguments import Arguments
-from .plan import Plan, is_apart, units_of
+from .plan import Plan, is_apart, rounded_up, units_of
 
 _HALF, _DOUBLE = 2, 8
 """Bytes."""
@@ -73,7 +73,7 @@ class RowProductsPlan(Plan):
         self._weights = _blocks(form.weights)
         kernels, length = form.weights.shape
         self._bias = np.pad(form.bias, (0, -kernels % HALF_KERNELS))
-        self.scratch = (HALF_ROWS * _DOUBLE + _HALF) * _up(length, AT_ONCE)
+        self.scratch = (HALF_ROWS * _DOUBLE + _HALF) * rounded_up(length, AT_ONCE)
 
     def bind(self, arguments: Arguments) -> steps.Entry:
         (image,), form = self._task.inputs, self._form
@@ -132,11 +132,7 @@ def _has_rows(window: Window) -> bool:
 def _blocks(weights: NDArray[np.float16]) -> NDArray[np.float16]:
     """Kernels as native/vip_half.h has them: (blocks, values, kernels of a block), zeros behind."""
     kernels, length = weights.shape
-    padded = np.zeros((_up(kernels, HALF_KERNELS), _up(length, AT_ONCE)), np.float16)
+    padded = np.zeros((rounded_up(kernels, HALF_KERNELS), rounded_up(length, AT_ONCE)), np.float16)
     padded[:kernels, :length] = normal_halves(weights)
     blocks = padded.reshape(-1, HALF_KERNELS, padded.shape[1]).swapaxes(1, 2)
     return np.ascontiguousarray(blocks)
-
-
-def _up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit

@@ -147,3 +147,8 @@ def fits_circle(planes: Planes, *, whole_rows: bool = False) -> bool:
             if (rows.offsets() + reach > circle.end).any():
                 return False
     return True
+
+
+def rounded_up(value: int, unit: int) -> int:
+    """The next whole number of units."""
+    return -(-value // unit) * unit
