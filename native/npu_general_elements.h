@@ -110,7 +110,7 @@ WITH_AVX512_VNNI static void widen_two(const uint8_t *low, const uint8_t *high, 
 WITH_AVX512_VNNI static void widen_four_halves(const uint8_t *const *surfaces, int64_t step,
                                                int64_t count, float *target, int64_t target_step) {
     const uint8_t *a = surfaces[0], *b = surfaces[1], *c = surfaces[2], *d = surfaces[3];
-    for (int64_t i = 0; i < count * step; i += step, target += target_step) {
+    for (int64_t p = 0, i = 0; p < count; p++, i += step, target += target_step) {
         uint64_t atoms[4];
         memcpy(atoms, a + i, 8);
         memcpy(atoms + 1, b + i, 8);
@@ -126,7 +126,7 @@ WITH_AVX512_VNNI static void widen_four_halves(const uint8_t *const *surfaces, i
 WITH_AVX512_VNNI static void widen_four(const uint8_t *const *surfaces, int64_t step, int64_t count,
                                         float *target) {
     const uint8_t *a = surfaces[0], *b = surfaces[1], *c = surfaces[2], *d = surfaces[3];
-    for (int64_t i = 0; i < count * step; i += step, target += GROUP) {
+    for (int64_t p = 0, i = 0; p < count; p++, i += step, target += GROUP) {
         const __m256 low = _mm256_loadu2_m128((const float *)(b + i), (const float *)(a + i));
         const __m256 high = _mm256_loadu2_m128((const float *)(d + i), (const float *)(c + i));
         _mm512_storeu_ps(target, _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1));

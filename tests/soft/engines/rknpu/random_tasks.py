@@ -280,7 +280,7 @@ def convolutions(draw: st.DrawFn, is_float: bool, content: str, seed: int) -> Co
     how: Any = None
     if not (is_float or own.layout.is_depthwise) and draw(st.booleans()):
         how = draw(conversions())
-    strides = st.integers(1, 3)
+    strides = st.integers(0, 3)
     finite = [0.0, 1.5, 0.1] if is_float else [0.0, -7.0, 127.0]
     return Convolution(
         source=source,

@@ -241,7 +241,7 @@ def test_what_is_refused(changes: dict[Field, int], message: str) -> None:
         dense(changes)
 
 
-def test_a_stride_of_zero_is_one() -> None:
+def test_a_stride_of_zero_stays_where_it_is() -> None:
     assert dense({CnaConv3.CONV_Y_STRIDE: 0}).convolution.stride == (0, 1)
 
 
