@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...formats.rknn.model import Node, Tensor
 from .buffers import TensorBuffer, element_dtype
+from .moves import NUMPY
 
 OP_TYPE = "AveragePool"
 
@@ -56,6 +57,8 @@ class Average:
     target: Tensor
     rows: Window
     columns: Window
+
+    runs_on: ClassVar[str] = NUMPY
 
     def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node in an internal memory; one thread at a time."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...formats.rknn.model import Node, Tensor
 from .buffers import TensorBuffer, element_dtype
+from .moves import NUMPY
 
 OP_TYPE = "Resize"
 _TOGETHER = 1 << 16
@@ -49,6 +51,8 @@ class Bilinear:
     target: Tensor
     rows: Places
     columns: Places
+
+    runs_on: ClassVar[str] = NUMPY
 
     def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node in an internal memory; one thread at a time."""

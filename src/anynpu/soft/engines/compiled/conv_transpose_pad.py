@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ....errors import ModelError
 from ...formats.rknn.model import Node, Tensor
 from .buffers import TensorBuffer, element_dtype
+from .moves import NUMPY
 
 OP_TYPE = "exConvTransposePad"
 
@@ -29,6 +30,8 @@ class Spread:
     target: Tensor
     strides: tuple[int, int]
     first: tuple[int, int]
+
+    runs_on: ClassVar[str] = NUMPY
 
     def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node in an internal memory; one thread at a time."""

@@ -35,11 +35,11 @@ from .buffers import TensorBuffer, element_dtype
 from .conv_transpose_pad import OP_TYPE as SPREAD
 from .conv_transpose_pad import Spread, prepare_spread
 from .layers import is_scratch
-from .moves import compute_with_numpy
+from .moves import NUMPY, compute_with_numpy
 from .real_values import RealValues, as_real, real_dtype
-from .sessions import Compute, OneNode, compute_with_onnxruntime, place_of
+from .sessions import ONNX_RUNTIME, Compute, OneNode, compute_with_onnxruntime, place_of
 from .slices import OP_TYPE as SLICE
-from .slices import Slice, has_whole_words, moved_atoms, prepare_slice
+from .slices import Slice, are_apart, atoms_move_by, has_whole_words, moved_atoms, prepare_slice
 
 # The compiler's own names of operators that ONNX has.
 _RENAMES = {"exDataConvert": "Identity", "exSoftmax13": "Softmax"}
@@ -50,19 +50,23 @@ _TRUTHS = {"And": (0, 1), "Not": (0,), "Or": (0, 1), "Where": (0,), "Xor": (0, 1
 """The operands that are truth values; files hold them as int8, a board as numbers."""
 _PLACEHOLDER = "empty_placeholder"
 
+InSession = Callable[[Node, OneNode, Budget], Compute]
+
 
 @dataclass(frozen=True)
 class CpuNode:
     """One node, ready to run: any thread, any number at a time.
 
     `inputs` are the tensors that it reads from memory, in the order in which `compute` takes them
-    as real values of their logical shapes; `outputs` those that it writes.
+    as real values of their logical shapes; `outputs` those that it writes. `runs_on` is what
+    `compute` is done by.
     """
 
     node: Node
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     compute: Compute
+    runs_on: str
 
     def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node in an internal memory; one thread at a time."""
@@ -85,10 +89,14 @@ class Move:
     source: Tensor
     target: Tensor
 
+    @property
+    def runs_on(self) -> str:
+        return atoms_move_by() if self._keeps_atoms else NUMPY
+
     def bind(self, memory: NDArray[np.uint8]) -> Callable[[], None]:
         """What computes the node in an internal memory; one thread at a time."""
         source, target = TensorBuffer(memory, self.source), TensorBuffer(memory, self.target)
-        if self._keeps_atoms(source, target):
+        if self._keeps_atoms:
             before, after = (
                 buffer.array.reshape(*buffer.array.shape[:2], -1, buffer.array.shape[-1])
                 for buffer in (source, target)
@@ -102,28 +110,34 @@ class Move:
 
         return run
 
-    def _keeps_atoms(self, source: TensorBuffer, target: TensorBuffer) -> bool:
+    @property
+    def _keeps_atoms(self) -> bool:
         """Whether channels stay what they are, and rows lie without gaps in both."""
         return (
             self.source.shape[:2] == self.target.shape[:2]
             and has_whole_words(self.source)
             and has_whole_words(self.target)
-            and source.array.shape[-1] == target.array.shape[-1]
+            and self.source.native_shape[-1] == self.target.native_shape[-1]
             and not (self.source.row or self.target.row)
-            and not np.may_share_memory(source.array, target.array)
+            and are_apart(self.source, self.target)
         )
 
 
 Runnable = CpuNode | Move | Slice | Spread | Average | Bilinear
-"""A node of the CPU that is ready to be bound to a memory."""
+"""A node of the CPU that is ready to be bound to a memory; `runs_on` is what computes it."""
 
 
 def prepare_cpu_node(
-    model: CompiledModel, graph: Graph, node: Node, budget: Budget | None = None
+    model: CompiledModel,
+    graph: Graph,
+    node: Node,
+    budget: Budget | None = None,
+    in_session: InSession = compute_with_onnxruntime,
 ) -> Runnable:
     """A CPU node of a graph, whose work is taken from `budget`.
 
-    Raises `ModelError` that names the node where it can't be computed.
+    `in_session` computes what nothing here does. Raises `ModelError` that names the node where it
+    can't be computed.
     """
     budget = budget or Budget()
     operands = [graph.tensors[index] if index >= 0 else None for index in node.inputs]
@@ -143,7 +157,7 @@ def prepare_cpu_node(
     if own is not None:
         budget.take(_work(own), place_of(node))
         return own
-    return _on_real_values(model, node, operands, outputs, budget)
+    return _on_real_values(model, node, operands, outputs, budget, in_session)
 
 
 def _on_real_values(
@@ -152,6 +166,7 @@ def _on_real_values(
     operands: Sequence[Tensor | None],
     outputs: tuple[Tensor, ...],
     budget: Budget,
+    in_session: InSession,
 ) -> CpuNode:
     wanted = [tensor for tensor in operands if tensor is None or not is_scratch(tensor)]
     # Files for RV1106 have none of ONNX's own.
@@ -174,9 +189,14 @@ def _on_real_values(
         options=node.options,
         is_complete=bool(node.attributes) or node.has_options or not loses_attributes,
     )
-    compute = compute_with_numpy(node, one, budget) or compute_with_onnxruntime(node, one, budget)
+    moved = compute_with_numpy(node, one, budget)
+    compute = moved or in_session(node, one, budget)
     return CpuNode(
-        node, tuple(sources), outputs, _with_truths(compute, is_truth) if truths else compute
+        node,
+        tuple(sources),
+        outputs,
+        _with_truths(compute, is_truth) if truths else compute,
+        NUMPY if moved else ONNX_RUNTIME,
     )
 
 

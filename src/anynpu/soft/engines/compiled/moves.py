@@ -16,6 +16,9 @@ from ..node_work import element_work
 from ..work import PER_CPU_NODE, Budget
 from .sessions import Compute, OneNode, place_of
 
+NUMPY = "NumPy"
+"""What runs a node that is computed here by arrays."""
+
 _Move = Callable[[Sequence[NDArray[Any]]], NDArray[Any]]
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ....errors import ModelError
-from ...formats.rknn.model import CompiledModel, Device, Graph
+from ...formats.rknn.model import CompiledModel, Device, Graph, Node
 from ...formats.rknn.reader import read_model
 from ...formats.rknn.weights import fill_weights
 from ..rknpu import prepare
+from ..rknpu.kernels.steps import KernelKind
 from .board_operators import Knowledge, known
+from .cpu_nodes import prepare_cpu_node
 from .custom_nodes import is_foreign
 from .layers import computing_nodes
+from .sessions import Compute
+from .slices import KERNELS
 from .unroll import unroll
 
 EDGE = "-"
@@ -23,7 +30,8 @@ EDGE = "-"
 class Runners:
     """By the node's index who computes it here, and what boards do with it.
 
-    `kernels` says which kernels run how many of its tasks. `problem` says why the graph can't be
+    `kernels` says which kernels run how many of its tasks; a node of the CPU whose values kernels
+    move counts as one. `problem` says why the graph can't be
     run here, if it can't.
     """
 
@@ -47,17 +55,42 @@ def _runners(model: CompiledModel, graph: Graph) -> Runners:
     try:
         unrolled, skipped = unroll(graph)
         prepared = prepare(model, unrolled, skipped=skipped)
+        on_cpu = {
+            node.index: _on_cpu(model, graph, node)
+            for node in computing_nodes(graph)
+            if node.device is Device.CPU and not prepared.has_tasks(node.index)
+        }
     except ModelError as error:
         return _not_computed(model, graph, str(error))
     found = [EDGE] * len(graph.nodes)
     for node in computing_nodes(graph):
         if prepared.has_tasks(node.index):
             found[node.index] = prepared.runs_on(node.index)
-        elif node.device is Device.CPU:
-            found[node.index] = "custom operator" if is_foreign(node) else "ONNX Runtime"
-    kernels = [prepared.kernels_of(node.index) for node in graph.nodes]
+        elif node.index in on_cpu:
+            found[node.index] = on_cpu[node.index]
+    kernels = [
+        {KernelKind.COPIES: 1}
+        if on_cpu.get(node.index) == KERNELS
+        else prepared.kernels_of(node.index)
+        for node in graph.nodes
+    ]
     named = tuple({kind.value: count for kind, count in each.items()} for each in kernels)
     return Runners(tuple(found), named, _on_boards(model, graph))
+
+
+def _on_cpu(model: CompiledModel, graph: Graph, node: Node) -> str:
+    if is_foreign(node):
+        return "custom operator"
+    return prepare_cpu_node(model, graph, node, in_session=_not_opened).runs_on
+
+
+def _not_opened(*_: object) -> Compute:
+    """In the place of a session: who only looks at a file needs no ONNX Runtime."""
+
+    def compute(_: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        raise AssertionError("nothing is computed of a file that is looked at")
+
+    return compute
 
 
 def _not_computed(model: CompiledModel, graph: Graph, problem: str) -> Runners:

@@ -1,4 +1,4 @@
-"""Runs compiled `.rknn` files: the NPU's tasks on the emulated NPU, the rest on ONNX Runtime."""
+"""Runs compiled `.rknn` files: the NPU's tasks on the emulated NPU, the rest as a CPU would."""
 
 from __future__ import annotations
 

@@ -21,6 +21,9 @@ _OPSETS = (21, 18, 13, 11, 9)
 _WITHOUT_EFFECT = frozenset({"allowzero", "keepdims", "noop_with_empty_axes", "saturate", "to"})
 """Attributes that only decide on shapes, which the tensors say, or on types."""
 
+ONNX_RUNTIME = "ONNX Runtime"
+"""What runs a node that has a session."""
+
 Compute = Callable[[Sequence[NDArray[Any]]], Sequence[NDArray[Any]]]
 
 

@@ -15,13 +15,21 @@ from ...formats.rknn.model import Node, Tensor
 from ..rknpu.kernels import Scratch, Step, chained
 from ..rknpu.kernels.rearranging import copy_units, library
 from .buffers import TensorBuffer, held_bytes
-from .moves import slices
+from .moves import NUMPY, slices
 
 OP_TYPE = "Slice"
 
 _IMAGE_AXES = 4
 _ROWS, _COLUMNS = 2, 3
 _WORD = 8
+
+KERNELS = "fast"
+"""What runs a node whose atoms are moved by kernels, in the word for tasks that have them."""
+
+
+def atoms_move_by() -> str:
+    """What moves atoms here: the kernels, or NumPy where there are none."""
+    return KERNELS if library() else NUMPY
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,10 @@ class Slice:
     target: Tensor
     rows: slice
     columns: slice
+
+    @property
+    def runs_on(self) -> str:
+        return atoms_move_by()
 
     def bind(self, memory: NDArray[np.uint8]) -> MovedAtoms:
         """What computes the node in an internal memory; one thread at a time."""
@@ -68,7 +80,7 @@ def moved_atoms(
     masks = _masks(surfaces - whole, lanes, target.itemsize, channels - whole * lanes)
     held = memory[tensor.offset : tensor.offset + held_bytes(tensor)]
     is_padded = held.size > target.nbytes
-    move = _by_kernels if library() else _by_numpy
+    move = _by_kernels if atoms_move_by() == KERNELS else _by_numpy
     steps = move(source[:, :whole], target[:, :whole], None) if whole else []
     for surface, mask in enumerate(masks, whole):
         steps += move(source[:, surface], target[:, surface], mask)
@@ -123,8 +135,6 @@ def prepare_slice(
 
 def _move_alike(source: Tensor, target: Tensor) -> bool:
     """Whether both have the same channels in the same blocks, apart from each other."""
-    source_end = source.offset + held_bytes(source)
-    target_end = target.offset + held_bytes(target)
     return (
         source.kind.is_internal
         and target.kind.is_internal
@@ -133,10 +143,18 @@ def _move_alike(source: Tensor, target: Tensor) -> bool:
         and source.quantization == target.quantization
         and len(source.shape) == len(target.shape) == _IMAGE_AXES
         and source.shape[:2] == target.shape[:2]
-        and (source_end <= target.offset or target_end <= source.offset)
+        and are_apart(source, target)
         and has_whole_words(source)
         and has_whole_words(target)
         and source.native_shape[-1] == target.native_shape[-1]
+    )
+
+
+def are_apart(source: Tensor, target: Tensor) -> bool:
+    """Whether two tensors have no byte of an internal memory in common."""
+    return (
+        source.offset + held_bytes(source) <= target.offset
+        or target.offset + held_bytes(target) <= source.offset
     )
 
 
