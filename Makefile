@@ -14,6 +14,8 @@ BIN := $(VENV)/bin
 # Seconds for which fuzzers run under a sanitizer, and inputs of a night.
 FUZZ ?= 300
 INPUTS ?= 1000000
+# What fuzzers begin with where each run is to try the same.
+SAME := --seed 1000000
 
 # How the tests are spread over processes; empty for one, such as for a debugger.
 PROCESSES ?= -n 2 --dist worksteal
@@ -43,7 +45,7 @@ test: $(VENV)/installed-conformance
 	$(BIN)/python -m pytest $(PROCESSES) $(ARGS)
 
 nightly: $(VENV)/installed-conformance $(VENV)/installed-ray
-	$(BIN)/python -m pytest -m nightly $(ARGS)
+	$(BIN)/python -m pytest -m 'nightly or hypothesis' --hypothesis-profile random $(ARGS)
 	$(BIN)/python -m tests.mutations
 	$(BIN)/python -m tests.fuzz tasks --inputs $(INPUTS)
 	$(BIN)/python -m tests.fuzz compiled --inputs $$(($(INPUTS) / 10))
@@ -107,8 +109,8 @@ sanitize: $(VENV)/installed-sanitize
 sanitize-briefly: $(VENV)/installed-sanitize
 	$(WATCH) address $(PYTEST) tests/native/test_steps.py tests/native/test_pump.py \
 		tests/soft/engines/rknpu/test_extents.py tests/fuzz
-	$(WATCH) address $(BIN)/python -m tests.fuzz tasks --gigabytes 0 --seconds 15
-	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 --seconds 15
+	$(WATCH) address $(BIN)/python -m tests.fuzz tasks --gigabytes 0 $(SAME) --inputs 4000
+	$(WATCH) address $(BIN)/python -m tests.fuzz compiled --gigabytes 0 $(SAME) --inputs 400
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

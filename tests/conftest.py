@@ -21,8 +21,10 @@ _KEPT = ("ANYNPU_CACHE", "ANYNPU_NATIVE", "ANYNPU_KERNELS")
 """What the run itself needs: where it builds, and which builds in which form it tests."""
 
 # A busy machine, or instrumented code, is as slow as it likes.
-settings.register_profile("anynpu", deadline=None)
-settings.load_profile("anynpu")
+settings.register_profile("random", deadline=None, derandomize=False, print_blob=True)
+# The same examples each time, so that a failure is of what was changed.
+settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("repeatable" if os.environ.get("CI") else "random")
 
 
 @pytest.fixture(autouse=True)

@@ -50,10 +50,10 @@ _COUNTS = ("inputs", "ran", "refused", "failures")
 
 
 class Worker:
-    """One process, with inputs from number `first` on; `end` is what it ended with, if not well."""
+    """One process, with inputs of some numbers; `end` is what it ended with, if not well."""
 
-    def __init__(self, first: int, folder: Path, progress: _Progress) -> None:
-        self.first = first
+    def __init__(self, numbers: range, folder: Path, progress: _Progress) -> None:
+        self.numbers = numbers
         self.end = ""
         self._folder = folder
         self._progress = progress
@@ -61,17 +61,17 @@ class Worker:
         self._driver = os.getpid()
 
     @classmethod
-    def start(cls, kind: Inputs, first: int, count: int, gigabytes: float) -> Worker:
+    def start(cls, kind: Inputs, numbers: range, gigabytes: float) -> Worker:
         """Fork it."""
         progress = _Progress.from_buffer(mmap.mmap(-1, ctypes.sizeof(_Progress)))
         progress.since = time.monotonic()
-        worker = cls(first, Path(tempfile.mkdtemp(prefix="anynpu-fuzz-")), progress)
+        worker = cls(numbers, Path(tempfile.mkdtemp(prefix="anynpu-fuzz-")), progress)
         worker._process = os.fork()
         if not worker._process:
             code = 1
             try:
                 worker._prepare(gigabytes)
-                code = worker._work(kind, count)
+                code = worker._work(kind)
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -82,7 +82,11 @@ class Worker:
     @property
     def current(self) -> int:
         """The number of the input that it tries, or died of."""
-        return self.first + max(0, int(self._progress.inputs) - 1)
+        return self.numbers[max(0, int(self._progress.inputs) - 1)]
+
+    def left(self) -> range:
+        """What it didn't get to, as it ended before; never all, so that there is an end."""
+        return self.numbers[max(1, int(self._progress.inputs)) :]
 
     def counts(self) -> Counter[str]:
         """Inputs so far, and what became of them."""
@@ -135,22 +139,22 @@ class Worker:
             most = int(gigabytes * (1 << 30))
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
-    def _work(self, kind: Inputs, count: int) -> int:
+    def _work(self, kind: Inputs) -> int:
         progress, before = self._progress, (0, 0, 0)
-        for number in range(count):
+        for tried, number in enumerate(self.numbers, start=1):
             if progress.stops or os.getppid() != self._driver:
                 break
             progress.inputs += 1
             progress.since = time.monotonic()
-            _, data = kind.input(self.first + number)
+            _, data = kind.input(number)
             try:
                 found = kind.check(data)
                 setattr(progress, found, getattr(progress, found) + 1)
             except Exception:
                 progress.failures += 1
                 with open(self._folder / "failures", "a") as failures:
-                    failures.write(json.dumps([self.first + number, traceback.format_exc()]) + "\n")
-            if number + 1 == _WARM:
+                    failures.write(json.dumps([number, traceback.format_exc()]) + "\n")
+            if tried == _WARM:
                 before = _held()
         return _LEAKED if self._leaks(before) else 0
 
