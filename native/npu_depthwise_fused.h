@@ -161,16 +161,16 @@ WITH_AVX512_VNNI INLINE void sum_any(const struct int8_depthwise *a, const struc
 WITH_AVX512_VNNI INLINE void sum_some(const struct int8_depthwise *a, const struct pair_rows *r,
                                       int64_t ox, const int16_t *w, __m512i *total,
                                       const int count) {
-    const int64_t place = 2 * LANES * a->apart * ox, kind = a->pairs * 4 + a->pair;
+    const int64_t place = 2 * LANES * a->apart * ox;
     if (a->apart != 1 || count == 1)
         sum_any(a, r, place, w, total, a->apart, count);
-    else if (kind == 2 * 4 + 2)
+    else if (a->pairs == 2 && a->pair == 2)
         sum_known(a, r, place, w, total, count, 2, 2);
-    else if (kind == 2 * 4 + 1)
+    else if (a->pairs == 2 && a->pair == 1)
         sum_known(a, r, place, w, total, count, 2, 1);
-    else if (kind == 3 * 4 + 2)
+    else if (a->pairs == 3 && a->pair == 2)
         sum_known(a, r, place, w, total, count, 3, 2);
-    else if (kind == 3 * 4 + 1)
+    else if (a->pairs == 3 && a->pair == 1)
         sum_known(a, r, place, w, total, count, 3, 1);
     else
         sum_any(a, r, place, w, total, 1, count);

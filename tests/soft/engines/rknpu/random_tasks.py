@@ -291,7 +291,7 @@ def convolutions(draw: st.DrawFn, is_float: bool, content: str, seed: int) -> Co
         padding=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
         padding_value=draw(st.sampled_from([*finite, *([-np.inf] if is_float else [])])),
         stride=(draw(strides), draw(strides)),
-        dilation=(draw(st.integers(1, 2)), draw(st.integers(1, 2))),
+        dilation=(draw(st.integers(1, 6)), draw(st.integers(1, 6))),
         weight_offset=offset,
         channels=channels if own.layout.is_depthwise else kernels,
         height=draw(st.integers(1, 8)),

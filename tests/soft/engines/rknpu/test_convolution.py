@@ -240,7 +240,7 @@ def test_fast_and_reference_agree(case: dict[str, Any], seed: int) -> None:
     extents=st.tuples(st.integers(1, 9), st.integers(1, 24)),
     size=st.sampled_from([(1, 1), (3, 3), (5, 5), (2, 4), (3, 2), (7, 7)]),
     stride=st.integers(1, 3),
-    dilation=st.integers(1, 2),
+    dilation=st.integers(1, 6),
     unused=st.integers(0, 20),
     truncate=st.sampled_from([0, 0, 0, 1, 2]),
     seed=st.integers(0, 1 << 16),
@@ -257,6 +257,14 @@ def test_fast_and_reference_agree_channel_by_channel(
 ) -> None:
     case = _Depthwise(count, extents, size, stride, dilation, unused, truncate, seed)
     Scene(seed).run(case.task, KernelKind.INT8)
+
+
+@pytest.mark.usefixtures("kernel_form")
+@pytest.mark.parametrize("columns", [1, 3, 5])
+@pytest.mark.parametrize("dilation", [2, 3, 4, 5, 6])
+def test_columns_that_lie_far_apart(columns: int, dilation: int) -> None:
+    case = _Depthwise(32, (9, 40), (3, columns), 1, dilation, 0, 0, 6)
+    Scene(6).run(case.task, KernelKind.INT8)
 
 
 @pytest.mark.usefixtures("kernel_form")
