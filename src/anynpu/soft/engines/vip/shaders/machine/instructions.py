@@ -48,6 +48,7 @@ class Group(IntEnum):
     """Where a source's value is."""
 
     TEMPORARY = 0
+    PAIR = 1
     UNIFORM = 2
     TABLE = 4
     IMMEDIATE = 7
@@ -71,12 +72,22 @@ class LaneRounding(IntEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """A register and the components that are taken of it, or an immediate value of 32 bits."""
+    """A register and the components that are taken of it, or an immediate value of 32 bits.
+
+    A pair is a register and the one behind it.
+    """
 
     group: Group
     number: int
     swizzle: tuple[int, int, int, int] = (0, 1, 2, 3)
     is_negated: bool = False
+
+    @property
+    def registers(self) -> tuple[Source, ...]:
+        """The two of a pair, or this one."""
+        if self.group is not Group.PAIR:
+            return (self,)
+        return Source(Group.TEMPORARY, self.number), Source(Group.TEMPORARY, self.number + 1)
 
 
 @dataclass(frozen=True)
@@ -188,7 +199,7 @@ _OPERATIONS: Mapping[int, _Operation] = {
     0x5D: _Operation("and", "02", _WHOLE, is_packed=True),
     0x5E: _Operation("xor", "02", _WHOLE, is_packed=True),
     0x64: _Operation("div", "12", _F, roundings=(Rounding.TOWARD_ZERO,)),
-    0x72: _Operation("conv", "01", (Kind.F16,), True, roundings=_ANY_ROUNDING),
+    0x72: _Operation("conv", "01", (Kind.F16, Kind.F32), True, roundings=_ANY_ROUNDING),
     0x79: _Operation("img_load", "012", _ALL, True, has_lanes=True, extra=_OF_MEMORY),
     0x7A: _Operation(
         "img_store", "012", _ALL, True, has_target=False, has_lanes=True, extra=_OF_MEMORY
@@ -202,6 +213,11 @@ LANE_OPERATIONS: Mapping[int, tuple[str, int]] = {
     11: ("dp2x8", 3),
     12: ("clamp", 3),
     16: ("bit_extract", 3),
+    18: ("dp32x1", 3),
+    19: ("dp16x2", 3),
+    20: ("dp8x4", 3),
+    21: ("dp4x8", 3),
+    22: ("dp2x16", 3),
     24: ("vert_min3", 3),
     25: ("vert_max3", 3),
     27: ("horz_min3", 1),
@@ -209,9 +225,18 @@ LANE_OPERATIONS: Mapping[int, tuple[str, int]] = {
 }
 """Operations on lanes, by their number, and how many sources each has."""
 
+SUMS_OF_32 = {"dp32x1": 1, "dp16x2": 2, "dp8x4": 4, "dp4x8": 8, "dp2x16": 16}
+"""Those that sum 32 products, of lanes of 8 bits, and how many sums each has."""
+
 _ZERO = Source(Group.IMMEDIATE, 0)
-_WHOLE_TYPES = [Source(Group.IMMEDIATE, kind << 4) for kind in _WHOLE]
+_WHOLE_TYPES = [Source(Group.IMMEDIATE, LANE_KINDS.index(kind) << 4) for kind in _WHOLE]
 """What `i2i` has for the type that it takes."""
+
+_FLOAT_TYPES = {
+    Kind.F16: Source(Group.IMMEDIATE, LANE_KINDS.index(Kind.F32)),
+    Kind.F32: Source(Group.IMMEDIATE, LANE_KINDS.index(Kind.F16)),
+}
+"""What `conv` has for the type that it takes, by the one that it makes."""
 
 _NO_CONDITION = (Condition.ALWAYS, Condition.LE)
 """What stands there of an operation that asks nothing; the second was seen where others follow."""
@@ -265,7 +290,7 @@ def _decoded(words: list[int], count: int) -> Instruction:
         and not (name == "clamp0max" and given == "012" and sources[2] == _ZERO)
     ):
         raise Unknown(f"{name!r} with the sources {given or 'none'}")
-    _check_sources(operation, [source for source in sources if source is not None])
+    _check_sources(operation, kind, [source for source in sources if source is not None])
     jump = fourth >> 7 if name == "br" else 0
     if jump > count:
         raise Unknown(f"a branch to instruction {jump} of {count}")
@@ -305,6 +330,7 @@ def _check_bits(words: list[int], operation: _Operation, kind: Kind) -> None:
     if is_packed and not operation.is_packed:
         raise Unknown(f"{name!r} of packed values")
     is_known = is_packed or operation.has_components or operation.has_lanes
+    is_known = is_known or (name == "sel" and kind is Kind.U8)
     if size < _WORD_BYTES and not is_known:
         raise Unknown(f"{name!r} of components of {name_of(kind)}")
     if first >> 13 & 7:
@@ -318,16 +344,18 @@ def _check_bits(words: list[int], operation: _Operation, kind: Kind) -> None:
         raise Unknown(f"{name!r} of half a thread")
 
 
-def _check_sources(operation: _Operation, sources: list[Source]) -> None:
+def _check_sources(operation: _Operation, kind: Kind, sources: list[Source]) -> None:
     """Raise `Unknown` for what an operation can't take."""
     name = operation.name
     for source in sources:
         if source.group is Group.TABLE:
             raise Unknown(f"{name!r} of a table")
+        if source.group is Group.PAIR:
+            raise Unknown(f"{name!r} of a pair of registers")
         if source.is_negated and not operation.has_signs:
             raise Unknown(f"{name!r} of a negated source")
-    if name == "conv" and sources[1] != _ZERO:
-        raise Unknown("'conv' from another type than f32")
+    if name == "conv" and sources[1] != _FLOAT_TYPES[kind]:
+        raise Unknown(f"'conv' to {name_of(kind)} from a type that isn't known")
     if name == "i2i" and sources[1] not in _WHOLE_TYPES:
         raise Unknown("'i2i' from a type that isn't known")
 
@@ -376,8 +404,11 @@ def _on_lanes(words: list[int], kind: Kind) -> Instruction:
         raise Unknown(f"{name!r} with bits that have no known meaning")
     if fourth >> 13 & 1 or fourth >> 24 & 1 or fourth >> 31:
         raise Unknown(f"{name!r} of half a thread")
-    if second >> 8 & 3 == 3:
-        raise Unknown(f"{name!r} with rounding 3")
+    rounding, second_kind = second >> 8 & 3, second >> 5 & 7
+    if name in SUMS_OF_32:
+        rounding, second_kind = second >> 5 & 3, second >> 7 & 7
+    if rounding > LaneRounding.NEAREST:
+        raise Unknown(f"{name!r} with rounding {rounding}")
     sources = _source_0(words, has_swizzle=False), _source_1(words), _source_2(words)
     given = tuple(source for source in sources if source is not None)
     if len(given) != count:
@@ -386,6 +417,8 @@ def _on_lanes(words: list[int], kind: Kind) -> Instruction:
         raise Unknown(f"{name!r} of a negated source")
     if any(source.group is Group.TABLE for source in given[: len(given) - is_product]):
         raise Unknown(f"{name!r} of a table")
+    if any(source.group is Group.PAIR for source in given[is_product:]):
+        raise Unknown(f"{name!r} of a pair of registers")
     if is_product is not (given[-1].group is Group.TABLE):
         raise Unknown(f"{name!r} with no table where one belongs")
     return Instruction(
@@ -401,8 +434,8 @@ def _on_lanes(words: list[int], kind: Kind) -> Instruction:
         shift=0,
         first_lane=first >> 23 & 15,
         last_lane=first >> 27 & 15,
-        lane_kinds=(LANE_KINDS[second >> 2 & 7], LANE_KINDS[second >> 5 & 7]),
-        lane_rounding=LaneRounding(second >> 8 & 3),
+        lane_kinds=(LANE_KINDS[second >> 2 & 7], LANE_KINDS[second_kind]),
+        lane_rounding=LaneRounding(rounding),
         jump=0,
     )
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...refusal import Unknown
-from ...rounding import to_halves
+from ...rounding import numbers_of_halves, to_halves
 from .instructions import Condition, Instruction
 from .state import ALL_ITEMS, Array, Items, Part
-from .types import DTYPES, Kind
+from .types import DTYPES, LANE_KINDS, Kind
 
 
 def asked_of(condition: Condition, left: Array, right: Array | None = None) -> NDArray[np.bool_]:
@@ -202,7 +202,7 @@ _KIND_BITS = 4
 
 def _i2i(part: Part, instruction: Instruction, place: int, items: Items) -> None:
     source, form = instruction.sources
-    kind = Kind(form.number >> _KIND_BITS)
+    kind = LANE_KINDS[form.number >> _KIND_BITS]
     values = part.words(source, kind, items).astype(DTYPES[kind]).astype(np.int64)
     part.put(instruction, values.astype(DTYPES[instruction.kind]).astype(np.int64).astype(
         np.uint32), items)  # fmt: skip
@@ -213,8 +213,12 @@ _NO_HALF = np.uint16(0xFE00)
 
 
 def _conv(part: Part, instruction: Instruction, place: int, items: Items) -> None:
-    """Float32 to float16, which is the lower half of a component."""
+    """Between float32 and float16, which is the lower half of a component."""
     source, _ = instruction.sources
+    if instruction.kind is Kind.F32:
+        halves = part.raw(source, items).astype(np.uint16).view(np.float16)
+        part.put(instruction, numbers_of_halves(halves).astype(np.float32), items)
+        return
     real = part.words(source, Kind.F32, items)
     bits = np.where(np.isnan(real), _NO_HALF, to_halves(real).view(np.uint16))
     part.put(instruction, bits.astype(np.uint32), items)
@@ -242,9 +246,9 @@ def _swizzle(part: Part, instruction: Instruction, place: int, items: Items) -> 
 
 
 def _products(part: Part, instruction: Instruction, place: int, items: Items) -> None:
-    first, second, _ = instruction.sources
+    *sources, _ = instruction.sources
     products = part.program.products[place]
-    given = part.octets(first, items), part.octets(second, items)
+    given = [part.octets(own, items) for source in sources for own in source.registers]
     part.put_lanes(instruction, products.values(given), items)
 
 
@@ -287,7 +291,7 @@ def _bit_extract(part: Part, instruction: Instruction, place: int, items: Items)
     dtype = DTYPES[instruction.kind]
     low, high, bits = (part.octets(s, items) for s in instruction.sources)
     first, count = instruction.first_lane, instruction.last_lane - instruction.first_lane + 1
-    if first or count > _OFFSETS.stop:
+    if first not in (0, _OFFSETS.stop) or count > _OFFSETS.stop:
         raise Unknown(f"{count} lanes from lane {first} on of a 'bit_extract'")
     starts, widths = bits[:, _OFFSETS][:, :count], bits[:, _WIDTHS][:, :count]
     if (starts & 7).any() or (widths != 8 * dtype.itemsize).any():
@@ -346,6 +350,11 @@ OPERATIONS: Mapping[str, Function] = {
     "dp8x2": _products,
     "dp4x4": _products,
     "dp2x8": _products,
+    "dp32x1": _products,
+    "dp16x2": _products,
+    "dp8x4": _products,
+    "dp4x8": _products,
+    "dp2x16": _products,
     "bit_extract": _bit_extract,
     "clamp": _clamp,
     "vert_min3": _of_lanes(np.less, False),

@@ -18,15 +18,19 @@ from ...rounding import (
     to_halves,
     whole_sum,
 )
-from .instructions import Instruction, LaneRounding
+from .instructions import SUMS_OF_32, Group, Instruction, LaneRounding
 from .types import DTYPES, FLOATS, LANE_KINDS, Kind, name_of
 
 Array = NDArray[Any]
-_TERMS, TABLE_WORDS = 16, 16
+TABLE_WORDS = 16
 _LANE_BYTES = 16
 _NONE, _PLUS, _MINUS, _AS_IT_IS = range(4)
-_OF_FIRST, _OF_SECOND, _CONSTANT = range(3)
-_OUTPUTS = {"dp16x1": 1, "dp8x2": 2, "dp4x4": 4, "dp2x8": 8}
+_OF_FIRST, _OF_SECOND, _CONSTANT, _NONE_OF_THEM = range(4)
+_OF_LAST = -1
+"""The source behind a pair of registers, which count as the first and the second one."""
+
+_OUTPUTS = {"dp16x1": 1, "dp8x2": 2, "dp4x4": 4, "dp2x8": 8, **SUMS_OF_32}
+_BYTES = (Kind.S8, Kind.U8)
 _CONSTANT_KINDS = (Kind.F16, Kind.S16, Kind.S8, Kind.U16, Kind.U8)
 
 
@@ -42,18 +46,31 @@ class _Term:
     kind: Kind
     lanes: NDArray[np.int64]
     factor: int
-    """Which source the other factor comes from; `_CONSTANT`, or `_NONE_OF_THEM`."""
+    """Which source the other factor comes from; `_CONSTANT`, `_NONE_OF_THEM`, or `_OF_LAST`."""
     factor_kind: Kind
     factor_lanes: NDArray[np.int64]
     constants: NDArray[np.float64]
 
 
-_NONE_OF_THEM = 3
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """What a table says of each product, as (outputs, terms), and of all."""
+
+    signs: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    lanes: NDArray[np.int64]
+    factors: NDArray[np.int64]
+    factor_lanes: NDArray[np.int64]
+    constants: NDArray[np.uint16]
+    constant_kind: Kind
+    moved_kind: Kind
+    kinds: tuple[Kind, ...]
+    """The lanes' types, by source."""
 
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """A table, resolved for one instruction: `function` of two sources' bytes, (items, 16) each."""
+    """A table, resolved for one instruction: a function of registers' bytes, (items, 16) each."""
 
     terms: tuple[_Term, ...]
     outputs: int
@@ -63,7 +80,7 @@ class Products:
     kind: Kind
     is_saturating: bool
 
-    def values(self, sources: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> Array:
+    def values(self, sources: Sequence[NDArray[np.uint8]]) -> Array:
         """The outputs of `kind`, as (items, outputs)."""
         products: list[Array] = []
         added: list[Array] = []
@@ -115,7 +132,7 @@ _TO_FLOATS: Mapping[tuple[Kind, LaneRounding], Callable[[NDArray[np.float64]], A
 
 
 def _product(
-    term: _Term, sources: tuple[NDArray[np.uint8], NDArray[np.uint8]]
+    term: _Term, sources: Sequence[NDArray[np.uint8]]
 ) -> tuple[Array, bool]:
     """A term of all outputs, and whether it is a whole number."""
     values, exact = _lanes(sources[term.source], term.kind, term.lanes)
@@ -166,45 +183,30 @@ def _stored(values: Array, kind: Kind, is_saturating: bool) -> Array:
 
 def products_of(instruction: Instruction, table: NDArray[np.uint32]) -> Products:
     """What an instruction sums by a table of sixteen words; raises `Unknown`."""
-    words = table.tolist()
-    control = words[7]
+    control = int(table[_CONTROL])
     if control & ~0x771F:
         raise Unknown(f"products with {control:#x} behind their table")
-    constant_kind, moved_kind = LANE_KINDS[control >> 8 & 7], LANE_KINDS[control >> 12 & 7]
     outputs = _OUTPUTS[instruction.name]
-    lanes = instruction.last_lane - instruction.first_lane + 1
-    if not 1 <= lanes <= outputs:
-        raise Unknown(f"{lanes} of {outputs} sums of products")
+    count = instruction.last_lane - instruction.first_lane + 1
+    if not 1 <= count <= outputs:
+        raise Unknown(f"{count} of {outputs} sums of products")
     if (instruction.last_lane + 1) * DTYPES[instruction.kind].itemsize > _LANE_BYTES:
         raise Unknown(f"lane {instruction.last_lane} of {name_of(instruction.kind)}")
-
-    def fields(first: int, bits: int) -> NDArray[np.int64]:
-        whole = sum(
-            word << 32 * place for place, word in enumerate(words[first : first + bits // 2])
-        )
-        found = [whole >> bits * term & (1 << bits) - 1 for term in range(_TERMS)]
-        return np.array(found).reshape(outputs, -1)[:lanes]
-
-    signs, of, lane = fields(0, 2), fields(1, 2), fields(2, 4)
-    by, by_lane = fields(4, 2), fields(5, 4)
-    halves = table[8:16].view(np.uint16).reshape(outputs, -1)[:lanes]
+    form = _of_32 if instruction.name in SUMS_OF_32 else _of_16
+    said = form(instruction, table, (outputs, count))
     terms: list[_Term] = []
-    for place in range(signs.shape[1]):
+    for place in range(said.signs.shape[1]):
         # Terms of one form are computed for all outputs at once.
-        forms = np.stack([signs[:, place], of[:, place], by[:, place]], 1)
-        for form in np.unique(forms[signs[:, place] != _NONE], axis=0):
-            is_here = (forms == form).all(1)
-            numbers = lane[:, place], by_lane[:, place]
-            kinds = constant_kind, moved_kind
-            own = form.tolist()
-            terms.append(_term(instruction, own, is_here, numbers, kinds, halves[:, place]))
+        forms = np.stack([said.signs, said.sources, said.factors], -1)[:, place]
+        for form in np.unique(forms[said.signs[:, place] != _NONE], axis=0):
+            terms.append(_term(said, form.tolist(), (forms == form).all(1), place))
     if not terms:
         raise Unknown("sums of no products")
-    rounding = instruction.lane_rounding
+    rounding, shift = instruction.lane_rounding, control & 31
     if instruction.kind in FLOATS:
         is_known = (instruction.kind, rounding) in _TO_FLOATS
     else:
-        is_known = rounding is not LaneRounding.HALF_UP or not control & 31
+        is_known = rounding is not LaneRounding.HALF_UP or not shift
     if not is_known:
         raise Unknown(f"sums of {name_of(instruction.kind)} rounded as {rounding.name}")
     has_whole = all(
@@ -212,37 +214,109 @@ def products_of(instruction: Instruction, table: NDArray[np.uint32]) -> Products
         for term in terms
     )
     return Products(
-        tuple(terms), lanes, control & 31, has_whole, instruction.lane_rounding, instruction.kind,
+        tuple(terms), count, shift, has_whole, rounding, instruction.kind,
         instruction.is_saturating,
     )  # fmt: skip
 
 
+_CONTROL = 7
+"""The word with types and the shift."""
+
+
+def _fields(
+    words: NDArray[np.uint32], bits: int, counts: tuple[int, int]
+) -> NDArray[np.int64]:
+    """Numbers of so many bits, which fill words; `counts` are all outputs, and those taken."""
+    whole = sum(word << 32 * place for place, word in enumerate(words.tolist()))
+    terms = 32 * words.size // bits
+    found = [whole >> bits * term & (1 << bits) - 1 for term in range(terms)]
+    return np.array(found).reshape(counts[0], -1)[: counts[1]]
+
+
+def _of_16(
+    instruction: Instruction, table: NDArray[np.uint32], counts: tuple[int, int]
+) -> _Table:
+    factors = _fields(table[4:5], 2, counts)
+    kinds: tuple[Kind, ...] = instruction.lane_kinds
+    if instruction.sources[0].group is Group.PAIR:
+        if factors.any():
+            raise Unknown("products of a pair of registers by other than the source behind it")
+        kinds, factors = (kinds[0], *kinds), np.full_like(factors, _OF_LAST)
+    control = int(table[_CONTROL])
+    return _Table(
+        signs=_fields(table[0:1], 2, counts),
+        sources=_fields(table[1:2], 2, counts),
+        lanes=_fields(table[2:4], 4, counts),
+        factors=factors,
+        factor_lanes=_fields(table[5:7], 4, counts),
+        constants=_fields(table[8:16], 16, counts).astype(np.uint16),
+        constant_kind=LANE_KINDS[control >> 8 & 7],
+        moved_kind=LANE_KINDS[control >> 12 & 7],
+        kinds=kinds,
+    )
+
+
+def _of_32(
+    instruction: Instruction, table: NDArray[np.uint32], counts: tuple[int, int]
+) -> _Table:
+    """Tables for 32 products: of lanes of 8 bits, by constants or by lanes behind a pair."""
+    signs = _fields(table[0:2], 2, counts)
+    places = _fields(table[2:7], 5, counts)
+    kinds: tuple[Kind, ...] = instruction.lane_kinds
+    control = int(table[_CONTROL])
+    constant_kind, moved_kind = LANE_KINDS[control >> 8 & 7], LANE_KINDS[control >> 12 & 7]
+    none = np.zeros_like(places)
+    if instruction.sources[0].group is Group.PAIR:
+        if control or table[12:].any():
+            raise Unknown("32 products of a pair of registers with constants")
+        kinds, by = (kinds[0], *kinds), _OF_LAST
+        factor_lanes, constants = _fields(table[8:12], 4, counts), none
+    else:
+        by, factor_lanes = _CONSTANT, none
+        constants = _fields(table[8:16], 8, counts)
+    if any(kind not in _BYTES for kind in kinds):
+        raise Unknown(f"32 products of {' and '.join(map(name_of, instruction.lane_kinds))}")
+    has_constants = by == _CONSTANT and (signs != _AS_IT_IS).any()
+    if has_constants and constant_kind not in _BYTES:
+        raise Unknown(f"32 products by constants of {name_of(constant_kind)}")
+    if (signs == _AS_IT_IS).any() and moved_kind not in _BYTES:
+        raise Unknown(f"32 lanes of {name_of(moved_kind)} added as they are")
+    return _Table(
+        signs=signs,
+        sources=places // _LANE_BYTES,
+        lanes=places % _LANE_BYTES,
+        factors=np.full_like(places, by),
+        factor_lanes=factor_lanes,
+        constants=constants.astype(np.uint16),
+        constant_kind=constant_kind,
+        moved_kind=moved_kind,
+        kinds=kinds,
+    )
+
+
 def _term(
-    instruction: Instruction,
-    form: Sequence[int],
-    is_here: NDArray[np.bool_],
-    lanes: tuple[NDArray[np.int64], NDArray[np.int64]],
-    kinds: tuple[Kind, Kind],
-    halves: NDArray[np.uint16],
+    said: _Table, form: Sequence[int], is_here: NDArray[np.bool_], place: int
 ) -> _Term:
     config, source, factor = form
-    if source not in (_OF_FIRST, _OF_SECOND) or factor not in (_OF_FIRST, _OF_SECOND, _CONSTANT):
+    if source not in (_OF_FIRST, _OF_SECOND) or factor == _NONE_OF_THEM:
         raise Unknown("a product of sources that have no known meaning")
-    constant_kind, moved_kind = kinds
-    kind = instruction.lane_kinds[source]
-    factor_kind = instruction.lane_kinds[factor] if factor != _CONSTANT else constant_kind
+    constant_kind, moved_kind = said.constant_kind, said.moved_kind
+    kind = said.kinds[source]
+    factor_kind = said.kinds[factor] if factor != _CONSTANT else constant_kind
     if config == _AS_IT_IS:
         if moved_kind in FLOATS:
             raise Unknown(f"lanes of {name_of(moved_kind)} added as they are")
         kind, factor = moved_kind, _NONE_OF_THEM
     if factor == _CONSTANT and constant_kind not in _CONSTANT_KINDS:
         raise Unknown(f"products by constants of {name_of(constant_kind)}")
-    taken, other = (np.where(is_here, lane, 0) for lane in lanes)
+    taken, other = (
+        np.where(is_here, lanes[:, place], 0) for lanes in (said.lanes, said.factor_lanes)
+    )
     for name, own, number in (("", kind, taken), ("the other ", factor_kind, other)):
-        is_used = not name or factor in (_OF_FIRST, _OF_SECOND)
+        is_used = not name or factor in (_OF_FIRST, _OF_SECOND, _OF_LAST)
         if is_used and (int(number.max()) + 1) * DTYPES[own].itemsize > _LANE_BYTES:
             raise Unknown(f"lane {int(number.max())} of {name}{name_of(own)}")
-    constants = halves.astype(np.uint16).copy()
+    constants = said.constants[:, place].copy()
     numbers = (
         constants.view(np.float16).astype(np.float64)
         if constant_kind is Kind.F16

@@ -104,7 +104,8 @@ def _scratch(
 
 def _check_registers(instructions: tuple[Instruction, ...], count: int) -> None:
     for number, instruction in enumerate(instructions):
-        used = [s.number for s in instruction.sources if s.group is Group.TEMPORARY]
+        registers = [register for source in instruction.sources for register in source.registers]
+        used = [s.number for s in registers if s.group is Group.TEMPORARY]
         if instruction.target is not None:
             used.append(instruction.target)
         if max(used, default=0) >= count:
