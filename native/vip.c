@@ -584,15 +584,21 @@ INLINE void finish(const struct convolution *c, int64_t k, const int32_t *sums, 
 
 #include "vip_second.h"
 
+/* Whether channels become pixels. */
+INLINE int shuffles_depth(const struct convolution *c) {
+    return c->shuffled_rows * c->shuffled_pixels > 1;
+}
+
 /* A row of bytes to where it belongs. */
 INLINE void store(const struct convolution *c, int64_t k, int64_t y, const uint8_t *bytes) {
     const uint8_t flip = (uint8_t)c->output_flip;
-    if (c->shuffles_depth) {
-        /* Every second pixel, or fourth or eighth, of a row that isn't cut. */
-        const int64_t side = c->shuffles_depth, within = k % (side * side);
-        const struct row to =
-            row_of(&c->target, k / (side * side), side * y + within / side, side * c->final_width);
-        store_part(to.first + within % side, side, flip, bytes, c->final_width);
+    if (shuffles_depth(c)) {
+        /* Every second pixel, or third and so on, of a row that isn't cut. */
+        const int64_t rows = c->shuffled_rows, pixels = c->shuffled_pixels;
+        const int64_t within = k % (rows * pixels);
+        const struct row to = row_of(&c->target, k / (rows * pixels), rows * y + within / pixels,
+                                     pixels * c->final_width);
+        store_part(to.first + within % pixels, pixels, flip, bytes, c->final_width);
         return;
     }
     const struct row to = row_of(&c->target, k, y, c->final_width);
@@ -714,7 +720,7 @@ INLINE int64_t store_beside(const struct convolution *c, int64_t k, int64_t coun
 INLINE void store_rows(const struct convolution *c, int64_t k, int64_t count, int64_t y,
                        int64_t y_end, const uint8_t *results, int64_t size, int64_t step,
                        int is_wide) {
-    if (!c->shuffles_depth && c->target.group == 1) {
+    if (!shuffles_depth(c) && c->target.group == 1) {
         for (int64_t i = 0; i < count; i++)
             store_alone(c, k + i, y, y_end, results + i * size, step);
         return;
@@ -723,7 +729,7 @@ INLINE void store_rows(const struct convolution *c, int64_t k, int64_t count, in
         for (int64_t i = 0, stored; i < count; i += stored) {
             stored = 0;
 #ifdef X86
-            if (is_wide && !c->shuffles_depth)
+            if (is_wide && !shuffles_depth(c))
                 stored = store_beside(c, k + i, count - i, y, results + i * size, size);
 #endif
             if (!stored) {

@@ -333,7 +333,8 @@ struct convolution {
     double constant;
     int64_t zero_point;
     int64_t output_flip;
-    int64_t shuffles_depth;
+    int64_t shuffled_rows;
+    int64_t shuffled_pixels;
     int64_t rows;
     int64_t row_blocks;
     int64_t kernel_blocks;
@@ -386,15 +387,16 @@ _Static_assert(offsetof(struct convolution, operands) == 448, "convolution.opera
 _Static_assert(offsetof(struct convolution, constant) == 456, "convolution.constant");
 _Static_assert(offsetof(struct convolution, zero_point) == 464, "convolution.zero_point");
 _Static_assert(offsetof(struct convolution, output_flip) == 472, "convolution.output_flip");
-_Static_assert(offsetof(struct convolution, shuffles_depth) == 480, "convolution.shuffles_depth");
-_Static_assert(offsetof(struct convolution, rows) == 488, "convolution.rows");
-_Static_assert(offsetof(struct convolution, row_blocks) == 496, "convolution.row_blocks");
-_Static_assert(offsetof(struct convolution, kernel_blocks) == 504, "convolution.kernel_blocks");
-_Static_assert(offsetof(struct convolution, packed_rows) == 512, "convolution.packed_rows");
-_Static_assert(offsetof(struct convolution, packed_width) == 520, "convolution.packed_width");
-_Static_assert(offsetof(struct convolution, table) == 528, "convolution.table");
-_Static_assert(offsetof(struct convolution, program) == 536, "convolution.program");
-_Static_assert(sizeof(struct convolution) == 544, "convolution");
+_Static_assert(offsetof(struct convolution, shuffled_rows) == 480, "convolution.shuffled_rows");
+_Static_assert(offsetof(struct convolution, shuffled_pixels) == 488, "convolution.shuffled_pixels");
+_Static_assert(offsetof(struct convolution, rows) == 496, "convolution.rows");
+_Static_assert(offsetof(struct convolution, row_blocks) == 504, "convolution.row_blocks");
+_Static_assert(offsetof(struct convolution, kernel_blocks) == 512, "convolution.kernel_blocks");
+_Static_assert(offsetof(struct convolution, packed_rows) == 520, "convolution.packed_rows");
+_Static_assert(offsetof(struct convolution, packed_width) == 528, "convolution.packed_width");
+_Static_assert(offsetof(struct convolution, table) == 536, "convolution.table");
+_Static_assert(offsetof(struct convolution, program) == 544, "convolution.program");
+_Static_assert(sizeof(struct convolution) == 552, "convolution");
 #endif
 
 /* A convolution of some kernels, and the first of all parts' units of work that is its own. */

@@ -351,7 +351,7 @@ INLINE int64_t lanes_beside(const struct convolution *c, int64_t k, int64_t lane
 /* Whether results of `lanes` channels from `k` on are stored as they are mixed. */
 INLINE int stays_mixed(const struct convolution *c, int64_t k, int64_t lanes, int64_t y,
                        int64_t y_end) {
-    if (c->target.group < QUAD || c->output_flip || c->shuffles_depth)
+    if (c->target.group < QUAD || c->output_flip || shuffles_depth(c))
         return 0;
     for (int64_t l = 0, count; l < lanes; l += count) {
         count = lanes_beside(c, k + l, lanes - l);

@@ -130,8 +130,8 @@ class Convolution(Task):
     `addition`, and with `cuts_sum` zero for what is below it, or `product`. Values are steps of the
     result, which has the zero point `zero_point`; with `is_half` they are float16, with `is_wide`
     int16.
-    `shuffles_depth` n, if it isn't 0, says that n * n channels are the pixels of one n times as
-    high and wide.
+    `shuffle` says how many rows and pixels of an image that many times as high and wide so many
+    channels become.
     """
 
     sums: Sums
@@ -150,9 +150,14 @@ class Convolution(Task):
     has_short_sums: bool
     product: Second | None
     zero_point: int
-    shuffles_depth: int
+    shuffle: tuple[int, int] = (1, 1)
     is_wide: bool = False
     cuts_sum: bool = False
+
+    @property
+    def shuffles_depth(self) -> bool:
+        """Whether channels become pixels."""
+        return self.shuffle != (1, 1)
 
     @property
     def limits_values(self) -> bool:
@@ -314,7 +319,10 @@ class MatrixByRow(Task):
 
 @dataclass(frozen=True, eq=False)
 class FullyConnected(MatrixByRow):
-    """A product of a matrix, (outputs, inputs) less its zero point, and a row of uint8."""
+    """A product of a matrix, (outputs, inputs) less its zero point, and a row of uint8.
+
+    Results are uint8, or int16 with `is_wide`; then their window has bytes as its last axis.
+    """
 
     weights: NDArray[np.int16]
     bias: NDArray[np.int32]
@@ -322,6 +330,7 @@ class FullyConnected(MatrixByRow):
     output_zero_point: int
     scale: float
     has_relu: bool
+    is_wide: bool = False
 
 
 @dataclass(frozen=True, eq=False)

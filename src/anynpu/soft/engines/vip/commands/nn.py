@@ -107,9 +107,9 @@ class NnCommand(Command, length=48):
     SECOND_GROUP = count(33, 27, 31)
     SECOND_ADDRESS = inert(34)
     SECOND_CIRCLE_END = inert(35)
-    ADDEND = bits(36, 0, 15)
+    ADDEND = bits(36, 0, 13)
     ADDITION_HINT = inert(40, 31, 31)
-    SHUFFLE_OF_8 = bits(43, 30)
+    SHUFFLED_ROWS = Field([(43, 30, 31), (36, 14, 15)], None, 1)
 
 
 POINTERS = {"coefficients": 20, "input": 24, "output": 28, "second": 136}

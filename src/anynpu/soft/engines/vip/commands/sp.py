@@ -52,7 +52,7 @@ class SpCommand(NnCommand, length=48):
     DEPTH_TO_SPACE = bits(28, 29, only=(0,))
     SECOND_CIRCLE_END = inert(35, 0, 27)
     SECOND_TYPE = bits(35, 28, 31)
-    ADDEND = inert(36, 0, 15)
+    ADDEND = inert(36, 0, 13)
 
 
 class SpHeader(Command, length=6):

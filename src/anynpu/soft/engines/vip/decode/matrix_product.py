@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ....formats.nbg.model import OperationKind, PatchedPlace, Source
-from ..commands.fields import bits
+from ..commands.fields import bits, joined
 from ..commands.nn import CIRCLE_ENDS, POINTERS, NnCommand
 from ..memory import Window, space_of
 from ..operation import A733, CORES, OperationContext
@@ -44,6 +44,7 @@ class MatrixCommand(NnCommand, length=48):
     DEPTH_TO_SPACE = bits(28, 29, only=(0,))
     INPUT_ZERO_POINT = bits(36, 0, 7)
     ADDEND = bits(36, 8, 15, only=(0,))
+    SHUFFLED_ROWS = joined((43, 30, 31), (36, 14, 15), only=(0,))
 
 
 class TurnedMatrixCommand(MatrixCommand, length=48):

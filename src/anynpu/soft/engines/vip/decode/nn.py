@@ -34,9 +34,6 @@ _RECORDS_END = 64
 """Bytes that records are filled up to."""
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
-_SIDES = (2, 3, 4, 8)
-_LARGEST_SIDE = 8
-"""Channels become the pixels of squares of these sides."""
 _WITH_TABLE = 2
 _TABLE_WORDS = 1027
 _TABLE_FORMS = {
@@ -268,8 +265,12 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         raise Unknown("an output of float32")
     is_half = command.OUTPUT_TYPE == FLOAT16
     is_wide = command.OUTPUT_TYPE == INT16
-    if is_wide != (sums.is_wide and not is_half):
+    others = table, product, addition, command.LEAKY, pooling, command.DEPTH_TO_SPACE, command.RELU
+    is_widening = is_wide and not sums.is_wide and not any(others)
+    if is_wide != (sums.is_wide and not is_half) and not is_widening:
         raise Unknown("int16 values in this form")
+    if is_wide and command.OUTPUT_ZERO_POINT:
+        raise Unknown("int16 values with a zero point")
     if is_half and (command.OUTPUT_GROUP > 1 or command.DEPTH_TO_SPACE or command.RELU):
         raise Unknown("float16 values in this form")
     has_slope = command.LEAKY and not is_table
@@ -294,7 +295,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
         cuts_sum=bool(command.RELU_OF_SUM),
         product=product,
         zero_point=command.OUTPUT_ZERO_POINT,
-        shuffles_depth=command.OUTPUT_GROUP if command.DEPTH_TO_SPACE else 0,
+        shuffle=_shuffle(command),
         is_wide=is_wide,
     )
 
@@ -362,17 +363,26 @@ def _read_table(words: NDArray[np.uint32]) -> Table:
 def _shuffled(
     context: OperationContext, command: NnCommand, shape: tuple[int, int, int]
 ) -> tuple[int, int, int]:
-    if not command.DEPTH_TO_SPACE:
-        if command.SHUFFLE_OF_8:
-            raise Unknown("channels as pixels of larger ones in this form")
-        return shape
     channels, height, width = shape
-    side = command.OUTPUT_GROUP
-    if context.target != A733 or side not in _SIDES or channels % (side * side):
-        raise Unknown(f"{channels} channels as pixels of ones {side} times as large")
-    if bool(command.SHUFFLE_OF_8) != (side == _LARGEST_SIDE):
-        raise Unknown(f"channels as pixels of ones {side} times as large in this form")
-    return channels // (side * side), height * side, width * side
+    rows, pixels = _shuffle(command)
+    if (rows, pixels) == (1, 1):
+        return shape
+    is_known = rows in (1, pixels) and context.target == A733
+    if not is_known or channels % (rows * pixels):
+        raise Unknown(f"{channels} channels as {rows} x {pixels} pixels of others")
+    return channels // (rows * pixels), height * rows, width * pixels
+
+
+def _shuffle(command: NnCommand) -> tuple[int, int]:
+    """Rows and pixels that so many channels become."""
+    rows, pixels = command.SHUFFLED_ROWS, command.OUTPUT_GROUP
+    if not command.DEPTH_TO_SPACE:
+        if rows > 1:
+            raise Unknown("channels as rows in this form")
+        return 1, 1
+    if pixels == 1:
+        raise Unknown("channels as pixels, of which there is one")
+    return rows, pixels
 
 
 _LEAST_EXPONENT = 64
@@ -407,11 +417,7 @@ def addend(context: OperationContext, command: NnCommand) -> float:
     word = command.ADDEND
     mantissa = 1 + (word & 511) / 512
     if context.target == A733:
-        if word >> 14:
-            raise Unknown(f"an addend {word:#06x} of more than 14 bits")
         return -mantissa * 2.0 ** ((word >> 9 & 31) - 15) if word else 0.0
-    if word >> 14:
-        raise Unknown(f"an addend {word:#06x} of more than 14 bits")
     if not word & 0x1FFF:
         return 0.0
     if bool(word >> 13) == bool(command.SUBTRACTION):

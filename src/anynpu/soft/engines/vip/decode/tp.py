@@ -41,7 +41,10 @@ def decode_tp(context: OperationContext) -> Task:
         if context.words[word]:
             raise Unknown(f"word {word} of the command is {context.words[word]:#010x}")
     types = {command.INPUT_TYPE, command.OUTPUT_TYPE}
-    if command.SEQUENCE == _FULLY_CONNECTED and types == {BFLOAT16}:
+    is_fully_connected = command.SEQUENCE == _FULLY_CONNECTED
+    if is_fully_connected and types == {BFLOAT16}:
+        return _fully_connected(context, command)
+    if is_fully_connected and (command.INPUT_TYPE, command.OUTPUT_TYPE) == (UINT8, INT16):
         return _fully_connected(context, command)
     if not types <= _ITEMS.keys() or (INT16 in types and not types <= {INT16, FLOAT16}):
         raise Unknown(f"values of type {command.INPUT_TYPE} to {command.OUTPUT_TYPE}")
@@ -50,7 +53,7 @@ def decode_tp(context: OperationContext) -> Task:
         raise Unknown("int16 values with a zero point, or a border of others than 0")
     if command.INPUT_SHIFT and INT16 not in types:
         raise Unknown(f"values of {types} shifted by {command.INPUT_SHIFT} bits")
-    if command.SEQUENCE == _FULLY_CONNECTED:
+    if is_fully_connected:
         return _fully_connected(context, command)
     return _move(context, command)
 
@@ -334,8 +337,11 @@ def _fully_connected(
 ) -> FullyConnected | HalfFullyConnected:
     types = command.INPUT_TYPE, command.OUTPUT_TYPE
     is_real = types in ((FLOAT16, FLOAT16), (BFLOAT16, BFLOAT16))
-    if (types != (UINT8, UINT8) and not is_real) or command.TABLE:
+    is_wide = types == (UINT8, INT16)
+    if (types != (UINT8, UINT8) and not is_real and not is_wide) or command.TABLE:
         raise Unknown("a fully connected layer in this form")
+    if is_wide and command.OUTPUT_ZERO_POINT:
+        raise Unknown("int16 values with a zero point")
     # What says how a maximum is taken elsewhere is the coefficients' type here.
     if is_real and command.POOLING != command.INPUT_TYPE:
         raise Unknown("a fully connected layer of coefficients of another type")
@@ -350,7 +356,8 @@ def _fully_connected(
     ):
         address = context.address(POINTERS[side])
         circle = context.circle(CIRCLE_ENDS[side], blocks, address.space)
-        shape, strides = ((size, 2), (2, 1)) if is_real else ((size,), (1,))
+        has_two = is_real or (is_wide and side == "output")
+        shape, strides = ((size, 2), (2, 1)) if has_two else ((size,), (1,))
         window = Window(address.space, address.offset, shape, strides, circle)
         context.layout.check(window)
         windows.append(window)
@@ -376,6 +383,7 @@ def _fully_connected(
         output_zero_point=command.OUTPUT_ZERO_POINT,
         scale=_scale(command),
         has_relu=bool(command.RELU),
+        is_wide=is_wide,
     )
 
 

@@ -143,7 +143,8 @@ class ConvolutionPlan(Plan):
             most=_byte(task, high),
             zero_point=task.zero_point,
             output_flip=128 if task.is_signed else 0,
-            shuffles_depth=task.shuffles_depth,
+            shuffled_rows=task.shuffle[0],
+            shuffled_pixels=task.shuffle[1],
             rows=shape.rows,
             row_blocks=shape.row_blocks,
             kernel_blocks=shape.kernel_blocks,
@@ -207,8 +208,8 @@ def _before_pooling(task: Convolution) -> tuple[int, int]:
 
 
 def _final(task: Convolution) -> tuple[int, int]:
-    factor = task.shuffles_depth or 1
-    return task.target.height // factor, task.target.width // factor
+    rows, pixels = task.shuffle
+    return task.target.height // rows, task.target.width // pixels
 
 
 def plan_convolution(
@@ -341,7 +342,7 @@ def _fits(task: Convolution) -> bool:
     return (
         _has_results(task)
         and fits_circle(task.sums.source)
-        and fits_circle(task.target, whole_rows=bool(task.shuffles_depth))
+        and fits_circle(task.target, whole_rows=task.shuffles_depth)
         and (second is None or fits_circle(second.source))
     )
 

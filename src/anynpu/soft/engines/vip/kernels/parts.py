@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -56,7 +57,7 @@ def split(task: Convolution) -> list[Convolution] | None:
 
 def _part_of(task: Convolution, part: Part) -> Convolution | None:
     count, depth, _, _ = part.kernels.form
-    pixels = max(task.shuffles_depth, 1) ** 2
+    pixels = math.prod(task.shuffle)
     source = _some(task.sums.source, part.first, depth)
     target = None
     if part.start % pixels == 0 and count % pixels == 0:

@@ -288,7 +288,6 @@ def as_convolution(task: StreamTask) -> Convolution | None:
         has_short_sums=False,
         product=None,
         zero_point=0,
-        shuffles_depth=0,
     )
 
 

@@ -172,9 +172,9 @@ def store(task: Convolution, values: Reals, memory: Memory) -> None:
         return
     if task.shuffles_depth:
         _, height, width = values.shape
-        side = task.shuffles_depth
-        pixels = values.reshape(-1, side, side, height, width)
-        values = pixels.transpose(0, 3, 1, 4, 2).reshape(-1, height * side, width * side)
+        rows, beside = task.shuffle
+        pixels = values.reshape(-1, rows, beside, height, width)
+        values = pixels.transpose(0, 3, 1, 4, 2).reshape(-1, height * rows, width * beside)
     if task.is_wide:
         task.target.write(memory, wide_bytes(values))
         return

@@ -121,6 +121,9 @@ def _(task: FullyConnected, memory: Memory) -> None:
     sums = task.weights.astype(np.int64) @ values + task.bias
     scaled: Reals = sums.astype(np.float64) * task.scale
     whole = half_away(np.maximum(scaled, 0) if task.has_relu else scaled)
+    if task.is_wide:
+        memory.write(task.target, wide_bytes(whole))
+        return
     result = np.clip(whole + task.output_zero_point, 0, 255)
     memory.write(task.target, result.astype(np.uint8))
 
