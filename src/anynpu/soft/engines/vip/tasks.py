@@ -187,7 +187,8 @@ class HalfValues(Task):
 
     With `product` they are multiplied by those of another tensor, with `slopes`, (channels, 2), by
     their channel's slope for positive or for negative values. Items of planes say whether they
-    are float16 or float32, on both sides; with `zero_point` the result is bytes.
+    are float16 or float32, on both sides; with `zero_point` the result is bytes, with `is_wide`
+    int16.
     """
 
     source: Planes
@@ -198,6 +199,7 @@ class HalfValues(Task):
     zero_point: int | None
     product: Planes | None = None
     slopes: NDArray[np.float32] | None = None
+    is_wide: bool = False
 
     def reads(self) -> Iterator[Window]:
         for planes in (self.source, self.product):

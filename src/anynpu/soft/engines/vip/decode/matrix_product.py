@@ -5,8 +5,10 @@ coefficients that a shader made (T527).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ....formats.nbg.model import OperationKind, PatchedPlace, Source
 from ..commands.fields import bits, joined
@@ -18,7 +20,7 @@ from ..refusal import Unknown
 from ..shaders.coefficients import LAYER, MadeKernels, made_kernels
 from ..shaders.shader import Shader
 from ..tasks import Task
-from .nn import UINT8, first_scale, input_planes, output_planes
+from .nn import FLOAT16, INT8, INT16, UINT8, first_scale, input_planes, output_planes
 
 
 class MatrixCommand(NnCommand, length=48):
@@ -63,9 +65,21 @@ class MadeMatrixCommand(MatrixCommand, length=48):
     SECOND_Y_STRIDE = bits(32, 16, 31, only=(0,))
 
 
+_STORED: Mapping[tuple[int, int, int], np.dtype[np.generic]] = {
+    (UINT8, UINT8, UINT8): np.dtype(np.uint8),
+    (UINT8, UINT8, INT8): np.dtype(np.int8),
+    (UINT8, UINT8, FLOAT16): np.dtype(np.float16),
+    (INT16, INT16, INT16): np.dtype(np.int16),
+}
+"""What results are stored as, by the types of both tensors and of the output."""
+
+
 @dataclass(frozen=True)
 class MatrixProduct(Task):
-    """(kernels, depth) bytes by (depth, rows, pixels) bytes, each less its zero point."""
+    """(kernels, depth) bytes by (depth, rows, pixels) bytes, each less its zero point.
+
+    With `is_wide` both are int16; their window has bytes as its last axis. Results are of `stored`.
+    """
 
     kernels: Window
     source: Planes
@@ -76,10 +90,12 @@ class MatrixProduct(Task):
     scale: float
     low: float
     high: float
+    is_wide: bool
+    stored: np.dtype[np.generic]
 
     @property
     def macs(self) -> int:
-        return math.prod(self.kernels.shape) * self.source.height * self.source.width
+        return math.prod(self.kernels.shape[:2]) * self.source.height * self.source.width
 
     def reads(self) -> Iterator[Window]:
         yield self.kernels
@@ -108,15 +124,15 @@ def decode_matrix_product(context: OperationContext) -> MatrixProduct:
     command = (TurnedMatrixCommand if is_turned else MatrixCommand)(context.words)
     address = context.address(POINTERS["second"])
     shape = command.OUTPUT_CHANNELS, command.KERNEL_DEPTH
-    row = command.SECOND_X_STRIDE
+    row, item = command.SECOND_X_STRIDE, 2 if command.KERNEL_TYPE == INT16 else 1
     kernels = Window(
         address.space,
         address.offset,
-        shape,
-        (1, row) if is_turned else (row, 1),
+        (*shape, item),
+        (item, row, 1) if is_turned else (row, item, 1),
         context.circle(CIRCLE_ENDS["second"], command.SECOND_CIRCLE, address.space),
     )
-    if row < shape[0 if is_turned else 1]:
+    if row < item * shape[0 if is_turned else 1]:
         raise Unknown(f"kernels of {shape}, {row} bytes apart")
     return _product(context, command, kernels)
 
@@ -136,7 +152,9 @@ def decode_made_product(context: OperationContext) -> MatrixProduct:
     # Where inputs have the zero point 128 the kernels' own one makes no difference to the shader.
     if made.kernel_zero_point not in (None, command.COEFFICIENT_ZERO_POINT):
         raise Unknown("coefficients that a shader made for another zero point")
-    return _product(context, command, made.window())
+    window = made.window()
+    kernels = replace(window, shape=(*window.shape, 1), strides=(*window.strides, 1))
+    return _product(context, command, kernels)
 
 
 def _made_for(context: OperationContext) -> MadeKernels:
@@ -157,8 +175,14 @@ def _made_for(context: OperationContext) -> MadeKernels:
 
 
 def _product(context: OperationContext, command: MatrixCommand, kernels: Window) -> MatrixProduct:
-    if {command.KERNEL_TYPE, command.INPUT_TYPE, command.OUTPUT_TYPE} != {UINT8}:
-        raise Unknown("a product of other tensors than bytes")
+    types = command.KERNEL_TYPE, command.INPUT_TYPE
+    stored = _STORED.get((*types, command.OUTPUT_TYPE))
+    if stored is None:
+        raise Unknown(f"a product of types {types} to {command.OUTPUT_TYPE}")
+    is_wide = types == (INT16, INT16)
+    zero_points = command.COEFFICIENT_ZERO_POINT, command.INPUT_ZERO_POINT
+    if (is_wide and any(zero_points)) or (stored.itemsize > 1 and command.OUTPUT_ZERO_POINT):
+        raise Unknown("a product of two tensors to values with a zero point")
     seen = command.INPUT_HEIGHT, command.INPUT_WIDTH
     if seen != (command.OUTPUT_HEIGHT, command.OUTPUT_WIDTH):
         raise Unknown("a product of two tensors with a border")
@@ -167,7 +191,7 @@ def _product(context: OperationContext, command: MatrixCommand, kernels: Window)
     low, high = command.real(30), command.real(29)
     if not low <= high:
         raise Unknown(f"a clamp from {low} to {high}")
-    source = input_planes(context, command)
+    source = input_planes(context, command, 2 if is_wide else 1)
     source.check(context.layout)
     context.layout.check(kernels)
     if 0 in kernels.shape:
@@ -176,11 +200,13 @@ def _product(context: OperationContext, command: MatrixCommand, kernels: Window)
     return MatrixProduct(
         kernels=kernels,
         source=source,
-        target=output_planes(context, command, shape),
+        target=output_planes(context, command, shape, stored.itemsize),
         kernel_zero_point=command.COEFFICIENT_ZERO_POINT,
         input_zero_point=command.INPUT_ZERO_POINT,
         output_zero_point=command.OUTPUT_ZERO_POINT,
         scale=first_scale(command),
         low=max(low, 0.0) if command.RELU else low,
         high=high,
+        is_wide=is_wide,
+        stored=stored,
     )

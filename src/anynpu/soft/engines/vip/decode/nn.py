@@ -522,7 +522,8 @@ def _slice(context: OperationContext, row: int, stride: int, high: int, group: i
 
 
 def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
-    has_kind = command.KERNEL_TYPE in (FLOAT16, FLOAT32) and command.OUTPUT_TYPE in (FLOAT16, UINT8)
+    has_kind = command.KERNEL_TYPE in (FLOAT16, FLOAT32)
+    has_kind = has_kind and command.OUTPUT_TYPE in (FLOAT16, UINT8, INT16)
     slopes = _slopes_of_halves(context, command)
     if not has_kind or not (command.NO_COEFFICIENTS or slopes is not None):
         raise Unknown("a convolution of float16")
@@ -547,7 +548,10 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
     source.check(context.layout)
     shape = command.OUTPUT_CHANNELS, *pooled_shape(source.height, source.width, pooling)
     is_half = command.OUTPUT_TYPE == FLOAT16
-    is_whole = not is_half and not is_long
+    is_wide = command.OUTPUT_TYPE == INT16
+    is_whole = not (is_half or is_long or is_wide)
+    if is_wide and command.OUTPUT_ZERO_POINT:
+        raise Unknown("int16 values with a zero point")
     product = None
     if command.MULTIPLICATION:
         constant = command.SECOND_MANTISSA, command.SECOND_EXPONENT
@@ -563,6 +567,7 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
         zero_point=command.OUTPUT_ZERO_POINT if is_whole else None,
         product=product,
         slopes=slopes,
+        is_wide=is_wide,
     )
 
 

@@ -8,14 +8,28 @@ from ..decode.matrix_product import MatrixProduct
 from ..memory import Memory
 from ..rounding import half_away
 from .compute import compute
+from .nn import half_bytes, wide_bytes
 
 
 @compute.register
 def _(task: MatrixProduct, memory: Memory) -> None:
-    kernels = memory.read(task.kernels).astype(np.float64) - task.kernel_zero_point
-    image = task.source.read(memory)[..., 0].astype(np.float64) - task.input_zero_point
+    dtype = np.int16 if task.is_wide else np.uint8
+    kernels, image = (
+        np.ascontiguousarray(content).view(dtype)[..., 0].astype(np.float64) - zero_point
+        for content, zero_point in (
+            (memory.read(task.kernels), task.kernel_zero_point),
+            (task.source.read(memory), task.input_zero_point),
+        )
+    )
     depth, height, width = image.shape
     sums = kernels @ image.reshape(depth, height * width)
     values = np.clip(sums * task.scale, task.low, task.high)
-    whole = np.clip(half_away(values) + task.output_zero_point, 0, 255).astype(np.uint8)
-    task.target.write(memory, whole.reshape(len(kernels), height, width, 1))
+    values = values.reshape(len(kernels), height, width)
+    if task.stored == np.float16:
+        task.target.write(memory, half_bytes(values))
+    elif task.stored == np.int16:
+        task.target.write(memory, wide_bytes(values))
+    else:
+        whole = np.clip(half_away(values) + task.output_zero_point, 0, 255).astype(np.uint8)
+        flip = np.uint8(128 if task.stored == np.int8 else 0)
+        task.target.write(memory, (whole ^ flip)[..., None])

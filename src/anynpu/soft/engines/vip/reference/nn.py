@@ -199,7 +199,9 @@ def _(task: HalfValues, memory: Memory) -> None:
         values = values * np.where(values < 0, negative, positive)
     if task.product is not None:
         values = values * half_values(task.product, memory)
-    if task.target.item == _LONG:
+    if task.is_wide:
+        task.target.write(memory, wide_bytes(values))
+    elif task.target.item == _LONG:
         task.target.write(memory, long_bytes(values))
     elif task.zero_point is None:
         task.target.write(memory, half_bytes(values))

@@ -403,11 +403,12 @@ class _Analysis:
 
     def _check_loads(self, queue: int) -> None:
         """A row's entries are in as many registers as it has vectors, one for each element."""
-        if any(other != queue for other, _ in self._loads.values()):
+        count = sum(other == queue for other, _ in self._loads.values())
+        if count < len(self._loads) and self._vectors > 1:
             raise Unknown("registers that are loaded from two queues")
-        if not len(self._loads) == self._elements == self._vectors:
+        if not count == self._elements == self._vectors:
             raise Unknown(
-                f"{len(self._loads)} loaded registers, {self._elements} elements of a round, "
+                f"{count} loaded registers, {self._elements} elements of a round, "
                 f"{self._vectors} vectors of a row"
             )
 

@@ -174,7 +174,9 @@ _OPERATIONS: Mapping[int, _Operation] = {
     0x26: _Operation("ceil", "2", _F),
     0x27: _Operation("sign", "2", (Kind.F32, Kind.S32)),
     0x2A: _Operation("barrier", "", _F, True, has_target=False),
-    0x2B: _Operation("swizzle", "012", (Kind.S16, Kind.U16, Kind.U8), has_components=True),
+    0x2B: _Operation(
+        "swizzle", "012", (Kind.S16, Kind.U16, Kind.S8, Kind.U8), has_components=True
+    ),
     0x2C: _Operation("i2i", "01", _WHOLE, has_components=True),
     0x2D: _Operation("i2f", "0", _WORDS, roundings=_ANY_ROUNDING),
     0x2E: _Operation("f2i", "0", _WORDS, roundings=(Rounding.PLAIN, Rounding.TOWARD_ZERO)),
@@ -237,6 +239,11 @@ _FLOAT_TYPES = {
     Kind.F32: Source(Group.IMMEDIATE, LANE_KINDS.index(Kind.F16)),
 }
 """What `conv` has for the type that it takes, by the one that it makes."""
+
+_ASKS = 1 << 5
+"""A bit of the second word: whether a value is within limits, not what it is within them."""
+
+_WHOLE_LANES = (Kind.S16, Kind.U16, Kind.S8, Kind.U8)
 
 _NO_CONDITION = (Condition.ALWAYS, Condition.LE)
 """What stands there of an operation that asks nothing; the second was seen where others follow."""
@@ -400,6 +407,10 @@ def _on_lanes(words: list[int], kind: Kind) -> Instruction:
     if first >> 6 & 31 not in _NO_CONDITION or second & 2 or second >> 10 & 1:
         raise Unknown(f"{name!r} with bits that have no known meaning")
     own = LANE_KINDS.index(kind) << 2 if name == "clamp" else 0
+    if name == "clamp" and second & _ASKS:
+        name, own = "is_within", second & 0x1C | _ASKS
+        if kind is not Kind.S16 or LANE_KINDS[second >> 2 & 7] not in _WHOLE_LANES:
+            raise Unknown(f"{name!r} of {name_of(kind)}")
     if not is_product and (second & 0x7FC != own or first >> 11 & 1):
         raise Unknown(f"{name!r} with bits that have no known meaning")
     if fourth >> 13 & 1 or fourth >> 24 & 1 or fourth >> 31:

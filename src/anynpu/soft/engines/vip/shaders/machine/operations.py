@@ -282,6 +282,18 @@ def _clamp(part: Part, instruction: Instruction, place: int, items: Items) -> No
     part.put_lanes(instruction, np.minimum(np.maximum(values, least), most), items)
 
 
+def _is_within(part: Part, instruction: Instruction, place: int, items: Items) -> None:
+    """Whether lanes are within limits: the highest bit; of the others nothing is known."""
+    kind = instruction.lane_kinds[0]
+    given = [part.octets(s, items).view(DTYPES[kind]) for s in instruction.sources]
+    lanes = slice(instruction.first_lane, instruction.last_lane + 1)
+    values, least, most = (row[:, lanes] for row in given)
+    others = part.unknown * 0x101 & 0x7FFF
+    inside = (least <= values) & (values <= most)
+    found = (inside.astype(np.uint16) << 15 | others).astype(np.uint16)
+    part.put_lanes(instruction, found.view(np.int16), items)
+
+
 _OFFSETS, _WIDTHS = slice(0, 8), slice(8, 16)
 """Bytes of the third source of `bit_extract`."""
 
@@ -357,6 +369,7 @@ OPERATIONS: Mapping[str, Function] = {
     "dp2x16": _products,
     "bit_extract": _bit_extract,
     "clamp": _clamp,
+    "is_within": _is_within,
     "vert_min3": _of_lanes(np.less, False),
     "vert_max3": _of_lanes(np.greater, False),
     "horz_min3": _of_lanes(np.less, True),

@@ -131,9 +131,7 @@ _TO_FLOATS: Mapping[tuple[Kind, LaneRounding], Callable[[NDArray[np.float64]], A
 """How real numbers become an output's, by its type and the instruction's rounding."""
 
 
-def _product(
-    term: _Term, sources: Sequence[NDArray[np.uint8]]
-) -> tuple[Array, bool]:
+def _product(term: _Term, sources: Sequence[NDArray[np.uint8]]) -> tuple[Array, bool]:
     """A term of all outputs, and whether it is a whole number."""
     values, exact = _lanes(sources[term.source], term.kind, term.lanes)
     if term.factor == _CONSTANT and term.factor_kind is Kind.F16:
@@ -223,9 +221,7 @@ _CONTROL = 7
 """The word with types and the shift."""
 
 
-def _fields(
-    words: NDArray[np.uint32], bits: int, counts: tuple[int, int]
-) -> NDArray[np.int64]:
+def _fields(words: NDArray[np.uint32], bits: int, counts: tuple[int, int]) -> NDArray[np.int64]:
     """Numbers of so many bits, which fill words; `counts` are all outputs, and those taken."""
     whole = sum(word << 32 * place for place, word in enumerate(words.tolist()))
     terms = 32 * words.size // bits
@@ -233,9 +229,7 @@ def _fields(
     return np.array(found).reshape(counts[0], -1)[: counts[1]]
 
 
-def _of_16(
-    instruction: Instruction, table: NDArray[np.uint32], counts: tuple[int, int]
-) -> _Table:
+def _of_16(instruction: Instruction, table: NDArray[np.uint32], counts: tuple[int, int]) -> _Table:
     factors = _fields(table[4:5], 2, counts)
     kinds: tuple[Kind, ...] = instruction.lane_kinds
     if instruction.sources[0].group is Group.PAIR:
@@ -256,9 +250,7 @@ def _of_16(
     )
 
 
-def _of_32(
-    instruction: Instruction, table: NDArray[np.uint32], counts: tuple[int, int]
-) -> _Table:
+def _of_32(instruction: Instruction, table: NDArray[np.uint32], counts: tuple[int, int]) -> _Table:
     """Tables for 32 products: of lanes of 8 bits, by constants or by lanes behind a pair."""
     signs = _fields(table[0:2], 2, counts)
     places = _fields(table[2:7], 5, counts)
@@ -294,9 +286,7 @@ def _of_32(
     )
 
 
-def _term(
-    said: _Table, form: Sequence[int], is_here: NDArray[np.bool_], place: int
-) -> _Term:
+def _term(said: _Table, form: Sequence[int], is_here: NDArray[np.bool_], place: int) -> _Term:
     config, source, factor = form
     if source not in (_OF_FIRST, _OF_SECOND) or factor == _NONE_OF_THEM:
         raise Unknown("a product of sources that have no known meaning")

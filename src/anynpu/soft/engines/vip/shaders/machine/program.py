@@ -16,9 +16,10 @@ from ..shader import Image, Shader
 from .execution import carry_out
 from .instructions import Group, Instruction, decoded
 from .launch import launch_of
+from .operations import asked_of
 from .products import TABLE_WORDS, Products, products_of
 from .ranges import Bytes, Range, ranges_of
-from .state import SCRATCH_BYTES, ImageOf, Program, Touched, Watch
+from .state import SCRATCH_BYTES, ImageOf, Program, Touched, Watch, word_dtype
 from .types import DTYPES, FLOATS, name_of
 
 _UNIFORM_BYTES = 16
@@ -78,7 +79,7 @@ def program_of(shader: Shader) -> ProgramTask:
     images = {
         number: _image(window, ranges[window.window.space]) for number, window in windows.items()
     }
-    _check_images(instructions, images)
+    _check_images(instructions, images, uniforms)
     products = _products(instructions, uniforms)
     scratch = _scratch(shader, instructions, named)
     program = Program(
@@ -154,10 +155,50 @@ def _image(image: Image, range_: Range) -> ImageOf:
     )  # fmt: skip
 
 
-def _check_images(instructions: tuple[Instruction, ...], images: dict[int, ImageOf]) -> None:
+def _reached(instructions: tuple[Instruction, ...], uniforms: NDArray[np.uint32]) -> frozenset[int]:
+    """The instructions that some work item may come to: uniforms say where some branches go."""
+    found: set[int] = set()
+    waiting = [0]
+    while waiting:
+        place = waiting.pop()
+        if place in found or place >= len(instructions):
+            continue
+        found.add(place)
+        instruction = instructions[place]
+        is_taken = _is_taken(instruction, uniforms) if instruction.name == "br" else False
+        if is_taken is not False:
+            waiting.append(instruction.jump)
+        if is_taken is not True:
+            waiting.append(place + 1)
+    return frozenset(found)
+
+
+def _is_taken(branch: Instruction, uniforms: NDArray[np.uint32]) -> bool | None:
+    """Whether all work items take a branch; None where they may differ."""
+    if not branch.sources:
+        return True
+    dtype = word_dtype(branch.kind)
+    values = []
+    for source in branch.sources:
+        if source.group is Group.UNIFORM:
+            word = uniforms[source.number, source.swizzle[0]]
+        elif source.group is Group.IMMEDIATE:
+            word = np.uint32(source.number)
+        else:
+            return None
+        values.append(np.atleast_1d(word).view(dtype))
+    return bool(asked_of(branch.condition, *values)[0])
+
+
+def _check_images(
+    instructions: tuple[Instruction, ...],
+    images: dict[int, ImageOf],
+    uniforms: NDArray[np.uint32],
+) -> None:
     """Raise `Unknown` for types of pixels that an instruction isn't known to take."""
+    reached = _reached(instructions, uniforms)
     for number, instruction in enumerate(instructions):
-        if instruction.name not in _OF_IMAGES:
+        if instruction.name not in _OF_IMAGES or number not in reached:
             continue
         source = instruction.sources[0]
         own, dtype = images[source.number].dtype, DTYPES[instruction.kind]

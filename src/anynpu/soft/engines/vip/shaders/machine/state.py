@@ -28,9 +28,14 @@ ALL_ITEMS = slice(None)
 SCRATCH_BYTES = 1 << 14
 """What a group may use of the memory that it has for itself; programs use some hundred bytes."""
 _F32 = np.dtype(np.float32)
-_WORD_OF = {kind: np.dtype(np.int32) for kind in (Kind.S32, Kind.S16, Kind.S8)} | {
+_WORDS_OF = {kind: np.dtype(np.int32) for kind in (Kind.S32, Kind.S16, Kind.S8)} | {
     kind: np.dtype(np.uint32) for kind in (Kind.U32, Kind.U16, Kind.U8)
 }
+
+
+def word_dtype(kind: Kind) -> np.dtype[Any]:
+    """A component of 32 bits, as an instruction of a type takes it."""
+    return _WORDS_OF.get(kind, _F32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +149,7 @@ class Part:
 
     def words(self, source: Source, kind: Kind, items: Items) -> Array:
         """A source's components as 32-bit values of a type."""
-        values = self.raw(source, items).view(_WORD_OF.get(kind, _F32))
+        values = self.raw(source, items).view(word_dtype(kind))
         return _signed(source, values)
 
     def values(self, instruction: Instruction, source: Source, items: Items) -> Array:
