@@ -74,9 +74,12 @@ def convolutions(draw: st.DrawFn) -> Convolution:
             (rows + pads[1] + pads[3] - size) // step + 1,
             (pixels + pads[0] + pads[2] - size) // step + 1,
         )
+    shuffle = 1, 1
     if way == "shuffled":
-        channels = depth = 4 * -(-channels // 4) if is_depthwise else channels
-        channels = 4 * -(-channels // 4)
+        shuffle = draw(st.sampled_from([(2, 2), (1, 2), (1, 3), (3, 3)]))
+        count = shuffle[0] * shuffle[1]
+        channels = depth = count * -(-channels // count) if is_depthwise else channels
+        channels = count * -(-channels // count)
     seed = draw(st.integers(0, 1000))
     random = np.random.default_rng(seed)
     form = (channels, 1 if is_depthwise else depth, *kernel)
@@ -126,7 +129,9 @@ def convolutions(draw: st.DrawFn) -> Convolution:
         )
     shape = (channels, *final)
     if way == "shuffled":
-        shape = (channels // 4, 2 * final[0], 2 * final[1])
+        shape = (
+            channels // (shuffle[0] * shuffle[1]), shuffle[0] * final[0], shuffle[1] * final[1]
+        )  # fmt: skip
     low, high = draw(st.sampled_from([(-np.inf, np.inf), (-20.0, 99.5), (0.0, 60.25)]))
     return Convolution(
         sums=sums,
@@ -146,7 +151,7 @@ def convolutions(draw: st.DrawFn) -> Convolution:
         has_short_sums=draw(st.booleans()),
         product=second if way == "product" else None,
         zero_point=draw(st.sampled_from([0, 128, 77])),
-        shuffles_depth=2 if way == "shuffled" else 0,
+        shuffle=shuffle,
     )
 
 

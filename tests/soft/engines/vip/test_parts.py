@@ -86,7 +86,7 @@ def convolutions(draw: st.DrawFn) -> Convolution:
         has_short_sums=draw(st.booleans()),
         product=None,
         zero_point=draw(st.integers(0, 255)),
-        shuffles_depth=side,
+        shuffle=(pixels, pixels),
     )
 
 

@@ -71,6 +71,8 @@ def read_kernels(blob: NDArray[np.uint8], shape: KernelShape) -> Kernels:
     header = Header.read(blob)
     if header.is_real:
         raise Unknown("coefficients of float16 for the NN core aren't known")
+    if header.are_differences:
+        raise Unknown("differences of coefficients for the NN core aren't known")
     if header.is_wide != shape.is_wide:
         raise Unknown(f"coefficients of {8 << header.is_wide} bits, and a command for others")
     used = min(shape.channels, shape.cores)

@@ -39,7 +39,8 @@ class Header:
 
     `is_wide` says that values have 16 bits: the code is that of the upper byte, less one where
     there are runs, and the lower byte lies in front of it. `is_real` says that they are float16
-    with the sign as the lowest bit.
+    with the sign as the lowest bit, `are_differences` that each is one to the value before, of
+    which eight bits count.
     """
 
     lengths: bytes
@@ -48,6 +49,7 @@ class Header:
     average: int
     is_wide: bool = False
     is_real: bool = False
+    are_differences: bool = False
 
     @classmethod
     def read(cls, blob: NDArray[np.uint8]) -> Header:
@@ -57,8 +59,6 @@ class Header:
         kinds, run_count, runs, symbols, average, _ = struct.unpack(
             "<BB18sIHH", blob[:HEADER_SIZE].tobytes()
         )
-        if kinds & 1:
-            raise Unknown("coefficients of a code before the code aren't known")
         is_wide, is_real = bool(kinds >> _WIDE & 1), bool(kinds >> _REAL & 1)
         if is_real and not is_wide:
             raise Unknown("coefficients of float16 in bytes aren't known")
@@ -67,7 +67,10 @@ class Header:
         lengths = bytes(symbols >> 4 * number & 15 for number in range(8))
         if max(lengths) > _LONG_RUN or run_count in (1, 2) or run_count > _RUNS:
             raise Unknown("a coefficient blob whose header makes no sense")
-        return cls(lengths, runs, run_count, average, is_wide, is_real)
+        are_differences = bool(kinds & 1)
+        if are_differences and (is_wide or average or run_count):
+            raise Unknown("differences of coefficients in this form aren't known")
+        return cls(lengths, runs, run_count, average, is_wide, is_real, are_differences)
 
 
 def decode(

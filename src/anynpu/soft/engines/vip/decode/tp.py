@@ -426,6 +426,6 @@ def _matrix(
     for number, size in enumerate(sizes.tolist()):
         stream = blob[position : position + (size + 7) // 8]
         values, _ = decode(header, stream, size, outputs)
-        weights[:, number] = values
+        weights[:, number] = np.cumsum(values) if header.are_differences else values
         position += (size + 7) // 8
     return weights, bias

@@ -217,9 +217,7 @@ LANE_OPERATIONS: Mapping[int, tuple[str, int]] = {
     16: ("bit_extract", 3),
     18: ("dp32x1", 3),
     19: ("dp16x2", 3),
-    20: ("dp8x4", 3),
     21: ("dp4x8", 3),
-    22: ("dp2x16", 3),
     24: ("vert_min3", 3),
     25: ("vert_max3", 3),
     27: ("horz_min3", 1),
@@ -227,7 +225,7 @@ LANE_OPERATIONS: Mapping[int, tuple[str, int]] = {
 }
 """Operations on lanes, by their number, and how many sources each has."""
 
-SUMS_OF_32 = {"dp32x1": 1, "dp16x2": 2, "dp8x4": 4, "dp4x8": 8, "dp2x16": 16}
+SUMS_OF_32 = {"dp32x1": 1, "dp16x2": 2, "dp4x8": 8}
 """Those that sum 32 products, of lanes of 8 bits, and how many sums each has."""
 
 _ZERO = Source(Group.IMMEDIATE, 0)
@@ -420,18 +418,7 @@ def _on_lanes(words: list[int], kind: Kind) -> Instruction:
         rounding, second_kind = second >> 5 & 3, second >> 7 & 7
     if rounding > LaneRounding.NEAREST:
         raise Unknown(f"{name!r} with rounding {rounding}")
-    sources = _source_0(words, has_swizzle=False), _source_1(words), _source_2(words)
-    given = tuple(source for source in sources if source is not None)
-    if len(given) != count:
-        raise Unknown(f"{name!r} with {len(given)} sources")
-    if any(source.is_negated for source in given):
-        raise Unknown(f"{name!r} of a negated source")
-    if any(source.group is Group.TABLE for source in given[: len(given) - is_product]):
-        raise Unknown(f"{name!r} of a table")
-    if any(source.group is Group.PAIR for source in given[is_product:]):
-        raise Unknown(f"{name!r} of a pair of registers")
-    if is_product is not (given[-1].group is Group.TABLE):
-        raise Unknown(f"{name!r} with no table where one belongs")
+    given = _lane_sources(words, name, count)
     return Instruction(
         name=name,
         kind=kind,
@@ -449,6 +436,23 @@ def _on_lanes(words: list[int], kind: Kind) -> Instruction:
         lane_rounding=LaneRounding(rounding),
         jump=0,
     )
+
+
+def _lane_sources(words: list[int], name: str, count: int) -> tuple[Source, ...]:
+    is_product = name.startswith("dp")
+    sources = _source_0(words, has_swizzle=False), _source_1(words), _source_2(words)
+    given = tuple(source for source in sources if source is not None)
+    if len(given) != count:
+        raise Unknown(f"{name!r} with {len(given)} sources")
+    if any(source.is_negated for source in given):
+        raise Unknown(f"{name!r} of a negated source")
+    if any(source.group is Group.TABLE for source in given[: len(given) - is_product]):
+        raise Unknown(f"{name!r} of a table")
+    if any(source.group is Group.PAIR for source in given[is_product:]):
+        raise Unknown(f"{name!r} of a pair of registers")
+    if is_product is not (given[-1].group is Group.TABLE):
+        raise Unknown(f"{name!r} with no table where one belongs")
+    return given
 
 
 def _source_0(words: list[int], has_swizzle: bool = True) -> Source | None:

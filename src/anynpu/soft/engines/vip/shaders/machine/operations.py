@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...refusal import Unknown
-from ...rounding import numbers_of_halves, to_halves
+from ...rounding import normal_halves, to_halves
 from .instructions import Condition, Instruction
 from .state import ALL_ITEMS, Array, Items, Part
 from .types import DTYPES, LANE_KINDS, Kind
@@ -217,7 +217,7 @@ def _conv(part: Part, instruction: Instruction, place: int, items: Items) -> Non
     source, _ = instruction.sources
     if instruction.kind is Kind.F32:
         halves = part.raw(source, items).astype(np.uint16).view(np.float16)
-        part.put(instruction, numbers_of_halves(halves).astype(np.float32), items)
+        part.put(instruction, normal_halves(halves).astype(np.float32), items)
         return
     real = part.words(source, Kind.F32, items)
     bits = np.where(np.isnan(real), _NO_HALF, to_halves(real).view(np.uint16))
@@ -364,9 +364,7 @@ OPERATIONS: Mapping[str, Function] = {
     "dp2x8": _products,
     "dp32x1": _products,
     "dp16x2": _products,
-    "dp8x4": _products,
     "dp4x8": _products,
-    "dp2x16": _products,
     "bit_extract": _bit_extract,
     "clamp": _clamp,
     "is_within": _is_within,

@@ -329,15 +329,23 @@ def _beyond(image: Image) -> tuple[int, int] | None:
     return high - (pixels * item - window.strides[1]), high
 
 
+def _is_given(shader: Shader, number: int) -> bool:
+    """Whether an image is in the file's constants, and no shader writes there."""
+    register = number * _UNIFORM_BYTES
+    is_constant = shader.operand_space(register).source is Source.CONSTANTS
+    return is_constant and not shader.is_written_constant(register)
+
+
 class _Rehearsal:
     """Memory of no meaning; what the file has itself is there."""
 
     def __init__(self, shader: Shader, images: dict[int, Image], unknown: int) -> None:
         self._layout = shader.layout
         self._found: dict[Space, Bytes] = {}
-        for image in images.values():
+        given = [number for number in images if _is_given(shader, number)]
+        for number, image in images.items():
             low, high = image.window.extent
-            if image.constant is not None:
+            if image.constant is not None or number in given:
                 continue
             if image.dtype.itemsize != _WORD:
                 if high - low > _MOST_FILLED:
