@@ -63,7 +63,7 @@ class SpHeader(Command, length=6):
 
     INIT_INSTRUCTIONS = bits(0, 0, 15)
     LOOP_INSTRUCTIONS = bits(0, 16, 31)
-    COMPLETE_INSTRUCTIONS = bits(1, 0, 15, only=(0,))
+    COMPLETE_INSTRUCTIONS = bits(1, 0, 15)
     INPUT_SETUP = bits(1, 17, 18)
     IGNORED_OUTPUTS = bits(2, 0, 7)
     FLUSH_CYCLES = bits(2, 8, 15)
@@ -118,11 +118,12 @@ class SpInstruction(Command, length=2):
 
 @dataclass(frozen=True)
 class SpProgram:
-    """A program: what runs once, and what runs for every element."""
+    """A program: what runs once, what runs for every element, and what runs once at the end."""
 
     header: SpHeader
     init: tuple[SpInstruction, ...]
     loop: tuple[SpInstruction, ...]
+    complete: tuple[SpInstruction, ...] = ()
 
     @property
     def targets(self) -> frozenset[int]:
@@ -190,7 +191,13 @@ def program_of(words: Sequence[int]) -> SpProgram:
     pairs = list(zip(words[::2], words[1::2], strict=True))
     header = SpHeader([word for pair in pairs[:3] for word in pair])
     init, loop = header.INIT_INSTRUCTIONS, header.LOOP_INSTRUCTIONS
-    if init + loop != len(pairs) - 3 or not loop:
-        raise Unknown(f"{len(pairs) - 3} instructions, of which {init} run once and {loop} again")
+    complete = header.COMPLETE_INSTRUCTIONS
+    if init + loop + complete != len(pairs) - 3 or not loop:
+        raise Unknown(
+            f"{len(pairs) - 3} instructions, of which {init} run once, {loop} again, "
+            f"{complete} at the end"
+        )
     code = [SpInstruction(pair) for pair in pairs[3:]]
-    return SpProgram(header, tuple(code[:init]), tuple(code[init:]))
+    return SpProgram(
+        header, tuple(code[:init]), tuple(code[init : init + loop]), tuple(code[init + loop :])
+    )

@@ -32,6 +32,7 @@ _TYPES = {0: "uint8", 1: "float16", 2: "int8", 3: "bfloat16", 4: "int16"}
 _LARGEST_HALF = 65504.0
 _RECORDS_END = 64
 """Bytes that records are filled up to."""
+_WIDTH_BITS = 4
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
 _WITH_TABLE = 2
@@ -72,11 +73,9 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
     if not has_coefficients and not command.NO_COEFFICIENTS:
         raise Unknown("it has no coefficients, and nothing says that it needs none")
     height = kernel_height(command) if has_coefficients else 1
-    width = command.KERNEL_WIDTH if has_coefficients else 1
+    width = kernel_width(command) if has_coefficients else 1
     kernels = _kernels(context, command) if has_coefficients else None
-    top, left = -_offset(command.OFFSET_Y), -_offset(command.OFFSET_X)
-    if top < 0 or left < 0:
-        raise Unknown(f"sums that begin {-top} rows and {-left} pixels inside the image")
+    top, left = _before(command.OFFSET_Y), _before(command.OFFSET_X)
     is_depthwise = bool(command.DEPTHWISE) or not has_coefficients
     is_wide = command.INPUT_TYPE == INT16
     source = input_planes(context, command, 2 if is_wide else 1)
@@ -115,10 +114,17 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
 
 
 def kernel_height(command: NnCommand) -> int:
-    """Rows of a kernel; a field of 0 is as many as pixels, or one."""
-    if command.KERNEL_HEIGHT:
-        return command.KERNEL_HEIGHT
-    return 1 if command.KERNEL_HEIGHT_1 else command.KERNEL_WIDTH
+    """Rows of a kernel; a field of 0 is as many as pixels."""
+    if command.KERNEL_HEIGHT_1:
+        return 1
+    return command.KERNEL_HEIGHT or command.KERNEL_WIDTH
+
+
+def kernel_width(command: NnCommand) -> int:
+    """Pixels of a kernel's row; of a kernel of one row, rows are the upper bits."""
+    if command.KERNEL_HEIGHT_1:
+        return command.KERNEL_HEIGHT << _WIDTH_BITS | command.KERNEL_WIDTH
+    return command.KERNEL_WIDTH
 
 
 def input_planes(context: OperationContext, command: NnCommand, item: int = 1) -> Planes:
@@ -367,7 +373,7 @@ def _shuffled(
     rows, pixels = _shuffle(command)
     if (rows, pixels) == (1, 1):
         return shape
-    is_known = rows in (1, pixels) and context.target == A733
+    is_known = context.target == A733 and (rows in (1, pixels) or pixels == 1)
     if not is_known or channels % (rows * pixels):
         raise Unknown(f"{channels} channels as {rows} x {pixels} pixels of others")
     return channels // (rows * pixels), height * rows, width * pixels
@@ -380,7 +386,7 @@ def _shuffle(command: NnCommand) -> tuple[int, int]:
         if rows > 1:
             raise Unknown("channels as rows in this form")
         return 1, 1
-    if pixels == 1:
+    if (rows, pixels) == (1, 1):
         raise Unknown("channels as pixels, of which there is one")
     return rows, pixels
 
@@ -444,7 +450,7 @@ def _kernels(context: OperationContext, command: NnCommand) -> Kernels:
         channels=command.OUTPUT_CHANNELS,
         depth=command.KERNEL_DEPTH,
         height=kernel_height(command),
-        width=command.KERNEL_WIDTH,
+        width=kernel_width(command),
         is_depthwise=bool(command.DEPTHWISE),
         per_core=command.KERNELS_PER_CORE,
         cores=CORES[context.target],
@@ -463,7 +469,7 @@ def _slopes(blob: NDArray[np.uint8], command: NnCommand) -> Kernels | None:
     A blob with kernels is longer, and begins with what is no normal float32.
     """
     channels = command.OUTPUT_CHANNELS
-    is_pixel = command.KERNEL_WIDTH == kernel_height(command) == 1
+    is_pixel = kernel_width(command) == kernel_height(command) == 1
     size = channels * _BYTES_OF_SLOPE
     if not (command.DEPTHWISE and is_pixel and command.PER_CHANNEL and command.LEAKY):
         return None
@@ -509,9 +515,9 @@ def _check_types(command: NnCommand) -> None:
         raise Unknown("an addition of int8 values")
 
 
-def _offset(value: int) -> int:
-    """Four bits of two's complement."""
-    return value - 16 if value & 8 else value
+def _before(value: int) -> int:
+    """Pixels in front of an image with which sums begin: four bits of a negative number."""
+    return -value % 16
 
 
 def _slice(context: OperationContext, row: int, stride: int, high: int, group: int) -> int:
@@ -573,7 +579,7 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
 
 def _slopes_of_halves(context: OperationContext, command: NnCommand) -> NDArray[np.float32] | None:
     """What each channel's values are multiplied by, positive and negative ones: (channels, 2)."""
-    is_plain = command.KERNEL_WIDTH == 1 and kernel_height(command) == 1
+    is_plain = kernel_width(command) == 1 and kernel_height(command) == 1
     if not (command.PER_CHANNEL and command.LEAKY and is_plain) or command.NO_COEFFICIENTS:
         return None
     others = command.ADDITION, command.MULTIPLICATION, command.FLOAT_OUTPUT, command.POOLING

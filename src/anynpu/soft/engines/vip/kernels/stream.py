@@ -393,9 +393,9 @@ def plan_stream(
 
 
 def _is_sound(task: StreamTask) -> bool:
-    """Whether limits are numbers, in order."""
+    """Whether limits are numbers, in order, and nothing comes behind the loop."""
     registers = task.binding.registers
-    return bool(registers[CLAMP_LOW] <= registers[CLAMP_HIGH])
+    return task.flow.ending is None and bool(registers[CLAMP_LOW] <= registers[CLAMP_HIGH])
 
 
 def _is_plain(part: Sums | RealInput, shape: tuple[int, int, int]) -> bool:

@@ -46,12 +46,16 @@ def run(
     for queue, use in flow.queues.items():
         if use.resets or queue not in queues:
             queues[queue] = _NOTHING
-    values = _Evaluation(flow, binding, inputs, shape, queues).values()
+    evaluation = _Evaluation(flow, binding, inputs, shape, queues)
+    values = evaluation.values()
     for queue, use in flow.queues.items():
         queues[queue] = _rest(queues[queue], use, values, shape)
     for queue, summand in zip((V11, V12), flow.summands, strict=False):
         sums = total(values[summand], flow.sums_are_maxima)
         queues[queue] = np.concatenate([queues[queue], sums])
+    if flow.ending is not None:
+        last = evaluation.last(flow.ending.node, is_late=flow.ending.is_late)
+        queues[flow.ending.queue] = multiply(last, binding.registers[flow.ending.register])
     return None if flow.output is None else values[flow.output]
 
 
@@ -101,6 +105,16 @@ class _Evaluation:
             for number in flow.order:
                 self._values[number][slice(*step)] = self._node(flow.nodes[number], step)
         return self._values
+
+    def last(self, number: int, *, is_late: bool) -> Reals:
+        """A node's values of the last row, or of the one behind it."""
+        if is_late:
+            step = self._rows, self._rows + 1
+            values: Reals = np.asarray(self._node(self._flow.nodes[number], step))
+        else:
+            values = self._values[number][-1:]
+        row: Reals = values[0]
+        return row
 
     def _node(self, node: Node, step: tuple[int, int]) -> Reals | np.float32:
         operands = []

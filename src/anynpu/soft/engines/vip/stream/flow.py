@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ..commands.sp import (
     CONSTANT_REGISTERS,
     IMMEDIATE,
     MOVE,
+    MULTIPLY,
     MULTIPLY_CLAMP,
     SELECT_ADDER,
     SELECT_NEXT,
@@ -95,6 +97,19 @@ class QueueUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """What goes to a queue at the end: a running maximum, by a register.
+
+    `is_late`: the node has at each row what was made of those before, and goes on for one more.
+    """
+
+    queue: int
+    node: int
+    register: int
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """A program without time: nodes in an order in which each finds its operands of the element.
 
@@ -109,6 +124,7 @@ class Flow:
     summands: tuple[int, ...]
     sums_are_maxima: bool
     queues: dict[int, QueueUse]
+    ending: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +229,7 @@ class _Analysis:
         self._vectors = vectors
         self._registers = registers
         self._period = len(program.loop)
+        self._complete = program.complete
         if any(_selects_with_table(code) for code in (*program.init, *program.loop)):
             raise Unknown("an instruction that selects and reads a table")
         self._initial = _initial_values(program.init)
@@ -269,7 +286,42 @@ class _Analysis:
             summands=summands,
             sums_are_maxima=bool(self._header.SUM_IS_MAXIMUM),
             queues=uses,
+            ending=self._ending(nodes, uses),
         )
+
+    def _ending(self, nodes: tuple[Node, ...], uses: dict[int, QueueUse]) -> Ending | None:
+        """What instructions behind the loop put into a queue: a register for each vector."""
+        if not self._complete:
+            return None
+        endings = [self._ending_of(nodes, *numbered) for numbered in enumerate(self._complete)]
+        first = endings[0]
+        queue = uses[first.queue]
+        is_alone = queue.resets and queue.writer is None and not queue.is_read
+        if not len(endings) == self._elements == self._vectors or not is_alone:
+            raise Unknown(f"{len(endings)} instructions behind a loop of {self._elements} vectors")
+        kept = first.queue, first.register, _maximum(nodes, first.node).of
+        for other in endings[1:]:
+            if kept != (other.queue, other.register, _maximum(nodes, other.node).of):
+                raise Unknown("instructions behind a loop that do different things")
+        return first
+
+    def _ending_of(self, nodes: tuple[Node, ...], place: int, code: SpInstruction) -> Ending:
+        others = code.ADDER, code.MOVER, code.TABLE, code.words[1]
+        queue, register = code.MULTIPLIER_TARGET, code.MULTIPLIER_A
+        if code.MULTIPLIER != MULTIPLY or any(others) or queue not in (V11, V12):
+            raise Unknown("an instruction behind the loop that isn't known")
+        found = [n for n, write in enumerate(self._writes) if write.target == code.MULTIPLIER_B]
+        if register in self._initial or any(w.target == register for w in self._writes):
+            raise Unknown(f"register {register} behind the loop")
+        if register not in CONSTANT_REGISTERS or len(found) != 1:
+            raise Unknown(f"register {code.MULTIPLIER_B} behind the loop")
+        if -self._lag(found[0]) % self._elements != place:
+            raise Unknown("a vector's register behind the loop, and another vector's place")
+        is_late = _maximum(nodes, found[0]).is_late
+        # A round more is begun behind the last one.
+        if is_late and self._writes[found[0]].place >= self._header.FLUSH_CYCLES:
+            raise Unknown("a maximum that the last row doesn't get into")
+        return Ending(queue, found[0], register, is_late)
 
     def _step(self, ends: list[int]) -> int:
         """How many of a round's results each element has."""
@@ -483,8 +535,55 @@ def _check_initial(nodes: tuple[Node, ...], uses: dict[int, QueueUse]) -> None:
                 missing = nodes[operand.node].initial is None
             else:
                 missing = uses[operand.queue].skips_row and node.initial is None
-            if missing:
+            if missing and not _selects_alike(nodes, node):
                 raise Unknown("a first element that finds a register that was never set")
+
+
+def _selects_alike(nodes: tuple[Node, ...], node: Node) -> bool:
+    """Whether a node selects of what is the same before the first row: its own initial value."""
+    if node.kind != "select" or node.initial is None:
+        return False
+    return all(
+        operand.node is not None
+        and operand.back > 0
+        and operand.queue is None
+        and nodes[operand.node].initial == node.initial
+        for operand in node.operands[1:]
+    )
+
+
+class _Maximum(NamedTuple):
+    """A running maximum: of what, and whether a row's own value comes in a row later."""
+
+    of: tuple[Operand, Operand, np.float32 | None]
+    is_late: bool
+
+
+def _maximum(nodes: tuple[Node, ...], number: int) -> _Maximum:
+    """What a node is the running maximum of; raises `Unknown` for one that isn't.
+
+    It selects, by the sign of their difference, a product of the input or what it had before.
+    """
+    node = nodes[number]
+    if node.kind == "select" and None not in [o.node for o in node.operands]:
+        asked, value, before = node.operands
+        assert asked.node is not None
+        assert value.node is not None
+        difference, product = nodes[asked.node], nodes[value.node]
+        is_late = bool(value.back)
+        own = Operand(node=number, back=0 if is_late else 1)
+        if (
+            (difference.kind, product.kind) == ("subtract", "multiply")
+            and (asked.back, value.back) == (is_late, is_late)
+            and (before.node, before.queue, before.back) == (number, None, 1)
+            and difference.operands == (product.operands[0], own)
+            and product.operands[0].source is not None
+            and product.operands[1].register is not None
+            and node.initial == -np.inf == product.initial
+        ):
+            source, register = product.operands
+            return _Maximum((source, register, node.initial), is_late)
+    raise Unknown("what is behind a loop, and no maximum of it")
 
 
 def _do_the_same(nodes: tuple[Node, ...], one: int, other: int, seen: set[tuple[int, int]]) -> bool:
@@ -566,4 +665,4 @@ def _order(nodes: tuple[Node, ...]) -> tuple[int, ...]:
     return tuple(order)
 
 
-__all__ = ["LATENCY", "Flow", "Node", "Operand", "QueueUse", "flow_of"]
+__all__ = ["LATENCY", "Ending", "Flow", "Node", "Operand", "QueueUse", "flow_of"]

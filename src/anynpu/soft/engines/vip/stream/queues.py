@@ -34,6 +34,8 @@ class QueueSizes:
             sizes[queue] = _after(before, use, task.rows, task.length)
         for queue, _ in zip((V11, V12), task.flow.summands, strict=False):
             sizes[queue] += task.rows
+        if task.flow.ending is not None:
+            sizes[task.flow.ending.queue] += task.length
 
 
 def _expected(use: QueueUse, rows: int, length: int) -> int | None:
