@@ -105,8 +105,8 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for status, arguments, message in (
         (1, [one, other], f"ONNX Runtime can't run {other}"),
         (1, [one, wider], "has the shape (1, 5), and the other model's (1, 3): is it"),
-        (2, [one, one, "--per-layer"], "compares a compiled .rknn (A) with its ONNX source (B)"),
-        (2, [NBG, one, "--per-layer"], "a .nb file names kinds of layers, not tensors"),
+        (2, [one, one, "--per-layer"], "compares a compiled file (A) with its ONNX source (B)"),
+        (2, [NBG, NBG, "--per-layer"], "compares a compiled file (A) with its ONNX source (B)"),
         (2, [one, one, "--plot", "x.svg"], "give --per-layer with it"),
         (1, [one, tmp_path / "no.onnx"], "no.onnx"),
     ):

@@ -8,14 +8,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelError, OptionError
 from . import device, extras, feeds
+from .compare_nbg_layers import NbgDifference
 from .differences import Difference, difference
 from .help import HelpFormatter
 from .output import Report
 from .sides import Side, open_side
+
+if TYPE_CHECKING:
+    from .compare_layers import Layers
 
 _EPILOG = """\
 examples:
@@ -45,8 +49,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--per-layer",
         action="store_true",
-        help="compare each layer of A, a compiled .rknn, with B, its ONNX source, by the tensors' "
-        "names; the worst come first",
+        help="compare each layer of A, a compiled file, with B, its ONNX source, by the tensors' "
+        "names, of a .nb by weights; the worst come first",
     )
     parser.add_argument(
         "--tolerance",
@@ -103,19 +107,19 @@ def _compare(a: Side, b: Side) -> list[Difference]:
     return found
 
 
-def _layers(options: argparse.Namespace, feed: feeds.Feed) -> list[Difference]:
+def _layers(options: argparse.Namespace, feed: feeds.Feed) -> Layers:
     from .compare_layers import compare_layers
 
     layers = compare_layers(options.a, options.b, feed)
     if options.plot:
         from .plots import plot_layers
 
-        plot_layers(layers, f"{options.a} against {options.b}", options.plot)
+        plot_layers(layers.compared, f"{options.a} against {options.b}", options.plot)
     return layers
 
 
 def _plain(
-    a: Side, b: Side, outputs: Sequence[Difference], layers: Sequence[Difference] | None
+    a: Side, b: Side, outputs: Sequence[Difference], layers: Layers | None
 ) -> dict[str, Any]:
     found: dict[str, Any] = {
         "a": a.about,
@@ -123,7 +127,8 @@ def _plain(
         "outputs": [asdict(each) for each in outputs],
     }
     if layers is not None:
-        found["layers"] = [asdict(each) for each in layers]
+        found["layers"] = [asdict(each) for each in layers.compared]
+        found["not_compared"] = [asdict(each) for each in layers.not_compared]
     return found
 
 
@@ -132,7 +137,7 @@ def _print(
     a: Side,
     b: Side,
     outputs: Sequence[Difference],
-    layers: Sequence[Difference] | None,
+    layers: Layers | None,
     source: str,
 ) -> None:
     report = Report()
@@ -143,10 +148,27 @@ def _print(
     report.table("", headings, map(_row, outputs), "--rrrr")
     if layers is None:
         return
-    worst = sorted(layers, key=lambda each: -each.distance)
-    report.table("Layers, the worst first", ("tensor", *headings[1:]), map(_row, worst), "--rrrr")
+    _print_layers(report, layers, headings[1:])
     if options.plot:
         report.line(f"drawn to {options.plot}, in the order in which they run")
+
+
+def _print_layers(report: Report, layers: Layers, headings: Sequence[str]) -> None:
+    worst = sorted(layers.compared, key=lambda each: -each.distance)
+    title, first = "Layers, the worst first", ["tensor"]
+    rows = [_row(each) for each in worst]
+    found = [each for each in worst if isinstance(each, NbgDifference)]
+    if found:
+        first = ["layer", "step", "tensor"]
+        rows = [[*_own(each), *row] for each, row in zip(found, rows, strict=True)]
+    report.table(title, (*first, *headings), rows, "-" * len(first) + "-rrrr")
+    if layers.not_compared:
+        others = [(e.layer, "x".join(map(str, e.shape)), e.reason) for e in layers.not_compared]
+        report.table("Layers that aren't compared", ("layer", "writes", "why"), others)
+
+
+def _own(each: NbgDifference) -> list[str]:
+    return [each.layer, "" if each.scale is None else f"{each.scale:.4g}"]
 
 
 def _row(each: Difference) -> list[str]:

@@ -1,8 +1,9 @@
-"""Each layer of a compiled `.rknn` against its ONNX source, by the tensors' names."""
+"""Each layer of a compiled file against its ONNX source: of a `.rknn` by the tensors' names."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,39 +11,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelError, OptionError
+from .compare_nbg_layers import NotCompared, compare_nbg_layers
 from .differences import Difference, difference
 from .feeds import Feed
-from .sides import is_source, normalized, run_source
+from .sides import is_source, normalized, run_inside_source
 
 if TYPE_CHECKING:
     from ..soft.engines import Port
 
-LayerComparison = Difference
 _SUFFIXES = ("__float16", "__int8", "-rs", "_rs", "_mm")
 """What the toolkit appends to the name of a tensor that it moves or converts."""
 
 
 def check_files(compiled: str, source: str) -> None:
-    """Raise `OptionError` where the files aren't a compiled `.rknn` and plain ONNX."""
-    from ..soft.formats import nbg, rknn
+    """Raise `OptionError` where the files aren't a compiled one and plain ONNX."""
+    from ..soft.formats import rknn
 
     data = Path(compiled).read_bytes()
-    if nbg.is_nbg(data):
-        raise OptionError(
-            f"{compiled} has no layers to compare: a .nb file names kinds of layers, not tensors; "
-            "without --per-layer its outputs are compared"
-        )
-    if not rknn.is_compiled(data) or not is_source(source):
-        raise OptionError("--per-layer compares a compiled .rknn (A) with its ONNX source (B)")
+    if not (rknn.is_compiled(data) or _is_compiled_nbg(data)) or not is_source(source):
+        raise OptionError("--per-layer compares a compiled file (A) with its ONNX source (B)")
 
 
-def compare_layers(compiled: str, source: str, feed: Feed) -> list[Difference]:
-    """The layers whose tensors both have, in the order in which they run.
+def _is_compiled_nbg(data: bytes) -> bool:
+    from ..soft.formats import nbg
 
-    Raises as `check_files` does, `ModelError` where one of them can't be run, or no tensor's name
-    is in both.
+    return nbg.is_nbg(data) and nbg.read(data).onnx is None
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The layers that both have, in the order in which they run, and those that aren't known."""
+
+    compared: Sequence[Difference]
+    not_compared: Sequence[NotCompared] = ()
+
+
+def compare_layers(compiled: str, source: str, feed: Feed) -> Layers:
+    """Compare the layers that both have.
+
+    Raises as `check_files` does, `ModelError` where one of them can't be run, or they have nothing
+    in common.
     """
     check_files(compiled, source)
+    if _is_compiled_nbg(Path(compiled).read_bytes()):
+        return Layers(*compare_nbg_layers(compiled, source, feed))
     layers = _computed(compiled, feed)
     wanted = _source_values(source, [name for name, *_ in layers], normalized(feed, compiled))
     found = [
@@ -52,7 +64,7 @@ def compare_layers(compiled: str, source: str, feed: Feed) -> list[Difference]:
     ]
     if not found:
         raise ModelError(f"{compiled} and {source} have no tensor's name in common")
-    return found
+    return Layers(found)
 
 
 _Layer = tuple[str, NDArray[np.float32], tuple[float, int] | None]
@@ -98,17 +110,7 @@ def _named(name: str, known: Container[str]) -> str:
 def _source_values(source: str, names: list[str], feed: Feed) -> dict[str, NDArray[Any]]:
     """What the source has under these names or those they come from, by ONNX Runtime."""
     import onnx
-    import onnxruntime
 
-    model = onnx.load(source)
-    there = {name for node in model.graph.node for name in node.output if name}
+    there = {name for node in onnx.load(source).graph.node for name in node.output if name}
     wanted = sorted({base for name in names if (base := _named(name, there))})
-    if not wanted:
-        return {}
-    outputs = {info.name for info in model.graph.output}
-    model.graph.output.extend(
-        onnx.helper.make_empty_tensor_value_info(name) for name in wanted if name not in outputs
-    )
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return run_source(source, model.SerializeToString(), feed, wanted, options)
+    return run_inside_source(source, feed, wanted)

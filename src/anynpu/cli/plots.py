@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from .compare_layers import LayerComparison
+    from .differences import Difference
     from .measure import Measured
 
 _INK, _MARK = "#2a6f97", "#c1121f"
@@ -40,7 +40,7 @@ def plot_bench(measured: Sequence[Measured], runs_on: str, path: str) -> None:
     _finish(figure, runs_on, path, (rates, spread))
 
 
-def plot_layers(layers: Sequence[LayerComparison], title: str, path: str) -> None:
+def plot_layers(layers: Sequence[Difference], title: str, path: str) -> None:
     """The distance of each layer's output from the source's, in the order of execution."""
     figure = _figure(max(8.0, 0.18 * len(layers)), 5)
     axes = figure.subplots()

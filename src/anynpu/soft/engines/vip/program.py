@@ -123,13 +123,9 @@ class VipInstance(Instance):
         return tuple(arrays)
 
     def run(self) -> None:
-        calls = self._calls
-        assert calls is not None, "run after close"
+        calls = self._begun()
         # A `cancel` that came after the end of the run before is not meant for this one.
         calls.allow()
-        self._queues.clear()
-        for source, target in self._loads:
-            kernels.convert(source, target)
         for call in calls.calls:
             call()
             if calls.is_cancelled:
@@ -139,17 +135,27 @@ class VipInstance(Instance):
 
     def timed(self) -> list[float]:
         """Run, and give the seconds of each operation."""
-        calls = self._calls
-        assert calls is not None, "timed after close"
-        self._queues.clear()
-        for source, target in self._loads:
-            kernels.convert(source, target)
         spent = []
-        for call in calls.single:
+        for call in self._begun().single:
             start = time.perf_counter()
             call()
             spent.append(time.perf_counter() - start)
         return spent
+
+    def stepped(self) -> Iterator[Memory]:
+        """Run operation by operation: after each of them the memory, in place."""
+        calls = self._begun()
+        for call in calls.single:
+            call()
+            yield calls.memory
+
+    def _begun(self) -> Calls:
+        calls = self._calls
+        assert calls is not None, "run after close"
+        self._queues.clear()
+        for source, target in self._loads:
+            kernels.convert(source, target)
+        return calls
 
     def cancel(self) -> None:
         calls = self._calls

@@ -170,7 +170,7 @@ class Compiled:
 
 
 class Calls:
-    """What computes a file in one memory. One run at a time; `cancel` may come from any thread."""
+    """What computes a file in one `memory`: one run at a time; any thread may call `cancel`."""
 
     def __init__(self, compiled: Compiled, memory: Memory) -> None:
         self._cancelled = ctypes.c_int32(0)
@@ -178,7 +178,7 @@ class Calls:
         size = compiled.scratch + _ALIGNMENT
         self._spaces = [np.empty(size, np.uint8) for _ in range(thread_count())]
         self._scratch = [-(-address_of(s) // _ALIGNMENT) * _ALIGNMENT for s in self._spaces]
-        self._memory = memory
+        self.memory = memory
         self._bound = compiled.packed.bound(memory)
         self.calls: list[Call] = list(self._made())
 
@@ -192,7 +192,7 @@ class Calls:
         first = 0
         for part in self._compiled.parts:
             if isinstance(part, Task):
-                yield _reference(part, self._memory)
+                yield _reference(part, self.memory)
                 continue
             for start in range(first, first + part, most or part):
                 entries = self._bound.steps(start, min(start + (most or part), first + part))
