@@ -21,6 +21,8 @@
 
 #include "vip_half.h"
 
+#include "vip_rows.h"
+
 enum {
     VECTORS = 2, /* of pixels that are computed together: more would need more than 16 registers */
     BIAS = 128,
