@@ -422,22 +422,36 @@ _Static_assert(sizeof(struct convolution_parts) == 24, "convolution_parts");
 #endif
 
 /* A byte of a space for each value: value i's is blocks[i / size] + inside[i % size].
- * There is none where inside is NOWHERE. */
+ * There is none where inside is NOWHERE. Of each run of them, 1 if there are no longer ones, one
+ * is step behind the other. With a turn, places from end on are as many bytes less; inside is
+ * least to most. */
 struct places {
     const int32_t *blocks;
     const int32_t *inside;
     int64_t size;
+    int64_t run;
+    int64_t step;
+    int64_t least;
+    int64_t most;
+    int64_t end;
+    int64_t turn;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct places, blocks) == 0, "places.blocks");
 _Static_assert(offsetof(struct places, inside) == 8, "places.inside");
 _Static_assert(offsetof(struct places, size) == 16, "places.size");
-_Static_assert(sizeof(struct places) == 24, "places");
+_Static_assert(offsetof(struct places, run) == 24, "places.run");
+_Static_assert(offsetof(struct places, step) == 32, "places.step");
+_Static_assert(offsetof(struct places, least) == 40, "places.least");
+_Static_assert(offsetof(struct places, most) == 48, "places.most");
+_Static_assert(offsetof(struct places, end) == 56, "places.end");
+_Static_assert(offsetof(struct places, turn) == 64, "places.turn");
+_Static_assert(sizeof(struct places) == 72, "places");
 #endif
 
 /* Bytes from places to places, through a table of 256 if there is one.
- * A source's place that is none gives border. item bytes lie at each place, 1 with a table; unit
- * places are a unit of work. */
+ * A source's place that is none gives border, which has no table. item bytes lie at each place, 1
+ * with a table; unit places are a unit of work. */
 struct move {
     const uint8_t *source;
     uint8_t *target;
@@ -453,13 +467,13 @@ struct move {
 _Static_assert(offsetof(struct move, source) == 0, "move.source");
 _Static_assert(offsetof(struct move, target) == 8, "move.target");
 _Static_assert(offsetof(struct move, origins) == 16, "move.origins");
-_Static_assert(offsetof(struct move, places) == 40, "move.places");
-_Static_assert(offsetof(struct move, table) == 64, "move.table");
-_Static_assert(offsetof(struct move, border) == 72, "move.border");
-_Static_assert(offsetof(struct move, item) == 80, "move.item");
-_Static_assert(offsetof(struct move, count) == 88, "move.count");
-_Static_assert(offsetof(struct move, unit) == 96, "move.unit");
-_Static_assert(sizeof(struct move) == 104, "move");
+_Static_assert(offsetof(struct move, places) == 88, "move.places");
+_Static_assert(offsetof(struct move, table) == 160, "move.table");
+_Static_assert(offsetof(struct move, border) == 168, "move.border");
+_Static_assert(offsetof(struct move, item) == 176, "move.item");
+_Static_assert(offsetof(struct move, count) == 184, "move.count");
+_Static_assert(offsetof(struct move, unit) == 192, "move.unit");
+_Static_assert(sizeof(struct move) == 200, "move");
 #endif
 
 /* Windows of a float16 image as rows; what lies beyond the image is zero.

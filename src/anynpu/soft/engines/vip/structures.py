@@ -353,16 +353,29 @@ class ConvolutionParts(Structure):
 class Places(Structure):
     """A byte of a space for each value: value i's is `blocks[i / size] + inside[i % size]`.
 
-    There is none where `inside` is NOWHERE.
+    There is none where `inside` is NOWHERE. Of each `run` of them, 1 if there are no longer ones,
+    one is `step` behind the other. With a `turn`, places from `end` on are as many bytes less;
+    `inside` is `least` to `most`.
     """
 
-    _fields_ = [("blocks", _POINTER), ("inside", _POINTER), ("size", _INTEGER)]
+    _fields_ = [
+        ("blocks", _POINTER),
+        ("inside", _POINTER),
+        ("size", _INTEGER),
+        ("run", _INTEGER),
+        ("step", _INTEGER),
+        ("least", _INTEGER),
+        ("most", _INTEGER),
+        ("end", _INTEGER),
+        ("turn", _INTEGER),
+    ]
 
 
 class Move(Structure):
     """Bytes from places to places, through a table of 256 if there is one.
 
-    A source's place that is none gives `border`. `item` bytes lie at each place, 1 with a table;
+    A source's place that is none gives `border`, which has no table. `item` bytes lie at each
+    place, 1 with a table;
     `unit` places are a unit of work.
     """
 
