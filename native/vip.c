@@ -21,6 +21,8 @@
 
 #include "vip_half.h"
 
+#include "vip_rows.h"
+
 enum {
     VECTORS = 2, /* of pixels that are computed together: more would need more than 16 registers */
     BIAS = 128,
@@ -1215,27 +1217,82 @@ EXPORT void anynpu_vip_convolution_parts(const void *arguments, int64_t first, i
     }
 }
 
-/* Values of one block on either side. */
-INLINE void move_run(const struct move *m, const uint8_t *source, const int32_t *origins,
-                     uint8_t *target, const int32_t *places, int64_t count) {
-    if (m->table)
+/* A part of a block of places: from its `first` value on, from the byte `base` on. */
+struct run_of_places {
+    const struct places *places;
+    int64_t base;
+    int64_t first;
+    int turns; /* whether some are beyond the end of a circular buffer, and some not */
+};
+
+INLINE struct run_of_places run_from(const struct places *p, int64_t value) {
+    struct run_of_places r = {p, p->blocks[value / p->size], value % p->size, 0};
+    if (p->turn && r.base + p->least >= p->end)
+        r.base -= p->turn;
+    else if (p->turn)
+        r.turns = r.base + p->most >= p->end;
+    return r;
+}
+
+INLINE int64_t place_of(const struct run_of_places *r, int64_t i) {
+    const int64_t place = r->base + r->places->inside[r->first + i];
+    return r->turns && place >= r->places->end ? place - r->places->turn : place;
+}
+
+/* Values one by one. */
+INLINE void move_each(const struct move *m, const struct run_of_places *from,
+                      const struct run_of_places *to, int64_t count) {
+    const uint8_t border = (uint8_t)m->border;
+    for (int64_t i = 0; i < count; i++) {
+        const int is_there = from->places->inside[from->first + i] != NOWHERE;
+        const uint8_t byte = is_there ? m->source[place_of(from, i)] : border;
+        m->target[place_of(to, i)] = is_there && m->table ? m->table[byte] : byte;
+    }
+}
+
+/* The same of those that follow one another in steps on both sides. */
+INLINE void move_steps(const struct move *m, const uint8_t *source, int64_t from_step,
+                       uint8_t *target, int64_t to_step, int64_t count) {
+    if (m->table && to_step == 1)
         for (int64_t i = 0; i < count; i++)
-            target[places[i]] = m->table[origins[i] == NOWHERE ? m->border : source[origins[i]]];
+            target[i] = m->table[source[i * from_step]];
+    else if (m->table)
+        for (int64_t i = 0; i < count; i++)
+            target[i * to_step] = m->table[source[i * from_step]];
+    else if (from_step == 1 && to_step == 1)
+        copy_bytes(target, source, count);
     else
         for (int64_t i = 0; i < count; i++)
-            memcpy(target + places[i], source + origins[i], (size_t)m->item);
+            target[i * to_step] = source[i * from_step];
+}
+
+INLINE void move_runs(const struct move *m, const struct run_of_places *from,
+                      const struct run_of_places *to, int64_t count) {
+    const struct places *const p = from->places, *const q = to->places;
+    for (int64_t i = 0, some; i < count; i += some) {
+        some = least(p->run - (from->first + i) % p->run, q->run - (to->first + i) % q->run);
+        some = least(some, count - i);
+        move_steps(m, m->source + place_of(from, i), p->step, m->target + place_of(to, i), q->step,
+                   some);
+    }
 }
 
 EXPORT void anynpu_vip_move(const void *arguments, int64_t first, int64_t end, void *scratch) {
     const struct move *m = arguments;
     const int64_t last = least(end * m->unit, m->count);
+    const int has_runs = m->origins.run > 1 && m->places.run > 1;
     (void)scratch;
     for (int64_t i = first * m->unit, count; i < last; i += count) {
-        const struct places *const from = &m->origins, *const to = &m->places;
-        const int64_t before = i % from->size, after = i % to->size;
-        count = least(last - i, least(from->size - before, to->size - after));
-        move_run(m, m->source + from->blocks[i / from->size], from->inside + before,
-                 m->target + to->blocks[i / to->size], to->inside + after, count);
+        const struct run_of_places from = run_from(&m->origins, i), to = run_from(&m->places, i);
+        count = least(last - i, least(m->origins.size - from.first, m->places.size - to.first));
+        if (m->item > 1)
+            for (int64_t k = 0; k < count; k++)
+                memcpy(m->target + place_of(&to, k), m->source + place_of(&from, k),
+                       (size_t)m->item);
+        else if (has_runs && !from.turns && !to.turns)
+            move_runs(m, &from, &to, count);
+        else
+            move_each(m, &from, &to, count);
     }
 }
 

@@ -424,22 +424,36 @@ _Static_assert(sizeof(struct convolution_parts) == 24, "convolution_parts");
 #endif
 
 /* A byte of a space for each value: value i's is blocks[i / size] + inside[i % size].
- * There is none where inside is NOWHERE. */
+ * There is none where inside is NOWHERE. Of each run of them, 1 if there are no longer ones, one
+ * is step behind the other. With a turn, places from end on are as many bytes less; inside is
+ * least to most. */
 struct places {
     const int32_t *blocks;
     const int32_t *inside;
     int64_t size;
+    int64_t run;
+    int64_t step;
+    int64_t least;
+    int64_t most;
+    int64_t end;
+    int64_t turn;
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct places, blocks) == 0, "places.blocks");
 _Static_assert(offsetof(struct places, inside) == 8, "places.inside");
 _Static_assert(offsetof(struct places, size) == 16, "places.size");
-_Static_assert(sizeof(struct places) == 24, "places");
+_Static_assert(offsetof(struct places, run) == 24, "places.run");
+_Static_assert(offsetof(struct places, step) == 32, "places.step");
+_Static_assert(offsetof(struct places, least) == 40, "places.least");
+_Static_assert(offsetof(struct places, most) == 48, "places.most");
+_Static_assert(offsetof(struct places, end) == 56, "places.end");
+_Static_assert(offsetof(struct places, turn) == 64, "places.turn");
+_Static_assert(sizeof(struct places) == 72, "places");
 #endif
 
 /* Bytes from places to places, through a table of 256 if there is one.
- * A source's place that is none gives border. item bytes lie at each place, 1 with a table; unit
- * places are a unit of work. */
+ * A source's place that is none gives border, which has no table. item bytes lie at each place, 1
+ * with a table; unit places are a unit of work. */
 struct move {
     const uint8_t *source;
     uint8_t *target;
@@ -455,13 +469,13 @@ struct move {
 _Static_assert(offsetof(struct move, source) == 0, "move.source");
 _Static_assert(offsetof(struct move, target) == 8, "move.target");
 _Static_assert(offsetof(struct move, origins) == 16, "move.origins");
-_Static_assert(offsetof(struct move, places) == 40, "move.places");
-_Static_assert(offsetof(struct move, table) == 64, "move.table");
-_Static_assert(offsetof(struct move, border) == 72, "move.border");
-_Static_assert(offsetof(struct move, item) == 80, "move.item");
-_Static_assert(offsetof(struct move, count) == 88, "move.count");
-_Static_assert(offsetof(struct move, unit) == 96, "move.unit");
-_Static_assert(sizeof(struct move) == 104, "move");
+_Static_assert(offsetof(struct move, places) == 88, "move.places");
+_Static_assert(offsetof(struct move, table) == 160, "move.table");
+_Static_assert(offsetof(struct move, border) == 168, "move.border");
+_Static_assert(offsetof(struct move, item) == 176, "move.item");
+_Static_assert(offsetof(struct move, count) == 184, "move.count");
+_Static_assert(offsetof(struct move, unit) == 192, "move.unit");
+_Static_assert(sizeof(struct move) == 200, "move");
 #endif
 
 /* Windows of a float16 image as rows; what lies beyond the image is zero.
@@ -544,6 +558,217 @@ _Static_assert(offsetof(struct half_products, by_kernel) == 80, "half_products.b
 _Static_assert(offsetof(struct half_products, by_row) == 88, "half_products.by_row");
 _Static_assert(offsetof(struct half_products, blocks) == 96, "half_products.blocks");
 _Static_assert(sizeof(struct half_products) == 104, "half_products");
+#endif
+
+/* Rows of an image: bytes from one plane, and from one row, to the next; 0 for one. */
+struct lines {
+    uint8_t *first;
+    int64_t plane;
+    int64_t row;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct lines, first) == 0, "lines.first");
+_Static_assert(offsetof(struct lines, plane) == 8, "lines.plane");
+_Static_assert(offsetof(struct lines, row) == 16, "lines.row");
+_Static_assert(sizeof(struct lines) == 24, "lines");
+#endif
+
+/* Bytes of each of rows rows less a zero point, by the row's factor, and its constant.
+ * factors and constants are float32 at any address. unit rows are a unit of work. */
+struct row_factors {
+    struct lines source;
+    struct lines target;
+    int64_t rows;
+    int64_t pixels;
+    int64_t zero_point;
+    const uint8_t *factors;
+    const uint8_t *constants;
+    int64_t unit;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct row_factors, source) == 0, "row_factors.source");
+_Static_assert(offsetof(struct row_factors, target) == 24, "row_factors.target");
+_Static_assert(offsetof(struct row_factors, rows) == 48, "row_factors.rows");
+_Static_assert(offsetof(struct row_factors, pixels) == 56, "row_factors.pixels");
+_Static_assert(offsetof(struct row_factors, zero_point) == 64, "row_factors.zero_point");
+_Static_assert(offsetof(struct row_factors, factors) == 72, "row_factors.factors");
+_Static_assert(offsetof(struct row_factors, constants) == 80, "row_factors.constants");
+_Static_assert(offsetof(struct row_factors, unit) == 88, "row_factors.unit");
+_Static_assert(sizeof(struct row_factors) == 96, "row_factors");
+#endif
+
+/* Products of two images' bytes, each less its zero point, but without that of both of these.
+ * Then scale and constant. With other_is_one a line of the other image is one pixel. There are
+ * count lines, rows of a plane, of which unit are a unit of work. */
+struct byte_products {
+    struct lines source;
+    struct lines other;
+    struct lines target;
+    int64_t rows;
+    int64_t count;
+    int64_t pixels;
+    int64_t zero_point;
+    int64_t other_zero_point;
+    int64_t other_is_one;
+    double scale;
+    double constant;
+    int64_t unit;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct byte_products, source) == 0, "byte_products.source");
+_Static_assert(offsetof(struct byte_products, other) == 24, "byte_products.other");
+_Static_assert(offsetof(struct byte_products, target) == 48, "byte_products.target");
+_Static_assert(offsetof(struct byte_products, rows) == 72, "byte_products.rows");
+_Static_assert(offsetof(struct byte_products, count) == 80, "byte_products.count");
+_Static_assert(offsetof(struct byte_products, pixels) == 88, "byte_products.pixels");
+_Static_assert(offsetof(struct byte_products, zero_point) == 96, "byte_products.zero_point");
+_Static_assert(offsetof(struct byte_products, other_zero_point) == 104,
+               "byte_products.other_zero_point");
+_Static_assert(offsetof(struct byte_products, other_is_one) == 112, "byte_products.other_is_one");
+_Static_assert(offsetof(struct byte_products, scale) == 120, "byte_products.scale");
+_Static_assert(offsetof(struct byte_products, constant) == 128, "byte_products.constant");
+_Static_assert(offsetof(struct byte_products, unit) == 136, "byte_products.unit");
+_Static_assert(sizeof(struct byte_products) == 144, "byte_products");
+#endif
+
+/* Sums of bytes over windows side by side, by scale, and constant.
+ * A line of the source is the first row of a line of windows of height rows, next_row bytes
+ * apart, and width pixels; sums begin with addend. There are count lines of pixels windows, rows
+ * of a plane, of which unit are a unit of work. */
+struct window_sums {
+    struct lines source;
+    struct lines target;
+    int64_t rows;
+    int64_t count;
+    int64_t pixels;
+    int64_t height;
+    int64_t width;
+    int64_t next_row;
+    int64_t addend;
+    double scale;
+    double constant;
+    int64_t unit;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct window_sums, source) == 0, "window_sums.source");
+_Static_assert(offsetof(struct window_sums, target) == 24, "window_sums.target");
+_Static_assert(offsetof(struct window_sums, rows) == 48, "window_sums.rows");
+_Static_assert(offsetof(struct window_sums, count) == 56, "window_sums.count");
+_Static_assert(offsetof(struct window_sums, pixels) == 64, "window_sums.pixels");
+_Static_assert(offsetof(struct window_sums, height) == 72, "window_sums.height");
+_Static_assert(offsetof(struct window_sums, width) == 80, "window_sums.width");
+_Static_assert(offsetof(struct window_sums, next_row) == 88, "window_sums.next_row");
+_Static_assert(offsetof(struct window_sums, addend) == 96, "window_sums.addend");
+_Static_assert(offsetof(struct window_sums, scale) == 104, "window_sums.scale");
+_Static_assert(offsetof(struct window_sums, constant) == 112, "window_sums.constant");
+_Static_assert(offsetof(struct window_sums, unit) == 120, "window_sums.unit");
+_Static_assert(sizeof(struct window_sums) == 128, "window_sums");
+#endif
+
+/* Bytes of a line less their mean over their deviation, by each pixel's scale, and its bias.
+ * Then factor and constant. sum_beyond and squares_beyond are of what lies beyond a line's end,
+ * part is one over the number of pixels. There are count lines, rows of a plane, of which unit
+ * are a unit of work. */
+struct layer_rows {
+    struct lines source;
+    struct lines target;
+    int64_t rows;
+    int64_t count;
+    int64_t pixels;
+    const float *scales;
+    const float *bias;
+    int64_t sum_beyond;
+    int64_t squares_beyond;
+    double part;
+    double epsilon;
+    double factor;
+    double constant;
+    int64_t unit;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct layer_rows, source) == 0, "layer_rows.source");
+_Static_assert(offsetof(struct layer_rows, target) == 24, "layer_rows.target");
+_Static_assert(offsetof(struct layer_rows, rows) == 48, "layer_rows.rows");
+_Static_assert(offsetof(struct layer_rows, count) == 56, "layer_rows.count");
+_Static_assert(offsetof(struct layer_rows, pixels) == 64, "layer_rows.pixels");
+_Static_assert(offsetof(struct layer_rows, scales) == 72, "layer_rows.scales");
+_Static_assert(offsetof(struct layer_rows, bias) == 80, "layer_rows.bias");
+_Static_assert(offsetof(struct layer_rows, sum_beyond) == 88, "layer_rows.sum_beyond");
+_Static_assert(offsetof(struct layer_rows, squares_beyond) == 96, "layer_rows.squares_beyond");
+_Static_assert(offsetof(struct layer_rows, part) == 104, "layer_rows.part");
+_Static_assert(offsetof(struct layer_rows, epsilon) == 112, "layer_rows.epsilon");
+_Static_assert(offsetof(struct layer_rows, factor) == 120, "layer_rows.factor");
+_Static_assert(offsetof(struct layer_rows, constant) == 128, "layer_rows.constant");
+_Static_assert(offsetof(struct layer_rows, unit) == 136, "layer_rows.unit");
+_Static_assert(sizeof(struct layer_rows) == 144, "layer_rows");
+#endif
+
+/* Softmax over a line's bytes, to float16, or by factor and constant to bytes.
+ * powers are of each difference to the greatest byte. There are count lines, rows of a plane, of
+ * which unit are a unit of work. */
+struct softmax_rows {
+    struct lines source;
+    struct lines target;
+    int64_t rows;
+    int64_t count;
+    int64_t pixels;
+    const float *powers;
+    double factor;
+    double constant;
+    int64_t is_half;
+    int64_t unit;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct softmax_rows, source) == 0, "softmax_rows.source");
+_Static_assert(offsetof(struct softmax_rows, target) == 24, "softmax_rows.target");
+_Static_assert(offsetof(struct softmax_rows, rows) == 48, "softmax_rows.rows");
+_Static_assert(offsetof(struct softmax_rows, count) == 56, "softmax_rows.count");
+_Static_assert(offsetof(struct softmax_rows, pixels) == 64, "softmax_rows.pixels");
+_Static_assert(offsetof(struct softmax_rows, powers) == 72, "softmax_rows.powers");
+_Static_assert(offsetof(struct softmax_rows, factor) == 80, "softmax_rows.factor");
+_Static_assert(offsetof(struct softmax_rows, constant) == 88, "softmax_rows.constant");
+_Static_assert(offsetof(struct softmax_rows, is_half) == 96, "softmax_rows.is_half");
+_Static_assert(offsetof(struct softmax_rows, unit) == 104, "softmax_rows.unit");
+_Static_assert(sizeof(struct softmax_rows) == 112, "softmax_rows");
+#endif
+
+/* Bytes of kernels in memory by an image's, each less its zero point.
+ * A kernel's depth bytes are weight_step apart, kernels kernel_step. Sums by scale, within low
+ * and high, get zero_point. */
+struct matrix_product {
+    const uint8_t *kernels;
+    int64_t kernel_step;
+    int64_t weight_step;
+    struct planes source;
+    struct planes target;
+    int64_t depth;
+    int64_t height;
+    int64_t width;
+    int64_t kernel_zero_point;
+    int64_t input_zero_point;
+    int64_t zero_point;
+    double scale;
+    double low;
+    double high;
+};
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(struct matrix_product, kernels) == 0, "matrix_product.kernels");
+_Static_assert(offsetof(struct matrix_product, kernel_step) == 8, "matrix_product.kernel_step");
+_Static_assert(offsetof(struct matrix_product, weight_step) == 16, "matrix_product.weight_step");
+_Static_assert(offsetof(struct matrix_product, source) == 24, "matrix_product.source");
+_Static_assert(offsetof(struct matrix_product, target) == 80, "matrix_product.target");
+_Static_assert(offsetof(struct matrix_product, depth) == 136, "matrix_product.depth");
+_Static_assert(offsetof(struct matrix_product, height) == 144, "matrix_product.height");
+_Static_assert(offsetof(struct matrix_product, width) == 152, "matrix_product.width");
+_Static_assert(offsetof(struct matrix_product, kernel_zero_point) == 160,
+               "matrix_product.kernel_zero_point");
+_Static_assert(offsetof(struct matrix_product, input_zero_point) == 168,
+               "matrix_product.input_zero_point");
+_Static_assert(offsetof(struct matrix_product, zero_point) == 176, "matrix_product.zero_point");
+_Static_assert(offsetof(struct matrix_product, scale) == 184, "matrix_product.scale");
+_Static_assert(offsetof(struct matrix_product, low) == 192, "matrix_product.low");
+_Static_assert(offsetof(struct matrix_product, high) == 200, "matrix_product.high");
+_Static_assert(sizeof(struct matrix_product) == 208, "matrix_product");
 #endif
 
 /* A compressed stream of coefficients, of which wanted values are decoded.

@@ -17,8 +17,9 @@ from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled, plans_of
 from anynpu.soft.engines.vip.memory import Memory, Space, Window
 from anynpu.soft.engines.vip.reference.compute import compute
 from anynpu.soft.engines.vip.shaders import products
+from anynpu.soft.engines.vip.shaders.forms import RowProducts, Windows
 from anynpu.soft.engines.vip.shaders.shader import Image
-from anynpu.soft.engines.vip.shaders.task import RowProducts, ShaderTask, Windows
+from anynpu.soft.engines.vip.shaders.task import ShaderTask
 from anynpu.soft.formats.nbg.model import Source
 
 from .test_kernels import filled, layout

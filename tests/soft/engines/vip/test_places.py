@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anynpu.soft.engines.vip.memory import Scattered, Space
+from anynpu.soft.engines.vip.memory import Circle, Scattered, Space, wrapped
 from anynpu.soft.engines.vip.places import Places
 from anynpu.soft.formats.nbg.model import Source
 
@@ -75,3 +75,38 @@ def test_whether_bytes_are_told_apart(numbers: list[int], item: int) -> None:
     assert places.are_apart(item) == (len(set(every)) == len(every))
     whole = sorted(every) == list(range(min(every), max(every) + 1))
     assert target.is_solid == whole
+
+
+@given(
+    numbers=st.lists(st.integers(0, 200), min_size=1, max_size=24),
+    by=st.integers(-20, 20),
+    end=st.integers(1, 150),
+    size=st.integers(1, 150),
+)
+def test_what_is_beyond_a_circle_s_end_comes_from_its_beginning(
+    numbers: list[int], by: int, end: int, size: int
+) -> None:
+    places = Places.of(np.array(numbers, np.int64), 4, 2).shifted(by)
+    turned = places.turned(end, size)
+    if max(numbers) + by >= end + size:
+        assert turned is None
+        return
+    assert turned is not None
+    expected = wrapped(np.array(numbers, np.int64) + by, Circle(end, size))
+    assert turned.numbers().tolist() == expected.tolist()
+    assert turned.extent == (min(expected), max(expected))
+    assert turned.shifted(9).numbers().tolist() == (expected + 9).tolist()
+    assert turned.shifted(9).extent == (min(expected) + 9, max(expected) + 9)
+    assert turned.are_apart(1) == (len(set(expected.tolist())) == len(numbers))
+    assert turned.inside is places.inside
+
+
+@given(st.integers(1, 40), st.integers(1, 6), st.integers(-3, 3), st.integers(0, 9))
+def test_runs_are_numbers_in_the_same_steps(count: int, rows: int, step: int, gap: int) -> None:
+    row = np.arange(count) * step
+    inside = (row + np.arange(rows)[:, None] * (count * step + gap)).ravel().astype(np.int32)
+    run, found = Places(np.zeros(1, np.int32), inside).run
+    assert inside.size % run == 0
+    steps = np.diff(inside.reshape(-1, run))
+    assert (steps == found).all()
+    assert count < 4 or run % count == 0

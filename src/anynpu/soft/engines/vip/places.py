@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,19 +39,33 @@ def _pattern(flat: NDArray[np.int64] | NDArray[np.int32]) -> int:
     return int(np.gcd.reduce(ends, initial=flat.size))
 
 
+_SHORTEST_RUN = 4
+"""Numbers that are worth a loop of their own."""
+
+
+class Turn(NamedTuple):
+    """What becomes of numbers from `end` on: they are `size` less, once."""
+
+    end: int
+    size: int
+
+
 @dataclass(frozen=True, eq=False)
 class Places:
     """A number for each value: value `i` has `offset + blocks[i // size] + inside[i % size]`.
 
     `size` is the length of `inside`; both arrays are int32, and so is each sum. Values that follow
     one another in planes and rows have blocks that are alike, so that a table of every number isn't
-    kept. What is known of them is kept for all that are `shifted`.
+    kept. With a `turn`, what a number becomes is what counts. What is known of them is kept for
+    all that are `shifted`.
     """
 
     blocks: NDArray[np.int32]
     inside: NDArray[np.int32]
     offset: int = 0
+    turn: Turn | None = None
     _known: dict[int, bool] = field(default_factory=dict, repr=False)
+    _extent: list[tuple[int, int]] = field(default_factory=list, repr=False)
 
     @classmethod
     def of(cls, numbers: NDArray[np.int64] | NDArray[np.int32], *sizes: int) -> Places:
@@ -93,19 +108,50 @@ class Places:
     @property
     def extent(self) -> tuple[int, int]:
         """The least number and the largest one; raises `ValueError` where there is no value."""
+        if not self._extent:
+            self._extent.append(self._ends())
+        low, high = self._extent[0]
+        return self.offset + low, self.offset + high
+
+    def _ends(self) -> tuple[int, int]:
+        """The same without the offset."""
+        if self.turn is not None:
+            numbers = self.numbers()
+            return int(numbers.min()) - self.offset, int(numbers.max()) - self.offset
         return (
-            self.offset + int(self.blocks.min()) + int(self.inside.min()),
-            self.offset + int(self.blocks.max()) + int(self.inside.max()),
+            int(self.blocks.min()) + int(self.inside.min()),
+            int(self.blocks.max()) + int(self.inside.max()),
         )
 
     def numbers(self) -> NDArray[np.int32]:
         """Each value's number: a new array."""
         every: NDArray[np.int32] = (self.blocks + np.int32(self.offset))[:, None] + self.inside
+        if self.turn is not None:
+            every -= (every >= self.turn.end) * np.int32(self.turn.size)
         return every.ravel()
 
     def shifted(self, by: int) -> Places:
         """Each number and `by`, on the same arrays."""
-        return Places(self.blocks, self.inside, self.offset + by, self._known)
+        turn = None if self.turn is None else Turn(self.turn.end + by, self.turn.size)
+        offset = self.offset + by
+        return Places(self.blocks, self.inside, offset, turn, self._known, self._extent)
+
+    def turned(self, end: int, size: int) -> Places | None:
+        """The same in a circular buffer, on the same arrays; None for more than one round."""
+        if self.turn is not None or self.extent[1] >= end + size:
+            return None
+        return Places(self.blocks, self.inside, self.offset, Turn(end, size))
+
+    @property
+    def run(self) -> tuple[int, int]:
+        """How many numbers of a block follow one another in the same steps, and the step.
+
+        A block is whole runs of them.
+        """
+        if self.inside.size < _SHORTEST_RUN:
+            return 1, 0
+        size = _pattern(self.inside)
+        return (size, int(self.inside[1] - self.inside[0])) if size >= _SHORTEST_RUN else (1, 0)
 
     def are_apart(self, item: int) -> bool:
         """Whether no byte of `item` bytes from each number on is another number's."""

@@ -354,16 +354,29 @@ class ConvolutionParts(Structure):
 class Places(Structure):
     """A byte of a space for each value: value i's is `blocks[i / size] + inside[i % size]`.
 
-    There is none where `inside` is NOWHERE.
+    There is none where `inside` is NOWHERE. Of each `run` of them, 1 if there are no longer ones,
+    one is `step` behind the other. With a `turn`, places from `end` on are as many bytes less;
+    `inside` is `least` to `most`.
     """
 
-    _fields_ = [("blocks", _POINTER), ("inside", _POINTER), ("size", _INTEGER)]
+    _fields_ = [
+        ("blocks", _POINTER),
+        ("inside", _POINTER),
+        ("size", _INTEGER),
+        ("run", _INTEGER),
+        ("step", _INTEGER),
+        ("least", _INTEGER),
+        ("most", _INTEGER),
+        ("end", _INTEGER),
+        ("turn", _INTEGER),
+    ]
 
 
 class Move(Structure):
     """Bytes from places to places, through a table of 256 if there is one.
 
-    A source's place that is none gives `border`. `item` bytes lie at each place, 1 with a table;
+    A source's place that is none gives `border`, which has no table. `item` bytes lie at each
+    place, 1 with a table;
     `unit` places are a unit of work.
     """
 
@@ -436,6 +449,149 @@ class HalfProducts(Structure):
     ]
 
 
+class Lines(Structure):
+    """Rows of an image: bytes from one plane, and from one row, to the next; 0 for one."""
+
+    _fields_ = [("first", _POINTER), ("plane", _INTEGER), ("row", _INTEGER)]
+
+
+class RowFactors(Structure):
+    """Bytes of each of `rows` rows less a zero point, by the row's factor, and its constant.
+
+    `factors` and `constants` are float32 at any address. `unit` rows are a unit of work.
+    """
+
+    _fields_ = [
+        ("source", Lines),
+        ("target", Lines),
+        ("rows", _INTEGER),
+        ("pixels", _INTEGER),
+        ("zero_point", _INTEGER),
+        ("factors", _POINTER),
+        ("constants", _POINTER),
+        ("unit", _INTEGER),
+    ]
+
+
+class ByteProducts(Structure):
+    """Products of two images' bytes, each less its zero point, but without that of both of these.
+
+    Then `scale` and `constant`. With `other_is_one` a line of the `other` image is one pixel. There
+    are `count` lines, `rows` of a plane, of which `unit` are a unit of work.
+    """
+
+    _fields_ = [
+        ("source", Lines),
+        ("other", Lines),
+        ("target", Lines),
+        ("rows", _INTEGER),
+        ("count", _INTEGER),
+        ("pixels", _INTEGER),
+        ("zero_point", _INTEGER),
+        ("other_zero_point", _INTEGER),
+        ("other_is_one", _INTEGER),
+        ("scale", _REAL),
+        ("constant", _REAL),
+        ("unit", _INTEGER),
+    ]
+
+
+class WindowSums(Structure):
+    """Sums of bytes over windows side by side, by `scale`, and `constant`.
+
+    A line of the source is the first row of a line of windows of `height` rows, `next_row` bytes
+    apart, and `width` pixels; sums begin with `addend`. There are `count` lines of `pixels`
+    windows, `rows` of a plane, of which `unit` are a unit of work.
+    """
+
+    _fields_ = [
+        ("source", Lines),
+        ("target", Lines),
+        ("rows", _INTEGER),
+        ("count", _INTEGER),
+        ("pixels", _INTEGER),
+        ("height", _INTEGER),
+        ("width", _INTEGER),
+        ("next_row", _INTEGER),
+        ("addend", _INTEGER),
+        ("scale", _REAL),
+        ("constant", _REAL),
+        ("unit", _INTEGER),
+    ]
+
+
+class LayerRows(Structure):
+    """Bytes of a line less their mean over their deviation, by each pixel's scale, and its bias.
+
+    Then `factor` and `constant`. `sum_beyond` and `squares_beyond` are of what lies beyond a line's
+    end, `part` is one over the number of pixels. There are `count` lines, `rows` of a plane, of
+    which `unit` are a unit of work.
+    """
+
+    _fields_ = [
+        ("source", Lines),
+        ("target", Lines),
+        ("rows", _INTEGER),
+        ("count", _INTEGER),
+        ("pixels", _INTEGER),
+        ("scales", _POINTER),
+        ("bias", _POINTER),
+        ("sum_beyond", _INTEGER),
+        ("squares_beyond", _INTEGER),
+        ("part", _REAL),
+        ("epsilon", _REAL),
+        ("factor", _REAL),
+        ("constant", _REAL),
+        ("unit", _INTEGER),
+    ]
+
+
+class SoftmaxRows(Structure):
+    """Softmax over a line's bytes, to float16, or by `factor` and `constant` to bytes.
+
+    `powers` are of each difference to the greatest byte. There are `count` lines, `rows` of a
+    plane, of which `unit` are a unit of work.
+    """
+
+    _fields_ = [
+        ("source", Lines),
+        ("target", Lines),
+        ("rows", _INTEGER),
+        ("count", _INTEGER),
+        ("pixels", _INTEGER),
+        ("powers", _POINTER),
+        ("factor", _REAL),
+        ("constant", _REAL),
+        ("is_half", _INTEGER),
+        ("unit", _INTEGER),
+    ]
+
+
+class MatrixProduct(Structure):
+    """Bytes of kernels in memory by an image's, each less its zero point.
+
+    A kernel's `depth` bytes are `weight_step` apart, kernels `kernel_step`. Sums by `scale`, within
+    `low` and `high`, get `zero_point`.
+    """
+
+    _fields_ = [
+        ("kernels", _POINTER),
+        ("kernel_step", _INTEGER),
+        ("weight_step", _INTEGER),
+        ("source", Planes),
+        ("target", Planes),
+        ("depth", _INTEGER),
+        ("height", _INTEGER),
+        ("width", _INTEGER),
+        ("kernel_zero_point", _INTEGER),
+        ("input_zero_point", _INTEGER),
+        ("zero_point", _INTEGER),
+        ("scale", _REAL),
+        ("low", _REAL),
+        ("high", _REAL),
+    ]
+
+
 class CodedStream(Structure):
     """A compressed stream of coefficients, of which `wanted` values are decoded.
 
@@ -497,6 +653,13 @@ STRUCTURES = (
     Move,
     HalfWindows,
     HalfProducts,
+    Lines,
+    RowFactors,
+    ByteProducts,
+    WindowSums,
+    LayerRows,
+    SoftmaxRows,
+    MatrixProduct,
     CodedStream,
     CoreValues,
 )
@@ -549,5 +712,12 @@ POINTERS = {
     "half_products.weights": "const uint16_t *",
     "half_products.bias": "const float *",
     "half_products.target": "uint8_t *",
+    "lines.first": "uint8_t *",
+    "row_factors.factors": "const uint8_t *",
+    "row_factors.constants": "const uint8_t *",
+    "layer_rows.scales": "const float *",
+    "layer_rows.bias": "const float *",
+    "softmax_rows.powers": "const float *",
+    "matrix_product.kernels": "const uint8_t *",
 }
 """What addresses in a structure point to."""

@@ -308,6 +308,11 @@ def _relative_places(context: OperationContext, walk: _Walk, circle: Circle | No
     """
     known = context.shared.places
     if (walk, circle) not in known:
+        if circle is not None and (
+            turned := _relative_places(context, walk, None).turned(circle.end, circle.size)
+        ):
+            known[walk, circle] = turned
+            return turned
         offsets = wrapped(places(walk.loops, walk.tiles, walk.planes), circle)
         limits = np.iinfo(np.int32)
         if offsets.min() < limits.min or offsets.max() > limits.max:

@@ -14,6 +14,7 @@ import numpy as np
 from .....native import steps
 from .....native.memory import address_of
 from .....native.threads import thread_count
+from ..decode.matrix_product import MatrixProduct
 from ..memory import Memory, MemoryMap
 from ..reference.compute import compute
 from ..shaders.task import ShaderTask
@@ -22,9 +23,10 @@ from ..tasks import BlockTranspose, Convolution, Move, Task
 from . import native
 from .arguments import Arguments, Packed
 from .convolution import Weights, plan_convolution
-from .half import plan_shader
 from .moves import Origins, plan_move, plan_transpose
 from .plan import Plan
+from .products import plan_product
+from .shaders import plan_shader
 from .stream import (
     NO_QUEUES,
     Program,
@@ -110,9 +112,9 @@ def _plan(layout: MemoryMap, task: Task, count: int, shared: _Shared) -> Plan | 
     if isinstance(task, StreamTask):
         plan = plan_stream(layout, task, NO_QUEUES, count, shared.programs)
         return plan or _plan_of_sums(layout, task, count, shared)
-    if isinstance(task, ShaderTask):
-        return plan_shader(layout, task, count)
-    return None
+    if isinstance(task, MatrixProduct):
+        return plan_product(layout, task, count)
+    return plan_shader(layout, task, count) if isinstance(task, ShaderTask) else None
 
 
 def _plan_of_sums(layout: MemoryMap, task: StreamTask, count: int, shared: _Shared) -> Plan | None:

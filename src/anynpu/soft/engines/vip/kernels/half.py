@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from .....native import steps
 from .. import structures
-from ..memory import MemoryMap, Window
+from ..memory import Window
 from ..rounding import normal_halves
-from ..shaders.task import RowProducts, ShaderTask, Windows
+from ..shaders.forms import RowProducts, Windows
+from ..shaders.task import ShaderTask
 from ..structures import AT_ONCE, HALF_KERNELS, HALF_ROWS
 from . import native
 from .arguments import Arguments
-from .plan import Plan, is_apart, rounded_up, units_of
+from .plan import Plan, rounded_up, units_of
 
 _HALF, _DOUBLE = 2, 8
 """Bytes."""
@@ -105,18 +106,7 @@ class RowProductsPlan(Plan):
         return steps.Entry(address, arguments.put(call), units, units_of(units, self._threads))
 
 
-def plan_shader(
-    layout: MemoryMap, task: ShaderTask, threads: int
-) -> WindowsPlan | RowProductsPlan | None:
-    """A plan, or None where there is no kernel that does the same for certain."""
-    if task.form is None or not _is_plain(task) or not is_apart(layout, task):
-        return None
-    if isinstance(task.form, Windows):
-        return WindowsPlan(task, task.form, threads)
-    return RowProductsPlan(task, task.form, threads)
-
-
-def _is_plain(task: ShaderTask) -> bool:
+def is_plain(task: ShaderTask) -> bool:
     """Whether values of a row lie side by side, in memory, and there are some."""
     images = (*task.inputs, task.output)
     return all(

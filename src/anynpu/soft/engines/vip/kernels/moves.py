@@ -69,9 +69,20 @@ class MovePlan(Plan):
 
 
 def _structure(places: Places, arguments: Arguments) -> structures.Places:
-    return structures.Places(
-        arguments.constant(places.blocks), arguments.constant(places.inside), places.inside.size
+    run, step = places.run
+    made = structures.Places(
+        blocks=arguments.constant(places.blocks),
+        inside=arguments.constant(places.inside),
+        size=places.inside.size,
+        run=run,
+        step=step,
     )
+    if places.turn is not None:
+        there = places.inside[places.inside != structures.NOWHERE]
+        made.least, made.most = int(there.min(initial=0)), int(there.max(initial=0))
+        # What a kernel gets as the first byte has the offset.
+        made.end, made.turn = places.turn.end - places.offset, places.turn.size
+    return made
 
 
 def plan_move(
@@ -90,19 +101,15 @@ def plan_move(
     (_, window), *others = task.source.windows()
     if others:
         return None
-    key = (
-        window.shape, window.strides, _own_circle(window), task.window, task.border is None,
-        task.mirrors, task.order, task.target.places.inside.size,
-    )  # fmt: skip
-    if key not in known:
-        known[key] = _origins(task, replace(window, offset=0, circle=_own_circle(window)))
-    origins = known[key]
-    border = 0
+    origins = _origins_of(task, window, known)
+    border, table = 0, _table(task)
     if origins.leave_the_image:
         border = int(task.border or 0) ^ (128 if task.input_flips else 0)
+        if table is not None:
+            border = int(table[border])
     return MovePlan(
-        window.space, task.target.space, origins.places.shifted(window.offset),
-        task.target.places, 1, threads, _table(task), border,
+        window.space, task.target.space, origins.places, task.target.places, 1, threads,
+        table, border,
     )  # fmt: skip
 
 
@@ -113,16 +120,33 @@ class Origins(NamedTuple):
     leave_the_image: bool
 
 
-def _own_circle(window: Window) -> Circle | None:
-    """The circular buffer that a window goes round, as seen from its first byte."""
+def _origins_of(task: Move, window: Window, known: dict[object, Origins]) -> Origins:
+    """Where values come from: those of tiles that are alike are on the same arrays."""
+    found = _relative_origins(task, replace(window, offset=0, circle=None), known)
     circle = window.circle
     if circle is None or not window.wraps:
-        return None
-    return Circle(circle.end - window.offset, circle.size)
+        return Origins(found.places.shifted(window.offset), found.leave_the_image)
+    turned = found.places.shifted(window.offset).turned(circle.end, circle.size)
+    if turned is not None:
+        return Origins(turned, found.leave_the_image)
+    own = Circle(circle.end - window.offset, circle.size)
+    found = _relative_origins(task, replace(window, offset=0, circle=own), known)
+    return Origins(found.places.shifted(window.offset), found.leave_the_image)
 
 
-def _table(task: Move) -> NDArray[np.uint8]:
-    """What becomes of each byte."""
+def _relative_origins(task: Move, window: Window, known: dict[object, Origins]) -> Origins:
+    """The same of a window that begins at 0."""
+    key = (
+        window, task.window, task.border is None, task.mirrors, task.order,
+        task.target.places.inside.size,
+    )  # fmt: skip
+    if key not in known:
+        known[key] = _origins(task, window)
+    return known[key]
+
+
+def _table(task: Move) -> NDArray[np.uint8] | None:
+    """What becomes of each byte; None where it stays as it is."""
     values = np.arange(256, dtype=np.float64) - task.input_zero_point
     if task.table is not None:
         values = nearest(look_up(task.table, values), TABLE_BITS)
@@ -134,7 +158,7 @@ def _table(task: Move) -> NDArray[np.uint8]:
         table = table[flipped]
     if task.output_flips:
         table = table ^ np.uint8(128)
-    return np.ascontiguousarray(table)
+    return None if (table == np.arange(256)).all() else np.ascontiguousarray(table)
 
 
 def _origins(task: Move, window: Window) -> Origins:

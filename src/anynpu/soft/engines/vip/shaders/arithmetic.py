@@ -8,9 +8,10 @@ import numpy as np
 
 from ..refusal import Unknown
 from ..rounding import to_halves
+from .forms import ByteProducts
 from .quantized import F16, ONE, U8, check_broadcast, check_same, reals_of, to_bytes, types
 from .shader import Image, Shader
-from .task import Array, ShaderTask, by_rows
+from .task import Array, Function, ShaderTask, by_rows, copy_of
 
 _F32 = np.float32
 _LARGEST_BYTE = 255
@@ -112,12 +113,21 @@ def tensor_mul(shader: Shader) -> ShaderTask:
     zero_b, zero_a = shader.whole(0x80) >> 16, shader.whole(0x84) & 0xFFFF
     scale, constant = shader.real(0xE0), shader.real(0xE4)
 
+    form = ByteProducts((zero_a, zero_b), scale, constant)
+    return ShaderTask((a, b), output, products_of(form), form=form)
+
+
+def products_of(form: ByteProducts) -> Function:
+    """What the form says, of two operands."""
+    zero, other = form.zero_points
+
+    @by_rows
     def product(x: Array, y: Array) -> Array:
         left, right = x.astype(np.int32), y.astype(np.int32)
-        cross = left * right - left * zero_b - right * zero_a
-        return to_bytes(cross.astype(_F32) * scale + constant)
+        cross = left * right - left * other - right * zero
+        return to_bytes(cross.astype(_F32) * form.scale + form.constant)
 
-    return ShaderTask((a, b), output, by_rows(product))
+    return product
 
 
 _PRODUCTS_OF_HALVES = ("bdf62f09c8ec4701", "2f10cc449c1d2f4a")
@@ -145,7 +155,7 @@ def _copy(shader: Shader) -> ShaderTask:
         return ShaderTask((source,), output, lambda values: values[:, rows[:, None], pixels])
     check_same(output, source)
     shader.expect({0x40: 0, 0x44: 0})
-    return ShaderTask((source,), output, lambda values: values)
+    return copy_of(source, output)
 
 
 _DIVISIONS: Mapping[tuple[np.dtype[np.generic], ...], str] = {

@@ -17,7 +17,7 @@ from ..memory import Space, Window
 from ..refusal import Unknown
 from .quantized import U8
 from .shader import Image, Shader
-from .task import ShaderTask
+from .task import ShaderTask, copy_of
 
 LAYER = "ConvolutionLayer"
 
@@ -123,4 +123,4 @@ def make_coefficients(shader: Shader) -> ShaderTask:
     strides = (made.kernels * made.depth, made.depth, 1, 1)
     target = Image(Window(made.space, 0, shape, strides), U8)
     shader.check(target)
-    return ShaderTask((source,), target, lambda values: values)
+    return copy_of(source, target)

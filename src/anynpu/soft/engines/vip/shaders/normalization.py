@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from ..refusal import Unknown
 from ..rounding import cut_to_float, normal_halves, to_halves
+from .forms import LAYER_VECTOR as _VECTOR
+from .forms import LayerRows, RowFactors
 from .quantized import F16, F32, ONE, U8, check_same, limited_halves, reals_of, to_bytes, types
 from .shader import Image, Shader
-from .task import Array, ShaderTask, by_rows
+from .task import Array, Function, ShaderTask, by_rows
 
 _F32 = np.float32
 
@@ -44,20 +46,27 @@ def layer_normalization(shader: Shader) -> ShaderTask:
         shader.real(names.part), shader.real(names.epsilon), shader.real(0x8C)
     )  # fmt: skip
     zero, own = shader.real(0x210), shader.whole(0x260) & 255
-    # A last vector goes on beyond the row's end, where the shader reads zero points.
-    rest = -pixels % _VECTOR
+    form = LayerRows(own, part, epsilon, factor, zero)
+    return ShaderTask((source, bias, scale), output, normalized_rows(form), form=form)
+
+
+def normalized_rows(form: LayerRows) -> Function:
+    """What the form says, of rows of bytes, their bias and their scales."""
 
     def function(values: Array, added: Array, scales: Array) -> Array:
+        # A last vector goes on beyond the row's end, where the shader reads zero points.
+        own, rest = form.own, -values.shape[2] % _VECTOR
         whole = values.astype(np.int64)
         total = (whole.sum(2, keepdims=True) + rest * own).astype(_F32)
         squares = ((whole * whole).sum(2, keepdims=True) + rest * own * own).astype(_F32)
-        mean = total * part
-        inverse = _inverse_root(squares * part - mean * mean + epsilon)
+        mean = total * form.part
+        inverse = _inverse_root(squares * form.part - mean * mean + form.epsilon)
         normal = scales * inverse * (values.astype(_F32) - mean)
         # Zero points beyond the end can make a variance negative: such a row's bytes are zero.
-        return to_bytes(np.nan_to_num((normal + added) * factor + zero, nan=0))
+        real = (normal + added) * form.factor + form.constant
+        return to_bytes(np.nan_to_num(real, nan=0))
 
-    return ShaderTask((source, bias, scale), output, function)
+    return function
 
 
 _LAYER_OF_HALVES = "2601e7e33ff7f8de"
@@ -98,8 +107,6 @@ def _sum_of_eights(values: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 _EIGHT = 8
-_VECTOR = 16
-"""Pixels that the shader of a layer's normalisation reads at once."""
 
 
 def _inverse_root(values: Array) -> Array:
@@ -275,14 +282,21 @@ def batch_normalization(shader: Shader) -> ShaderTask:
         return _batch_of_halves(shader, (source, scale, bias), output)
     zero = shader.whole(0x80)
 
+    form = RowFactors(zero)
+    return ShaderTask((source, scale, bias), output, by_factors(form), form=form)
+
+
+def by_factors(form: RowFactors) -> Function:
+    """What the form says, of one plane of bytes, the factors and the constants."""
+
     @by_rows
     def normalized(values: Array, factor: Array, constant: Array) -> Array:
-        return to_bytes((values.astype(_F32) - _F32(zero)) * factor + constant)
+        return to_bytes((values.astype(_F32) - _F32(form.zero_point)) * factor + constant)
 
     def function(values: Array, scales: Array, added: Array) -> Array:
         return normalized(values, _reals(scales), _reals(added))
 
-    return ShaderTask((source, scale, bias), output, function)
+    return function
 
 
 _BATCH_OF_HALVES = "e76e60d4a5dff624"

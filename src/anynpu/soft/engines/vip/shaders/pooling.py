@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..refusal import Unknown
+from .forms import WindowSums
 from .half_means import mean_of_halves
 from .quantized import BF16, F16, F32, ONE, U8, to_bytes, types
+from .reduction import sums_of_windows
 from .shader import Shader
 from .task import Array, ShaderTask
 
@@ -218,9 +220,5 @@ def _average_side_by_side(shader: Shader) -> ShaderTask:
     shader.expect(steps | {0x20: source.shape[1]})
     own, scale, zero = shader.signed(0x24), shader.real(0x28), shader.real(0x2C)
 
-    def function(values: Array) -> Array:
-        windows = values.astype(np.int64).reshape(planes, rows, height, pixels, width)
-        total = windows.sum((2, 4)) - own * height * width
-        return to_bytes(total.astype(np.float32) * scale + zero)
-
-    return ShaderTask((source,), output, function)
+    form = WindowSums((height, width), -own * height * width, scale, zero)
+    return ShaderTask((source,), output, sums_of_windows(form), form=form)

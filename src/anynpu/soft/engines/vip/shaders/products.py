@@ -24,9 +24,10 @@ from ..rounding import (
     to_halves,
 )
 from .coefficients import make_coefficients
+from .forms import RowProducts, Windows
 from .quantized import BF16, F16, F32, limited_halves, types
 from .shader import Image, Shader
-from .task import Array, Function, RowProducts, ShaderTask, Windows
+from .task import Array, Function, ShaderTask
 
 _F32 = np.float32
 _MOST = 1 << 12

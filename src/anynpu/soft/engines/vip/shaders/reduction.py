@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from ..refusal import Unknown
 from ..rounding import cut_to_half, normal_halves, to_halves, whole_sum
+from .forms import WindowSums
 from .half_means import mean_of_rows
 from .quantized import F16, F32, I16, ONE, U8, reals_of, to_bytes, types
 from .shader import Image, Shader
-from .task import Array, ShaderTask
+from .task import Array, Function, ShaderTask
 
 _F32 = np.float32
 
@@ -47,12 +48,29 @@ def sum_of_pixels(shader: Shader) -> ShaderTask:
         raise Unknown(f"sums of {count} of {source.shape[axis]} values")
     scale, constant = shader.real(0x44), shader.real(0x48)
 
+    if kinds[1] == U8 and axis == 2:
+        form = WindowSums((1, pixels), 0, scale, constant)
+        return ShaderTask((source,), output, sums_of_windows(form), form=form)
+
     def function(values: Array) -> Array:
         total = values.sum(axis, keepdims=True, dtype=np.int64)
         real = total.astype(_F32) * scale + constant
         return to_bytes(real) if kinds[1] == U8 else to_halves(real)
 
     return ShaderTask((source,), output, function)
+
+
+def sums_of_windows(form: WindowSums) -> Function:
+    """What the form says, of planes of whole windows."""
+
+    def function(values: Array) -> Array:
+        planes, rows, pixels = values.shape
+        height, width = form.size
+        windows = values.reshape(planes, rows // height, height, pixels // width, width)
+        total = windows.sum((2, 4), dtype=np.int64) + form.addend
+        return to_bytes(total.astype(_F32) * form.scale + form.constant)
+
+    return function
 
 
 def _sum_of_halves(shader: Shader, source: Image, output: Image) -> ShaderTask:

@@ -10,7 +10,7 @@ from ..refusal import Unknown
 from .arithmetic import rescaled
 from .quantized import F16, I16, I32, TRUTH, U8, check_same, types
 from .shader import Shader
-from .task import Array, ShaderTask
+from .task import Array, ShaderTask, copy_of
 
 _OF_BYTES, _OF_HALVES = "516e38afcab44831", "bfb4848355b534d8"
 """The programs that copy bytes, and float16."""
@@ -29,9 +29,9 @@ def copy(shader: Shader) -> ShaderTask:
     source, output = shader.images(0x00, 0x20)
     check_same(output, source)
     if shader.program == _OF_BYTES and types(source, output) == (U8, U8):
-        return ShaderTask((source,), output, lambda values: values)
+        return copy_of(source, output)
     if shader.program == _OF_HALVES and types(source, output) == (F16, F16):
-        return ShaderTask((source,), output, lambda values: values)
+        return copy_of(source, output)
     if types(source, output) == _CONVERTED.get(shader.program):
         factor, constant, shift = shader.whole(0x40), shader.signed(0x44), shader.whole(0x6C) & 63
         if not 0 < shift < 32:
@@ -110,10 +110,7 @@ def _part(shader: Shader) -> ShaderTask:
     for first, count, size in zip(starts, output.shape, source.shape, strict=True):
         if first + count > size:
             raise Unknown(f"a slice of {source.shape} from {starts} on to {output.shape}")
-    places = tuple(
-        slice(first, first + count) for first, count in zip(starts, output.shape, strict=True)
-    )
-    return ShaderTask((source,), output, lambda values: values[places])
+    return copy_of(source, output, starts)
 
 
 def _reversed_rows(shader: Shader) -> ShaderTask:
@@ -145,10 +142,7 @@ def slice_rows(shader: Shader) -> ShaderTask:
     if first + count > rows or left + width > pixels:
         raise Unknown(f"rows from {first} and pixels from {left} of {rows} x {pixels}")
 
-    def function(values: Array) -> Array:
-        return values[:, first : first + count, left : left + width]
-
-    return ShaderTask((source,), output, function)
+    return copy_of(source, output, (0, first, left))
 
 
 _ROWS_AS_PLANES, _REPEATED = "6d925cbbe261954d", "1d8d35025196652b"

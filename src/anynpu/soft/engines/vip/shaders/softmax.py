@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..refusal import Unknown
 from ..rounding import to_halves, whole_sum
+from .forms import SoftmaxRows
 from .quantized import F16, ONE, U8, check_same, to_bytes, types
 from .shader import Image, Shader
-from .task import Array, ShaderTask, by_rows
+from .task import Array, Function, ShaderTask, by_rows
 
 _LOG_OF_ROWS = "4fc379906351d456"
 _LOG_OF_HALVES = "186825dbb853d878"
@@ -76,6 +78,10 @@ def softmax(shader: Shader) -> ShaderTask:
         factor = shader.real(0x130 if over_pixels else 0x48)
         zero = shader.real(0x134 if over_pixels else 0x4C)
 
+    if kinds[0] == U8 and over_pixels:
+        form = SoftmaxRows(powers_of(scale), factor, zero, is_half=kinds[1] == F16)
+        return ShaderTask((source,), output, shares_of(form), form=form)
+
     def function(values: Array) -> Array:
         real = values.astype(np.float32)
         most = real.max(axis, keepdims=True)
@@ -90,6 +96,29 @@ def softmax(shader: Shader) -> ShaderTask:
         return halves
 
     return ShaderTask((source,), output, by_rows(function) if over_pixels else function)
+
+
+def powers_of(scale: np.float32) -> NDArray[np.float32]:
+    """Those of two, by each difference of a byte to a greater one times a scale; (256)."""
+    differences = -np.arange(256, dtype=np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.exp2((differences * scale).astype(np.float64)).astype(np.float32)
+
+
+def shares_of(form: SoftmaxRows) -> Function:
+    """What the form says, of rows of bytes."""
+
+    @by_rows
+    def function(values: Array) -> Array:
+        powers = form.powers[values.max(2, keepdims=True) - values]
+        total = np.add.accumulate(_sums_of_four(powers), 2)[..., -1:]
+        shares = powers * (np.float32(1) / total)
+        if form.is_half:
+            halves: Array = to_halves(shares)
+            return halves
+        return to_bytes(shares * form.factor + form.constant)
+
+    return function
 
 
 def _difference(values: Array, most: Array) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..memory import Window
 from ..tasks import Task
+from .forms import Form, Part
 from .shader import Image
 
 Array = NDArray[Any]
@@ -19,36 +20,6 @@ Function = Callable[..., Array | tuple[Array, ...]]
 
 TOGETHER = 1 << 15
 """Values of a result that are made at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Each window of an image of 16-bit values as a row; what lies beyond the image is zero.
-
-    `columns` windows of `size` rows and pixels are beside each other, `steps` apart, the first one
-    beginning `before` the image.
-    """
-
-    size: tuple[int, int]
-    steps: tuple[int, int]
-    before: tuple[int, int]
-    columns: int
-
-
-@dataclass(frozen=True, eq=False)
-class RowProducts:
-    """Rows of float16 by kernels, (kernels, values), of float16, and a bias of float32.
-
-    Sums of 8 products are cut to float32, `together` of them summed and rounded before they are
-    added to what is there. With `cuts` negative results are zero. With `by_kernel` a row of the
-    output has a kernel's results, otherwise a row's.
-    """
-
-    weights: NDArray[np.float16]
-    bias: NDArray[np.float32]
-    together: int
-    cuts: bool
-    by_kernel: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +36,7 @@ class ShaderTask(Task):
     function: Function
     others: tuple[Image, ...] = ()
     products: int = 0
-    form: Windows | RowProducts | None = None
+    form: Form | None = None
 
     @property
     def outputs(self) -> tuple[Image, ...]:
@@ -84,6 +55,14 @@ class ShaderTask(Task):
     def writes(self) -> Iterator[Window]:
         for image in self.outputs:
             yield image.window
+
+
+def copy_of(source: Image, output: Image, first: tuple[int, int, int] = (0, 0, 0)) -> ShaderTask:
+    """An image's values as they are, from a plane, row and pixel on, as many as the output has."""
+    places = tuple(
+        slice(start, start + count) for start, count in zip(first, output.shape, strict=True)
+    )
+    return ShaderTask((source,), output, lambda values: values[places], form=Part(first))
 
 
 def by_rows(function: Callable[..., Array]) -> Callable[..., Array]:
