@@ -24,8 +24,9 @@ class Written:
     def __init__(self, layout: MemoryMap) -> None:
         # Zeros that nobody touches take no memory, however large a pool a file says it has.
         self._known = {
-            space: (np.ones if space.source in _GIVEN else np.zeros)(size, np.bool_)
+            space: np.zeros(size, np.bool_)
             for space, size in layout.spaces()
+            if space.source not in _GIVEN
         }
 
     def follow(self, task: Task, context: OperationContext) -> None:
@@ -33,16 +34,22 @@ class Written:
         known = self._known
         if isinstance(task, BlockTranspose):
             # It copies whole buffers, and what is in their gaps stays as unknown as it was.
-            content = at(known[task.source.space], task.source).copy()
-            put(known[task.target.space], task.target, content)
+            if task.target.space in known:
+                put(known[task.target.space], task.target, self._of(task.source))
             return
         for window in task.reads():
-            if not at(known[window.space], window).all():
+            if window.space in known and not at(known[window.space], window).all():
                 raise Refusal(
                     f"{context.title} reads bytes of {window.space} that were never written"
                 )
         for target in task.writes():
-            put(known[target.space], target)
+            if target.space in known:
+                put(known[target.space], target)
+
+    def _of(self, window: Window) -> NDArray[np.bool_] | int:
+        """Which bytes of a window are known: a copy, or 1 for all."""
+        known = self._known.get(window.space)
+        return True if known is None else at(known, window).copy()
 
     def check_outputs(self, model: Nbg) -> None:
         """Raises `Refusal` for an output that isn't written as a whole."""
