@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .....native import steps
 from .. import structures
 from ..decode.matrix_product import MatrixProduct
@@ -57,7 +59,9 @@ class MatrixProductPlan(Plan):
 
 
 def plan_product(layout: MemoryMap, task: MatrixProduct, threads: int) -> MatrixProductPlan | None:
-    """A plan where sums have 32 bits, and rows may be gone along."""
+    """A plan for bytes where sums have 32 bits, and rows may be gone along."""
+    if task.is_wide or task.stored != np.uint8:
+        return None
     zero_points = task.kernel_zero_point, task.input_zero_point
     if not all(0 <= zero_point <= 255 for zero_point in zero_points):
         return None
