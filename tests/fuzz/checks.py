@@ -185,7 +185,7 @@ def _compare_operations(
     calls.calls = [call for call, part in pairs if not isinstance(part, _TAKING_LONG)]
     with suppress(ModelError):
         run(instance, np.random.default_rng(seed))
-    fast = calls._memory
+    fast = calls.memory
     fast.queues.clear()
     _fill(fast, noise_of(seed, fast.array.size), has_constants=bool(seed & _CONSTANTS_BIT))
     oracle = Memory(fast.layout, _oracle()[: fast.array.size])
