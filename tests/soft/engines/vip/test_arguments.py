@@ -114,7 +114,7 @@ def test_nothing_of_a_file_stays() -> None:
 
 def words_of(first: steps.Entry, packed: Packed) -> NDArray[np.int64]:
     """Arguments as whole numbers; the first step's are first where it has no parts."""
-    kind = ctypes.c_int64 * (packed.arguments.size // 8)
+    kind = ctypes.c_int64 * (packed.size // 8)
     return np.array(kind.from_address(first.arguments))
 
 

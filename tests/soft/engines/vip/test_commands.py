@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from anynpu.soft.engines.vip.commands.fields import Command
 from anynpu.soft.engines.vip.commands.nn import NnCommand, TransposeCommand
 from anynpu.soft.engines.vip.commands.tp import TpCommand
 from anynpu.soft.engines.vip.refusal import Unknown
+from anynpu.soft.formats.nbg.model import Patch, Patches
 
 
 @pytest.mark.parametrize("command", [NnCommand, TransposeCommand, TpCommand])
@@ -47,3 +49,13 @@ def test_fields_of_several_parts_are_joined() -> None:
 def test_what_is_not_known_is_refused(set_words: dict[str, int], message: str) -> None:
     with pytest.raises(Unknown, match=message):
         NnCommand(words(**set_words))
+
+
+def test_addresses_are_those_of_their_words() -> None:
+    patches = Patches(np.arange(21, dtype=np.int32).reshape(3, 7))
+    made = [Patch(*range(start, start + 7)) for start in (0, 7, 14)]
+    assert list(patches) == made
+    assert list(patches[1:]) == made[1:]
+    assert len(patches) == 3
+    with pytest.raises(IndexError):
+        patches[3]

@@ -214,11 +214,11 @@ def matrices(draw: st.DrawFn) -> Case:
     strides = (1, kernels + 2, 1) if is_turned else (depth + 3, 1, 1)
     source = draw(planes(_SECOND, (depth, height, width)))
     target = draw(planes(_TARGET, (kernels, height, width)))
-    limits = draw(st.sampled_from([(-np.inf, np.inf), (0.0, 100.0), (-3.5, 20.25)]))
+    low, high = draw(st.sampled_from([(-np.inf, np.inf), (0.0, 100.0), (-3.5, 20.25)]))
     task = MatrixProduct(
         Window(Space(Source.POOL), 0, (kernels, depth, 1), strides), source, target,
         draw(bytes_), draw(bytes_), draw(bytes_),
-        draw(st.sampled_from([0.5, 0.0078125, 0.0113, -0.25])), *limits, False, _U8,
+        draw(st.sampled_from([0.5, 0.0078125, 0.0113, -0.25])), low, high, False, _U8,
     )  # fmt: skip
     return task, {}
 
@@ -257,14 +257,15 @@ def _softmax(scale: float) -> ShaderTask:
     return ShaderTask(images[:1], images[1], shares_of(made), form=made)
 
 
-def _matrix(depth: int, scale: float, stored: np.dtype[Any] = _U8) -> MatrixProduct:
+def _matrix(depth: int, scale: float, stored: type = np.uint8) -> MatrixProduct:
     pool = Space(Source.POOL)
     source, target = (
         Planes(pool, start, None, count, 1, 1, 1, 1) for start, count in ((0, depth), (_TARGET, 1))
     )
     kernels = Window(pool, _SECOND, (1, depth, 1), (depth, 1, 1))
-    limits = -np.inf, np.inf
-    return MatrixProduct(kernels, source, target, 0, 0, 0, scale, *limits, False, stored)
+    return MatrixProduct(
+        kernels, source, target, 0, 0, 0, scale, -np.inf, np.inf, False, np.dtype(stored)
+    )
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def _matrix(depth: int, scale: float, stored: np.dtype[Any] = _U8) -> MatrixProd
         (_matrix(33025, 1.0), True),
         (_matrix(33026, 1.0), False),
         (_matrix(8, float("nan")), False),
-        (_matrix(8, 1.0, np.dtype(np.int8)), False),
+        (_matrix(8, 1.0, np.int8), False),
     ],
 )
 def test_what_kernels_cannot_do_the_reference_does(task: Task, has_kernel: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from weakref import WeakMethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Address:
 class Shared:
     """What operations of a file have in common, decoded once, such as the kernels of a blob.
 
-    `at_end` is called when all of them are decoded.
+    What is still there of `at_end` is called when all of them are decoded.
     """
 
     kernels: dict[tuple[int, KernelShape], Kernels] = field(default_factory=dict)
@@ -58,12 +59,14 @@ class Shared:
     bindings: dict[object, Binding] = field(default_factory=dict)
     places: dict[object, Places] = field(default_factory=dict)
     meter: Meter = field(default_factory=lambda: Meter(MOST_AT_LOAD))
-    at_end: list[Callable[[], None]] = field(default_factory=list)
+    at_end: list[WeakMethod[Callable[[], None]]] = field(default_factory=list)
 
     def let_go(self) -> None:
         """All are decoded: give up what was for that. They may be decoded again."""
         while self.at_end:
-            self.at_end.pop()()
+            still_there = self.at_end.pop()()
+            if still_there is not None:
+                still_there()
         self.meter = Meter(MOST_AT_LOAD)
         space_of.cache_clear()
 

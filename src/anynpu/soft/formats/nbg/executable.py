@@ -19,6 +19,7 @@ from .model import (
     Operation,
     OperationKind,
     Patch,
+    Patches,
     Section,
 )
 from .view import View
@@ -103,7 +104,7 @@ def _commands(view: View, section: Section | None, size: int) -> NDArray[np.uint
     return words
 
 
-def _patches(view: View, section: Section | None, version: int) -> tuple[Patch, ...]:
+def _patches(view: View, section: Section | None, version: int) -> Sequence[Patch]:
     if section is None:
         return ()
     sizes = _PATCH_SIZES if version < 0x20000 else _PATCH_SIZES[1:]
@@ -114,7 +115,7 @@ def _patches(view: View, section: Section | None, version: int) -> tuple[Patch, 
             f"{section.size} bytes, which are no patches"
         )
     words = np.frombuffer(view.bytes_of(section).tobytes(), "<i4").reshape(-1, size // 4)
-    return tuple(Patch(*row) for row in words[:, :_PATCH_WORDS].tolist())
+    return Patches(np.ascontiguousarray(words[:, :_PATCH_WORDS]))
 
 
 def _shader_programs(view: View, parts: Parts) -> tuple[NDArray[np.uint8], ...]:

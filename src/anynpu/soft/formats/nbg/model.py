@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +186,27 @@ class Patch(NamedTuple):
     last: int
 
 
+class Patches(Sequence[Patch]):
+    """A file's, made when they are asked for: `words` are (patches, 7), int32."""
+
+    def __init__(self, words: NDArray[np.int32]) -> None:
+        self._words = words
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    @overload
+    def __getitem__(self, number: int) -> Patch: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Patches: ...
+
+    def __getitem__(self, number: int | slice) -> Patch | Patches:
+        if isinstance(number, slice):
+            return Patches(self._words[number])
+        return Patch(*self._words[number].tolist())
+
+
 @dataclass(frozen=True, eq=False)
 class Executable:
     """What the chip executes, as read-only arrays.
@@ -198,7 +220,7 @@ class Executable:
 
     nn: NDArray[np.uint32]
     tp: NDArray[np.uint32]
-    patches: tuple[Patch, ...]
+    patches: Sequence[Patch]
     coefficients: tuple[NDArray[np.uint8], ...]
     constants: tuple[NDArray[np.uint8], ...]
     states: tuple[NDArray[np.uint8], ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import zlib
 from array import array
 from collections.abc import Callable
 from functools import cache
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .....native import steps
-from .....native.memory import address_of, private_bytes
+from .....native.memory import address_of, passing_bytes, private_bytes
 from ..memory import Memory, MemoryMap, Space
 
 _ALIGNMENT = 64
@@ -24,6 +25,8 @@ _LARGE = 256 << 10
 _SMALL = 1 << 10
 """Bytes up to which it is quicker to look at a content than to remember an array."""
 _DIGEST = 16
+_AT_ONCE = 64 << 10
+"""Bytes that are unpacked at a time."""
 
 _MEMORY, _OWN, *_QUEUES = (base << 60 for base in range(1, 5))
 _HALF = 1 << 59
@@ -52,9 +55,10 @@ class Constants:
         self._seen[id(values)] = values, address
         return address
 
-    def address_of_structure(self, structure: ctypes.Structure | ctypes.Array[Any]) -> int:
-        """Where a copy of a structure is, which has no address in a context's memory."""
-        return self._copied(bytes(structure))
+    def address_of_structures(self, *structures: ctypes.Structure) -> int:
+        """Where copies of structures are, which have no address in a context's memory."""
+        # An array of ctypes would be a type of its own for each length, and stay.
+        return self._copied(b"".join(map(bytes, structures)))
 
     def finish(self) -> list[NDArray[Any]]:
         """What has to be kept; there can't be more."""
@@ -107,9 +111,9 @@ class Arguments:
         """An array's content, which all contexts read."""
         return self._constants.address(values)
 
-    def constant_structure(self, structure: ctypes.Structure | ctypes.Array[Any]) -> int:
-        """A structure of which all contexts read the same."""
-        return self._constants.address_of_structure(structure)
+    def constant_structures(self, *structures: ctypes.Structure) -> int:
+        """Structures of which all contexts read the same, one behind the other."""
+        return self._constants.address_of_structures(*structures)
 
     def once(self, key: object, make: Callable[[], int]) -> int:
         """What `make` gave for the same key the first time."""
@@ -142,7 +146,8 @@ class Arguments:
             found[base] = of.astype(np.int32)
         entries[:, _ARGUMENTS] -= _OWN
         return Packed(
-            content,
+            zlib.compress(content.data, 1),
+            content.size,
             in_memory=found[_MEMORY],
             in_queues=np.concatenate([found[base] for base in _QUEUES]),
             in_arguments=found[_OWN],
@@ -158,11 +163,13 @@ _ARGUMENTS = [field[0] for field in steps.Entry._fields_].index("arguments")
 class Packed(NamedTuple):
     """Structures without their addresses, and steps; immutable, shared by contexts.
 
-    `in_memory`, `in_queues` and `in_arguments` are the words of `arguments` that addresses are to
-    be added to. `constants` keep what kernels read.
+    `compressed` are the structures of `size` bytes, in a fraction of that. `in_memory`, `in_queues`
+    and `in_arguments` are the words of them that addresses are to be added to. `constants` keep
+    what kernels read.
     """
 
-    arguments: NDArray[np.uint8]
+    compressed: bytes
+    size: int
     in_memory: NDArray[np.int32]
     in_queues: NDArray[np.int32]
     in_arguments: NDArray[np.int32]
@@ -172,13 +179,23 @@ class Packed(NamedTuple):
 
     def bound(self, memory: Memory) -> Bound:
         """The same for a memory: copies."""
-        arguments, entries = self.arguments.copy(), self.entries.copy()
+        arguments, entries = self._arguments(), self.entries.copy()
         words, queues = arguments.view(np.int64), memory.queue_values(self.queue_values)
         words[self.in_memory] += address_of(memory.array)
         words[self.in_queues] += address_of(queues)
         words[self.in_arguments] += address_of(arguments)
         entries[:, _ARGUMENTS] += address_of(arguments)
         return Bound(entries, (arguments, queues, memory.array, self.constants))
+
+    def _arguments(self) -> NDArray[np.uint8]:
+        """The structures: a new array, of whose making nothing large stays in the heap."""
+        arguments = passing_bytes(self.size)
+        unpacking, start, packed = zlib.decompressobj(), 0, self.compressed
+        while start < self.size:
+            part = np.frombuffer(unpacking.decompress(packed, _AT_ONCE), np.uint8)
+            arguments[start : start + part.size] = part
+            start, packed = start + part.size, unpacking.unconsumed_tail
+        return arguments
 
 
 class Bound(NamedTuple):

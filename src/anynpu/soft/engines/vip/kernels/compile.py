@@ -39,9 +39,9 @@ from .stream import (
 
 Call = Callable[[], None]
 _ALIGNMENT = 64
-_TOGETHER = 256
-"""Tasks that are there at a time. Other work for each task in turn takes a third longer: what the
-processor's caches hold of one is gone when it comes again.
+_TOGETHER = 64
+"""Tasks that are there at a time: more of them take more memory. Other work for each task in turn
+takes a third longer: what the processor's caches hold of one is gone when it comes again.
 """
 REFERENCE = "reference"
 """What runs a task without a plan."""

@@ -328,7 +328,7 @@ def _value_table(table: Table, arguments: Arguments) -> int:
         negative=negative,
         zero=zero,
     )
-    return arguments.constant_structure(made)
+    return arguments.constant_structures(made)
 
 
 def _has_results(task: Convolution) -> bool:

@@ -134,7 +134,7 @@ class Program:
         registers, output = self._binding.registers, self._output
         nodes = [self._node(number, arguments) for number in self._numbers]
         made = structures.StreamProgram(
-            nodes=arguments.constant_structure((structures.StreamNode * len(nodes))(*nodes)),
+            nodes=arguments.constant_structures(*nodes),
             count=len(nodes),
             low=float(registers[CLAMP_LOW]),
             high=float(registers[CLAMP_HIGH]),
@@ -142,7 +142,7 @@ class Program:
             zero_point=0 if output is None else output.zero_point,
             halves_go_away=output is not None and output.halves_go_away,
         )
-        return arguments.constant_structure(made)
+        return arguments.constant_structures(made)
 
     @property
     def earlier_rows(self) -> int:
@@ -239,7 +239,7 @@ def _table_of(table: FunctionTable, arguments: Arguments) -> int:
         low=float(table.too_large[0]),
         high=float(table.too_large[1]),
     )
-    return arguments.constant_structure(made)
+    return arguments.constant_structures(made)
 
 
 def program_of(task: StreamTask, known: dict[object, Program]) -> Program:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakMethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +93,7 @@ class Shader:
         self.name = context.layer
         self._context = context
         self._registers, self._places = _loads(context.state.tobytes())
-        context.shared.at_end.append(self._let_go)
+        context.shared.at_end.append(WeakMethod(self._let_go))
 
     def _let_go(self) -> None:
         """Functions of a task may keep this; nothing of the file is to stay with them."""
@@ -324,7 +324,8 @@ def _digest(content: NDArray[Any]) -> str:
 
 def _loads(state: bytes) -> tuple[dict[int, int], dict[int, int]]:
     """The registers' values, and the register that each byte's word is for."""
-    words = struct.unpack_from(f"<{len(state) // 4}I", state)
+    # The module struct would keep a format for each length.
+    words = np.frombuffer(state, "<u4", len(state) // 4).tolist()
     values, places = {}, {}
     position = 0
     while position < len(words):
