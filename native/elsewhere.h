@@ -16,32 +16,35 @@
 
 #if defined(__linux__) && !defined(__ANDROID__)
 struct processors {
-    cpu_set_t allowed; /* the caller's */
-    cpu_set_t others;  /* those without the one that it is on */
-    bool are_known;    /* and there are others */
+    cpu_set_t
+        others; /* the caller's without the one that it is on, or that one where it has no other */
+    bool are_known;
 };
 
 static struct processors processors_of_caller(void) {
     struct processors p = {.are_known = false};
+    cpu_set_t allowed;
     const int own = sched_getcpu();
-    if (own < 0 || own >= CPU_SETSIZE || sched_getaffinity(0, sizeof p.allowed, &p.allowed))
+    if (own < 0 || own >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed))
         return p;
-    p.others = p.allowed;
+    p.others = allowed;
     CPU_CLR(own, &p.others);
-    p.are_known = CPU_COUNT(&p.others) > 0;
+    if (!CPU_COUNT(&p.others))
+        p.others = allowed;
+    p.are_known = true;
     return p;
 }
 
-/* For a thread that isn't detached yet, nor joined. */
+/* For a thread that hasn't ended. */
 static void send_elsewhere(const struct processors *p, pthread_t thread) {
     if (p->are_known)
         pthread_setaffinity_np(thread, sizeof p->others, &p->others);
 }
 
-/* Once the caller has nothing left to do, a thread may have its processor, too. */
-__attribute__((unused)) static void let_anywhere(const struct processors *p, pthread_t thread) {
-    if (p->are_known)
-        pthread_setaffinity_np(thread, sizeof p->allowed, &p->allowed);
+/* Whether threads that were sent by one are where the other sends them. */
+static bool are_same(const struct processors *one, const struct processors *other) {
+    return one->are_known == other->are_known &&
+           (!one->are_known || CPU_EQUAL(&one->others, &other->others));
 }
 #else
 struct processors {
@@ -57,9 +60,8 @@ static void send_elsewhere(const struct processors *p, pthread_t thread) {
     (void)thread;
 }
 
-__attribute__((unused)) static void let_anywhere(const struct processors *p, pthread_t thread) {
-    (void)p;
-    (void)thread;
+static bool are_same(const struct processors *one, const struct processors *other) {
+    return one->are_known == other->are_known;
 }
 #endif
 

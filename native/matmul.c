@@ -4,9 +4,8 @@
  * on processors that convert it. Plain C11; NumPy does the same elsewhere.
  */
 #define _GNU_SOURCE
-#include "elsewhere.h"
+#include "sharing.h"
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -53,8 +52,6 @@ struct share {
 
 /* Rows a power of two apart would share a cache's places. */
 #define APART 64
-
-#define MOST_THREADS 16
 
 /* Columns of C that lie together, where it lies in blocks. */
 #define C_BLOCK 4
@@ -401,21 +398,19 @@ static void add_side_plain(const int16_t *a, size_t a_row, const int16_t *pairs,
 }
 
 /* Rows of A, `row` elements apart: widened to int16, or the bytes as they are, which some forms multiply;
- * and what the sums of each begin with. Or A packed in tiles. */
+ * and what the sums of each begin with, where C doesn't have that yet. */
 struct left {
     const int16_t *wide;
     const int8_t *bytes;
     size_t row;
     const int32_t *begins;
-    const int8_t *tiles;
 };
 
 /* From a row and a place in it on. */
 static struct left left_at(struct left left, size_t row, size_t place) {
     const size_t offset = row * left.row + place;
     const struct left found = {left.wide ? left.wide + offset : NULL,
-                               left.bytes ? left.bytes + offset : NULL, left.row, left.begins,
-                               NULL};
+                               left.bytes ? left.bytes + offset : NULL, left.row, left.begins};
     return found;
 }
 
@@ -537,38 +532,6 @@ static void multiply_blocks(const struct product *p, struct share share, struct 
     }
 }
 
-#if defined(DOTS) && defined(X86)
-/* Blocks of WIDE_BLOCK columns of as many bytes, two columns to a vector, times few rows of A. */
-enum { WIDE_BLOCK = 32, VECTORS = WIDE_BLOCK / 2 };
-
-WITH_AVX512_VNNI static void multiply_wide_blocks(const struct product *p, struct share share,
-                                                  struct left a, const int8_t *b, int32_t *c) {
-    const size_t size = WIDE_BLOCK * WIDE_BLOCK, blocks = p->k / WIDE_BLOCK;
-    const __m512i sign = _mm512_set1_epi8(-BIAS);
-    for (size_t j = share.begin; j < share.end; j += WIDE_BLOCK)
-        for (size_t i = 0; i < (size_t)p->m; i++) {
-            const int8_t *row = a.bytes + i * a.row, *block = b + j * p->k;
-            __m512i sums[VECTORS];
-            UNROLLED for (int v = 0; v < VECTORS; v++) sums[v] = _mm512_setzero_si512();
-            for (size_t q = 0; q < blocks; q++, row += WIDE_BLOCK, block += size) {
-                const __m256i half = _mm256_loadu_si256((const __m256i *)row);
-                const __m512i both = join_avx512(half, half);
-                UNROLLED for (int v = 0; v < VECTORS; v++) sums[v] = _mm512_dpbusd_epi32(
-                    sums[v], _mm512_xor_si512(_mm512_loadu_si512(block + 64 * v), sign), both);
-            }
-            for (int v = 0; v < VECTORS; v++) {
-                c[i * p->n + j + 2 * v] += sum_of_lanes(_mm512_castsi512_si256(sums[v]));
-                c[i * p->n + j + 2 * v + 1] += sum_of_lanes(_mm512_extracti64x4_epi64(sums[v], 1));
-            }
-        }
-}
-
-static int has_wide_blocks(const struct product *p) {
-    return running_form == AVX512_VNNI && p->block_n == WIDE_BLOCK && p->block_k == WIDE_BLOCK &&
-           p->segment >= p->k;
-}
-#endif
-
 /* B transposed: a few of its rows stay cached while they meet every row of A. */
 static void multiply_columns(const struct product *p, struct share share, struct left a,
                              const int8_t *b, int32_t *c) {
@@ -625,12 +588,9 @@ WITH_AVX2 static void pack_pairs_of_blocks(const struct product *p, const int8_t
 #endif
 
 /* A panel of B is widened once, however it lies, and stays cached while it meets every row of A. */
-static int multiply_panels(const struct product *p, struct share share, struct left a,
-                           const int8_t *b, int32_t *c) {
+static void multiply_panels(const struct product *p, struct share share, struct left a,
+                            const int8_t *b, int32_t *c, int16_t *pairs) {
     size_t m = p->m, k = p->k, n = p->n, segment = segment_of(p);
-    int16_t *pairs = malloc(PANEL_ROWS * PANEL_COLUMNS * sizeof *pairs);
-    if (!pairs)
-        return -2;
     for (size_t start = 0, rows; start < k; start += rows) {
         const size_t first = start % segment;
         rows = smaller(PANEL_ROWS, smaller(segment - first, k - start));
@@ -650,19 +610,16 @@ static int multiply_panels(const struct product *p, struct share share, struct l
                              c + i * n + j + side, n, smaller(TILE_SIDE, m - i));
         }
     }
-    free(pairs);
-    return 0;
 }
 
 #ifdef DOTS
 /* Quads of some columns of B, however it lies, which stay cached while they meet all of A's rows; so do
  * the sums: C's rows may share few places of the cache. */
-static int multiply_byte_panels(const struct product *p, struct share share, struct left a,
-                                const int8_t *b, int32_t *c) {
-    const size_t k = p->k, n = p->n, m = p->m, segment = p->block_k ? (size_t)p->segment : k;
-    int8_t *quads = malloc(PANEL_ROWS * PANEL_COLUMNS);
-    int32_t *sums = malloc(smaller(m, SUMS_ROWS) * PANEL_COLUMNS * sizeof *sums);
-    for (size_t top = 0; quads && sums && top < m; top += SUMS_ROWS) {
+static void multiply_byte_panels(const struct product *p, struct share share, struct left a,
+                                 const int8_t *b, int32_t *c, int8_t *quads) {
+    const size_t k = p->k, n = p->n, m = p->m, segment = segment_of(p);
+    int32_t *sums = (int32_t *)(quads + PANEL_ROWS * PANEL_COLUMNS);
+    for (size_t top = 0; top < m; top += SUMS_ROWS) {
         const size_t height = smaller(SUMS_ROWS, m - top);
         for (size_t j = share.begin; j < share.end; j += PANEL_COLUMNS) {
             const size_t columns = smaller(PANEL_COLUMNS, share.end - j);
@@ -691,9 +648,10 @@ static int multiply_byte_panels(const struct product *p, struct share share, str
                            SIDE * sizeof *c);
         }
     }
-    free(quads);
-    free(sums);
-    return quads && sums ? 0 : -2;
+}
+
+static size_t size_of_byte_panels(const struct product *p) {
+    return PANEL_ROWS * PANEL_COLUMNS + smaller(p->m, SUMS_ROWS) * PANEL_COLUMNS * sizeof(int32_t);
 }
 
 /* Whether panels of bytes are worth packing, and can be: whole quads of whole sides. */
@@ -730,82 +688,6 @@ static int multiplies_bytes(const struct product *p) {
     return has_dots(running_form) && p->block_k && p->block_k % BYTES_AT_ONCE == 0;
 }
 
-#include "matmul_wide.h"
-
-struct work {
-    const struct product *product;
-    struct left a;
-    const int8_t *b;
-    int32_t *c;
-    struct share share;
-    int code;
-};
-
-static void *multiply_share(void *argument) {
-    struct work *work = argument;
-    const struct product *p = work->product;
-#ifdef DOTS
-#ifdef X86
-    if (work->a.tiles) {
-        const struct tiles tiles = {work->a.tiles, work->a.begins, tiles_of(p)};
-        work->code = multiply_tiles(p, work->share, tiles, work->b, work->c);
-    } else if (work->a.bytes && !work->a.begins && has_wide_blocks(p))
-        multiply_wide_blocks(p, work->share, work->a, work->b, work->c);
-    else
-#endif
-        if (work->a.begins)
-        work->code = multiply_byte_panels(p, work->share, work->a, work->b, work->c);
-    else
-#endif
-        if (work->a.wide && p->block_k && p->m > FEW_PAIRS && has_pairs_of_blocks(p))
-        work->code = multiply_panels(p, work->share, work->a, work->b, work->c);
-    else if (p->block_n == 1)
-        multiply_columns(p, work->share, work->a, work->b, work->c);
-    else if (p->block_k)
-        multiply_blocks(p, work->share, work->a, work->b, work->c);
-    else if (p->m > FEW_ROWS)
-        work->code = multiply_panels(p, work->share, work->a, work->b, work->c);
-    else
-        multiply_rows(p, work->share, work->a, work->b, work->c);
-    return NULL;
-}
-
-/* Shares C's columns out to threads; what no thread can be had for is done here. */
-static int multiply_together(const struct product *p, struct left a, const int8_t *b, int32_t *c) {
-    struct work works[MOST_THREADS];
-    pthread_t threads[MOST_THREADS];
-    int is_begun[MOST_THREADS] = {0};
-    size_t n = p->n, unit = p->block_n > PANEL_COLUMNS ? p->block_n : PANEL_COLUMNS;
-    size_t count = p->threads < 1 ? 1 : smaller(p->threads, MOST_THREADS);
-    if (unit % (p->block_n ? p->block_n : 1))
-        count = 1;
-    size_t units = (n + unit - 1) / unit, each = (units + count - 1) / count * unit;
-    struct processors processors = {.are_known = false};
-    if (count > 1)
-        processors = processors_of_caller();
-    for (size_t i = 0; i < count; i++) {
-        struct share share = {smaller(i * each, n), smaller((i + 1) * each, n)};
-        works[i] = (struct work){p, a, b, c, share, 0};
-        /* The caller's own share is the last one. */
-        if (i + 1 < count && share.begin < share.end)
-            is_begun[i] = !pthread_create(&threads[i], NULL, multiply_share, &works[i]);
-        if (is_begun[i])
-            send_elsewhere(&processors, threads[i]);
-        else
-            multiply_share(&works[i]);
-    }
-    int code = 0;
-    for (size_t i = 0; i < count; i++)
-        if (is_begun[i])
-            let_anywhere(&processors, threads[i]);
-    for (size_t i = 0; i < count; i++) {
-        if (is_begun[i])
-            pthread_join(threads[i], NULL);
-        code = works[i].code ? works[i].code : code;
-    }
-    return code;
-}
-
 /* What sums of a row of A begin with: as much as a form without a sign for B adds too much. */
 static int32_t begin_of(const struct product *p, const int8_t *a, size_t row) {
     const size_t k = p->k, block = p->a_block ? (size_t)p->a_block : k;
@@ -816,44 +698,188 @@ static int32_t begin_of(const struct product *p, const int8_t *a, size_t row) {
     return (int32_t)(0u - BIAS * (uint32_t)sum);
 }
 
-/* A's bytes once more, in tiles or with their rows apart in the cache, and what sums begin with. */
-static int multiply_by_panels(const struct product *p, const int8_t *a, const int8_t *b, int32_t *c,
-                              int is_tiled) {
+#include "matmul_few.h"
+#include "matmul_wide.h"
+
+/* A product under way. */
+struct work {
+    const struct product *product;
+    struct left a;
+    const int8_t *b;
+    int32_t *c;
+    const struct way *way;
+    int64_t wide_units;
+};
+
+/* A way to multiply: some columns of C, with a space of so many bytes for each thread; columns in a unit
+ * of work, and in one of those at the end, which are less, so that all threads end together. */
+struct way {
+    void (*multiply)(const struct work *work, struct share share, void *space);
+    size_t space, wide, narrow;
+};
+
+static void by_rows(const struct work *w, struct share share, void *space) {
+    (void)space;
+    multiply_rows(w->product, share, w->a, w->b, w->c);
+}
+
+static void by_columns(const struct work *w, struct share share, void *space) {
+    (void)space;
+    multiply_columns(w->product, share, w->a, w->b, w->c);
+}
+
+static void by_blocks(const struct work *w, struct share share, void *space) {
+    (void)space;
+    multiply_blocks(w->product, share, w->a, w->b, w->c);
+}
+
+static void by_panels(const struct work *w, struct share share, void *space) {
+    multiply_panels(w->product, share, w->a, w->b, w->c, space);
+}
+
+static struct way way_of(const struct product *p, int is_widened) {
+    /* A block's columns go together, in units of whole ones. */
+    const size_t narrow = p->block_n > PANEL_COLUMNS ? (size_t)p->block_n : PANEL_COLUMNS;
+    const size_t pairs = PANEL_ROWS * PANEL_COLUMNS * sizeof(int16_t);
+    if (is_widened && p->block_k && p->m > FEW_PAIRS && has_pairs_of_blocks(p))
+        return (struct way){by_panels, pairs, 4 * PANEL_COLUMNS, PANEL_COLUMNS};
+    if (p->block_n > 1 && narrow % p->block_n)
+        return (struct way){by_blocks, 0, p->n, p->n};
+    if (p->block_k)
+        return (struct way){p->block_n == 1 ? by_columns : by_blocks, 0, 4 * narrow, narrow};
+    if (p->m > FEW_ROWS)
+        return (struct way){by_panels, pairs, 4 * PANEL_COLUMNS, PANEL_COLUMNS};
+    return (struct way){by_rows, 0, COLUMNS_AT_ONCE / 2, COLUMNS_AT_ONCE / 4};
+}
+
+static size_t column_of(const struct work *w, int64_t unit) {
+    const int64_t wide = unit < w->wide_units ? unit : w->wide_units;
+    return smaller(wide * w->way->wide + (unit - wide) * w->way->narrow, w->product->n);
+}
+
+static void multiply_units(const void *arguments, int64_t first, int64_t end, void *space) {
+    const struct work *work = arguments;
+    for (; first < end; first++) {
+        const struct share share = {column_of(work, first), column_of(work, first + 1)};
+        work->way->multiply(work, share, space);
+    }
+}
+
+/* Shares C's columns out to threads, after a step that packs A, if there is one. -2 where memory is
+ * lacking. */
+static int multiply_together(struct work *work, const struct way *way, struct step packing) {
+    static const int32_t never;
+    const struct product *p = work->product;
+    const size_t threads = p->threads < 1 ? 1 : smaller(p->threads, MOST_THREADS);
+    const size_t n = p->n, last = threads > 1 ? smaller(threads * way->wide, n) : 0;
+    work->way = way;
+    work->wide_units = threads > 1 ? (n - last) / way->wide : (n + way->wide - 1) / way->wide;
+    const size_t left = n - smaller(work->wide_units * way->wide, n);
+    const struct step steps[] = {
+        packing,
+        {multiply_units, work, work->wide_units + (left + way->narrow - 1) / way->narrow, 1},
+    };
+    void *spaces[MOST_THREADS] = {NULL};
+    int8_t *memory = NULL;
+    if (way->space) {
+        memory = aligned_alloc(64, threads * way->space);
+        if (!memory)
+            return -2;
+        for (size_t i = 0; i < threads; i++)
+            spaces[i] = memory + i * way->space;
+    }
+    const int has_packing = packing.units > 0;
+    const struct chain chain = {has_packing ? steps : steps + 1, 1 + has_packing, threads, spaces,
+                                &never};
+    run_chain(&chain);
+    free(memory);
+    return 0;
+}
+
+#ifdef DOTS
+static void by_byte_panels(const struct work *w, struct share share, void *space) {
+    multiply_byte_panels(w->product, share, w->a, w->b, w->c, space);
+}
+
+/* A's rows once more, apart in the cache, and what sums begin with. */
+static int multiply_by_panels(const struct product *p, const int8_t *a, const int8_t *b,
+                              int32_t *c) {
     const size_t m = p->m, k = p->k, row = k + APART;
+    const struct way way = {by_byte_panels, size_of_byte_panels(p), 4 * PANEL_COLUMNS,
+                            PANEL_COLUMNS};
     int8_t *copy = malloc(m * row);
     int32_t *begins = malloc(m * sizeof *begins);
     int code = -2;
     if (copy && begins) {
         for (size_t i = 0; i < m; i++) {
             begins[i] = begin_of(p, a, i);
-            if (!is_tiled)
-                memcpy(copy + i * row, a + i * k, k);
+            memcpy(copy + i * row, a + i * k, k);
         }
-#if defined(DOTS) && defined(X86)
-        if (is_tiled)
-            pack_tiles(p, a, copy);
-#endif
-        const struct left left = {NULL, copy, row, begins, is_tiled ? copy : NULL};
-        code = multiply_together(p, left, b, c);
+        struct work work = {p, {NULL, copy, row, begins}, b, c, NULL, 0};
+        code = multiply_together(&work, &way, (struct step){0});
     }
     free(copy);
     free(begins);
     return code;
 }
+#endif
+
+#if defined(DOTS) && defined(X86)
+static void by_tiles(const struct work *w, struct share share, void *space) {
+    const struct tiles tiles = {w->a.bytes, w->a.begins, tiles_of(w->product)};
+    multiply_tiles(w->product, share, tiles, w->b, w->c, space);
+}
+
+static void by_few(const struct work *w, struct share share, void *space) {
+    const struct few few = {w->product, w->a.bytes, w->a.row, w->a.begins, w->c};
+    if (w->product->block_k)
+        multiply_few_columns(&few, share, w->b);
+    else
+        multiply_few_rows(&few, share, w->b, space);
+}
+
+/* A packed for sums that stay in registers. */
+static int multiply_packed(const struct product *p, const int8_t *a, const int8_t *b, int32_t *c) {
+    const int is_few = has_few(p);
+    const struct way way =
+        is_few ? (struct way){by_few, space_for_few(p), columns_of_few(p), columns_of_few(p) / 4}
+               : (struct way){by_tiles, space_for_tiles(p), WIDE_COLUMNS, PANEL_COLUMNS};
+    const size_t m = p->m, row = row_of_few(p);
+    int8_t *packed = aligned_alloc(64, (m * row + 63) / 64 * 64);
+    int32_t *begins = malloc(m * sizeof *begins);
+    int code = -2;
+    if (packed && begins) {
+        const struct packing packing = {p, a, packed, begins};
+        struct work work = {p, {NULL, packed, row, begins}, b, c, NULL, 0};
+        struct step step = {0};
+        if (is_few)
+            pack_few(&packing);
+        else
+            step = (struct step){pack_tiles, &packing, tiles_of(p), 1};
+        code = multiply_together(&work, &way, step);
+    }
+    free(packed);
+    free(begins);
+    return code;
+}
+#endif
 
 static int multiply_rows_of_a(const struct product *p, const int8_t *a, const int8_t *b,
                               int32_t *c) {
     size_t m = p->m, k = p->k, row = row_of_a(p);
+#ifdef DOTS
     if (has_byte_panels(p))
-        return multiply_by_panels(p, a, b, c, 0);
+        return multiply_by_panels(p, a, b, c);
+#endif
     if (multiplies_bytes(p)) {
-        const struct left bytes = {NULL, a, k, NULL, NULL};
+        struct work work = {p, {NULL, a, k, NULL}, b, c, NULL, 0};
+        const struct way way = way_of(p, 0);
         for (size_t i = 0; i < m; i++) {
             const int32_t begin = begin_of(p, a, i);
             for (size_t j = 0; j < (size_t)p->n; j++)
                 c[i * p->n + j] = begin;
         }
-        return multiply_together(p, bytes, b, c);
+        return multiply_together(&work, &way, (struct step){0});
     }
     int16_t *wide = malloc(m * row * sizeof *wide);
     if (!wide)
@@ -862,8 +888,9 @@ static int multiply_rows_of_a(const struct product *p, const int8_t *a, const in
         for (size_t j = 0; j < k; j++)
             wide[i * row + j] = a[i * k + j];
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
-    const struct left left = {wide, NULL, row, NULL, NULL};
-    int code = multiply_together(p, left, b, c);
+    struct work work = {p, {wide, NULL, row, NULL}, b, c, NULL, 0};
+    const struct way way = way_of(p, 1);
+    int code = multiply_together(&work, &way, (struct step){0});
     free(wide);
     return code;
 }
@@ -899,8 +926,8 @@ EXPORT int32_t anynpu_multiply_int8(const struct product *p, const int8_t *a, co
     if (!is_valid(p))
         return -1;
 #if defined(DOTS) && defined(X86)
-    if (has_tiles(p))
-        return multiply_by_panels(p, a, b, c, 1);
+    if (has_few(p) || has_tiles(p))
+        return multiply_packed(p, a, b, c);
 #endif
     /* One row lies in blocks as it does without. */
     if (p->m > 1 && (p->a_block || p->c_block))

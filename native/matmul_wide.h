@@ -54,19 +54,26 @@ static size_t top_of(const struct product *p, size_t tile) {
     return (size_t)p->m * tile / tiles_of(p);
 }
 
-/* A's rows as (tiles, quads, rows of a tile, 4). */
-static void pack_tiles(const struct product *p, const int8_t *a, int8_t *tiles) {
+/* Some tiles, as (tiles, quads, rows of a tile, 4), and what their rows' sums begin with: a step's kernel. */
+static void pack_tiles(const void *arguments, int64_t first, int64_t end, void *space) {
+    (void)space;
+    const struct packing *packing = arguments;
+    const struct product *p = packing->product;
     const size_t m = p->m, k = p->k, block = p->a_block ? (size_t)p->a_block : k;
-    for (size_t tile = 0, count = tiles_of(p); tile < count; tile++) {
+    for (size_t tile = first; tile < (size_t)end; tile++) {
         const size_t top = top_of(p, tile), rows = top_of(p, tile + 1) - top;
+        int8_t *packed = packing->packed + top * k;
         /* A line of each row after the other: their places in a cache may be the same. */
-        for (size_t start = 0, length; start < k; start += length, tiles += rows * length) {
+        for (size_t start = 0, length; start < k; start += length, packed += rows * length) {
             length = smaller(smaller(block, 64), k - start);
-            const int8_t *row = a + start / block * block * m + top * block + start % block;
+            const int8_t *row =
+                packing->a + start / block * block * m + top * block + start % block;
             for (size_t i = 0; i < rows; i++, row += block)
                 for (size_t quad = 0; quad < length; quad += 4)
-                    memcpy(tiles + quad * rows + 4 * i, row + quad, 4);
+                    memcpy(packed + quad * rows + 4 * i, row + quad, 4);
         }
+        for (size_t i = top; i < top + rows; i++)
+            packing->begins[i] = begin_of(p, packing->a, i);
     }
 }
 
@@ -257,13 +264,21 @@ static void multiply_panel(const struct product *p, struct tiles tiles, size_t f
         }
 }
 
-/* C's columns of a share; -2 where memory is lacking. */
-static int multiply_tiles(const struct product *p, struct share share, struct tiles tiles,
-                          const int8_t *b, int32_t *c) {
+/* A thread's space: a panel, and sums between two panels. */
+static size_t size_of_panel(const struct product *p) {
+    return WIDE_COLUMNS / SIDE * side_size_of(p);
+}
+
+static size_t space_for_tiles(const struct product *p) {
+    return size_of_panel(p) + MOST_TILES * TALLEST * WIDE_COLUMNS * sizeof(int32_t);
+}
+
+/* C's columns of a share. */
+static void multiply_tiles(const struct product *p, struct share share, struct tiles tiles,
+                           const int8_t *b, int32_t *c, int8_t *panel) {
     const size_t parts = (tiles.count + MOST_TILES - 1) / MOST_TILES;
-    int8_t *panel = aligned_alloc(64, WIDE_COLUMNS / SIDE * side_size_of(p));
-    int32_t *sums = aligned_alloc(64, MOST_TILES * TALLEST * WIDE_COLUMNS * sizeof *sums);
-    for (size_t part = 0; panel && sums && part < parts; part++) {
+    int32_t *sums = (int32_t *)(panel + size_of_panel(p));
+    for (size_t part = 0; part < parts; part++) {
         const size_t first = tiles.count * part / parts;
         const struct tiles some = {tiles.bytes, tiles.begins,
                                    tiles.count * (part + 1) / parts - first};
@@ -274,9 +289,6 @@ static int multiply_tiles(const struct product *p, struct share share, struct ti
             at = panel_after(p, share, at);
         }
     }
-    free(panel);
-    free(sums);
-    return panel && sums ? 0 : -2;
 }
 
 /* Whether tiles are worth packing, and can be: whole quads of whole sides. */

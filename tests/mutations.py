@@ -40,7 +40,7 @@ def _without_arrays() -> None:
 
 def _without_products() -> None:
     matmul.is_built = lambda: False
-    matmul._multiplied_in_c = lambda *_: False
+    matmul._is_written = lambda *_: False
 
 
 def _without_plain() -> None:

@@ -41,6 +41,13 @@ INLINE simde__m512i emulated_cvtepi8_epi16(__m256i v) {
     return simde__m512i_from_private(wide);
 }
 
+INLINE simde__m512i emulated_maskz_loadu_epi8(__mmask64 mask, const void *from) {
+    simde__m512i_private bytes;
+    for (int i = 0; i < 64; i++)
+        bytes.i8[i] = mask >> i & 1 ? ((const int8_t *)from)[i] : 0;
+    return simde__m512i_from_private(bytes);
+}
+
 #define _mm512_roundscale_pd(v, how)                                                               \
     __extension__({                                                                                \
         simde__m512d_private rounded = simde__m512d_to_private(v);                                 \
@@ -78,6 +85,7 @@ INLINE simde__m512 emulated_fmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c
 #define _mm512_extracti64x4_epi64 simde_mm512_extracti64x4_epi64
 #define _mm512_inserti64x4 simde_mm512_inserti64x4
 #define _mm512_loadu_si512 simde_mm512_loadu_si512
+#define _mm512_maskz_loadu_epi8 emulated_maskz_loadu_epi8
 #define _mm512_mullo_epi32 simde_mm512_mullo_epi32
 #define _mm512_set1_epi32 simde_mm512_set1_epi32
 #define _mm512_set1_epi8 simde_mm512_set1_epi8
@@ -119,7 +127,11 @@ INLINE simde__m512 emulated_fmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c
 #define _mm512_permutexvar_epi32 simde_mm512_permutexvar_epi32
 #define _mm512_setr_epi64 simde_mm512_setr_epi64
 #define _mm512_shuffle_ps simde_mm512_shuffle_ps
+#define _mm512_unpackhi_epi16 simde_mm512_unpackhi_epi16
 #define _mm512_unpackhi_epi32 simde_mm512_unpackhi_epi32
+#define _mm512_unpackhi_epi8 simde_mm512_unpackhi_epi8
+#define _mm512_unpacklo_epi16 simde_mm512_unpacklo_epi16
+#define _mm512_unpacklo_epi8 simde_mm512_unpacklo_epi8
 #define _mm512_unpacklo_epi32 simde_mm512_unpacklo_epi32
 #define _mm256_dpwssd_avx_epi32 simde_mm256_dpwssd_epi32
 #define _mm256_dpwssd_epi32 simde_mm256_dpwssd_epi32

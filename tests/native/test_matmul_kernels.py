@@ -93,12 +93,13 @@ def test_halves_without_numbers(form: str) -> None:
     np.testing.assert_array_equal(out[0, :4], [np.inf, -np.inf, np.nan, 2.0**-24])
 
 
-@pytest.mark.parametrize("m", [1, 4, 5, 16])
-@pytest.mark.parametrize("form", ["rows", "columns", "blocks"])
+@pytest.mark.parametrize("m", [1, 2, 4, 5, 8, 16])
+@pytest.mark.parametrize("form", ["rows", "columns", "blocks", "parts"])
 def test_a_large_one(m: int, form: str) -> None:
     """More rows of B than a panel has, more columns than are added at once."""
     rng = np.random.default_rng(m)
-    k, n, layout = 1024 + 32, 2048 + 96, BlockedB(32, 32, 512)
+    k, n = 1024 + 32, 2048 + 96
+    layout = BlockedB(32, 32, 512 if form == "parts" else None)
     a = rng.integers(-128, 128, (m, k)).astype(np.int8)
     b = rng.integers(-128, 128, (k, n)).astype(np.int8)
     weights = weights_in(form, b, layout)

@@ -84,8 +84,23 @@ def multiply_int8(a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> No
     (n / block, m, block). B isn't converted where there is a C compiler and the shapes are of
     whole blocks.
     """
-    if not _multiplied_in_c("anynpu_multiply_int8", a, b, out):
+    if not Int8Product(a, b, out).is_computed():
         multiply_with_numpy(a, b, out)
+
+
+class Int8Product:
+    """`multiply_int8` of matrices that stay where they are, made ready to be computed often.
+
+    It doesn't keep their memory: whoever has it computed does.
+    """
+
+    def __init__(self, a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> None:
+        self._function = _function("anynpu_multiply_int8")
+        self._arguments = _arguments(a, b, out)
+
+    def is_computed(self) -> bool:
+        """Write it; False, and nothing is written, without C or for shapes not of whole blocks."""
+        return _is_written(self._function, self._arguments)
 
 
 def multiply_with_numpy(a: NDArray[np.int8], b: Weights, out: NDArray[np.int32]) -> None:
@@ -113,19 +128,25 @@ def multiply_half(a: NDArray[np.float32], b: Weights, out: NDArray[np.float32]) 
     For few rows of A: B is read once. False, and nothing is written, where the processor can't, or
     there is no C compiler: the caller has other ways then.
     """
-    return _multiplied_in_c("anynpu_multiply_half", a, b, out)
+    return _is_written(_function("anynpu_multiply_half"), _arguments(a, b, out))
 
 
-def _multiplied_in_c(name: str, a: NDArray[Any], b: Weights, out: NDArray[Any]) -> bool:
-    library = _library()
-    if library is None:
-        return False
+def _arguments(a: NDArray[Any], b: Weights, out: NDArray[Any]) -> tuple[Any, ...]:
+    """What C functions get: they keep no array alive."""
     how = b.for_rows(a.shape[-2])
     how.a_block, how.c_block = _block(a), _block(out)
-    code: int = getattr(library, name)(
-        ctypes.addressof(how), address_of(a), address_of(b.data), address_of(out)
-    )
-    return code == 0
+    return ctypes.byref(how), address_of(a), address_of(b.data), address_of(out)
+
+
+def _function(name: str) -> Any:
+    """A C function, None where there is none."""
+    library = _library()
+    return None if library is None else getattr(library, name)
+
+
+def _is_written(function: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether a C function is there and has done it."""
+    return function is not None and function(*arguments) == 0
 
 
 def _block(matrix: NDArray[Any]) -> int:

@@ -1,7 +1,7 @@
 """How many threads the C kernels share their work among.
 
 As many as there are processors for this process, up to `MOST`, unless ``$ANYNPU_SOFT_THREADS`` says
-another number. Runs at the same time share them (native/steps.c).
+another number. Runs at the same time share them (native/sharing.h).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..errors import OptionError
 ENVIRONMENT_VARIABLE = "ANYNPU_SOFT_THREADS"
 
 MOST = 16
-"""What the C files have places for: MOST_THREADS of steps.c and matmul.c."""
+"""What C has places for: MOST_THREADS of native/sharing.h."""
 
 
 def thread_count() -> int:
