@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .. import process
 from .cabi.memory_views import writable
-from .mapping import map_descriptor
+from .mapping import map_descriptor, map_new
 
 STRICT_VARIABLE = "ANYNPU_SOFT_STRICT"
 POISON = 0xA5
@@ -71,7 +71,7 @@ class DeviceMemory:
             os.ftruncate(fd, -(-size // _PAGE) * _PAGE)
             # Whoever gets the descriptor can't take away what is mapped here.
             fcntl.fcntl(fd, _ADD_SEALS, _SEAL_SHRINK | _SEAL_SEAL)
-            host = map_descriptor(fd, size)
+            host = map_new(fd, size)
         except BaseException:
             os.close(fd)
             raise

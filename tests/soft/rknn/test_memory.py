@@ -54,6 +54,41 @@ def test_kinds_of_memory(npu: RknnLibrary, flags: Flags) -> None:
         assert npu.rknn_destroy_mem(context, mem) == SUCC
 
 
+@pytest.mark.parametrize("size", [2**21 - 1, 2**21, 2**22 + 4097, 2**28 + 1])
+def test_large_memory(npu: RknnLibrary, size: int) -> None:
+    """It has the size that was asked for, and the descriptor its bytes."""
+    mem = npu.rknn_create_mem2(0, size, Flags.ALLOC_NO_CONTEXT)
+    contents = mem.contents  # type: ignore[attr-defined]
+    data = bytes_of(mem)
+    assert contents.size == data.size == size
+    is_aligned = contents.virt_addr % 2**21 == 0
+    assert is_aligned or not 2**21 <= size <= 2**28
+    assert os.fstat(contents.fd).st_size == -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    assert not data[:: mmap.PAGESIZE].any()
+    assert not data[-1]
+    data[-1], data[0] = 7, 3
+    assert os.pread(contents.fd, 1, size - 1) == b"\7"
+    assert os.pread(contents.fd, 1, 0) == b"\3"
+    assert npu.rknn_destroy_mem(0, mem) == SUCC
+
+
+def test_large_memory_goes_when_it_is_destroyed(npu: RknnLibrary) -> None:
+    def mapped() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * mmap.PAGESIZE
+
+    def cycle() -> None:
+        mem = npu.rknn_create_mem2(0, 2**23, Flags.ALLOC_NO_CONTEXT)
+        bytes_of(mem)[:] = 1
+        assert npu.rknn_destroy_mem(0, mem) == SUCC
+
+    cycle()
+    before = mapped()
+    for _ in range(20):
+        cycle()
+    assert mapped() - before < 2**23
+
+
 def test_memory_without_a_context(npu: RknnLibrary) -> None:
     mem = npu.rknn_create_mem2(0, 100, Flags.ALLOC_NO_CONTEXT)
     bytes_of(mem)[:] = 1
