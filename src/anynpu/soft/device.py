@@ -74,7 +74,8 @@ class CorePool:
         finally:
             with self._changed:
                 self._idle |= taken
-                self._changed.notify_all()
+                if self._waiting:
+                    self._changed.notify_all()
 
     def wake(self) -> None:
         """Make requests that wait look whether they were cancelled."""
@@ -88,6 +89,12 @@ class CorePool:
             return cancelled is not None and cancelled.is_set()
 
         with self._changed:
+            if not self._waiting and not is_cancelled():
+                # Mostly so, and then there is nothing to be put in order.
+                taken = request.choose(self._idle)
+                if taken is not None:
+                    self._idle -= taken
+                    return taken
             self._waiting.append(request)
             self._waiting.sort(key=lambda waiting: (waiting.priority, waiting.ticket))
             try:

@@ -231,6 +231,30 @@ def test_a_run_needs_all_three(npu: RknnLibrary, name: str, code: int) -> None:
         assert client.run() == code, "its memory was destroyed"
 
 
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_other_memory_after_a_run(npu: RknnLibrary, name: str) -> None:
+    with Client(npu, "rk3588", T(2), SHAPE, NATIVE) as client:
+        a, b = matrices(T(2))
+        client.multiply(a, b)
+        before = client.mems[name]
+        client.mems[name] = npu.rknn_create_mem(client.context, 2**20)
+        a, b = matrices(T(2))
+        assert_is(client.multiply(a, b), sums(a, b), "INT32")
+        assert npu.rknn_destroy_mem(client.context, before) == SUCC
+        assert client.run() == SUCC
+        assert_is(client.result(), sums(a, b), "INT32")
+
+
+def test_other_zero_points_after_a_run(npu: RknnLibrary) -> None:
+    kind = abi.MatmulQuantization.PER_LAYER_ASYM
+    with Client(npu, "rk3588", T(2), SHAPE, b_quantization=kind) as client:
+        a, b = matrices(T(2))
+        for zero_point in (0, 3, 0):
+            assert client.scale("B", 1, zero_point) == SUCC
+            expected = a.astype(np.int64) @ (b.astype(np.int64) - zero_point)
+            assert_is(client.multiply(a, b), expected, "INT32")
+
+
 def test_memory_of_any_kind(npu: RknnLibrary) -> None:
     """Larger than needed, without a context, and a part of another one's."""
     a, b = matrices(T(2))

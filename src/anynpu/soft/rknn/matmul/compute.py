@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....native import kernels
-from ....native.matmul import Weights, multiply_half, multiply_int8
+from ....native.matmul import Int8Product, Weights, multiply_half, multiply_int8
 from ....rknn.matmul_product import Product
 from ....tensor import DType
 from ...device_memory import Bytes
-from .operands import Converted, a_view, c_view, load_a, load_b, load_real, store_c
+from .operands import Converted, a_view, b_view, c_view, load_a, load_b, load_real, store_c
 from .scaling import PLAIN, Scaling
 
 _LARGEST_PRODUCT = 128 * 128
@@ -22,6 +22,20 @@ _FEW_ROWS = 8
 """With more it pays to convert a float16 B and to keep it."""
 _SAFE_ROWS = (2**31 - 1) // _LARGEST_PRODUCT // 32 * 32
 """This many products sum to an int32."""
+
+
+def in_place(
+    product: Product, memory: Mapping[str, Bytes], scalings: Mapping[str, Scaling]
+) -> Int8Product | None:
+    """The product of matrices where they lie, None where something is made of them or of C.
+
+    It may be computed as often as wanted, by who keeps the memory.
+    """
+    types = product.operands
+    out = _place_of_sums(product, memory, scalings)
+    if out is None or types.a is not DType.INT8 or types.b is not DType.INT8:
+        return None
+    return Int8Product(a_view(product, memory["A"]), b_view(product, memory["B"]), out)
 
 
 def multiply(
@@ -39,15 +53,13 @@ def multiply(
         store_c(product, _as_float(values, product.operands.c), memory["C"])
         return
     weights = load_b(product, memory["B"], converted)
-    are_shifted = scaling_a.is_shifted or scaling_b.is_shifted
-    is_plain = not (are_shifted or _normalises(product, scaling_b))
-    in_place = c_view(product, memory["C"]) if is_plain and product.k <= _SAFE_ROWS else None
-    if in_place is not None:
-        multiply_int8(a_view(product, memory["A"]), weights, in_place)
+    place = _place_of_sums(product, memory, scalings)
+    if place is not None:
+        multiply_int8(a_view(product, memory["A"]), weights, place)
         return
     a = load_a(product, memory["A"])
     sums = _sums(a, weights)
-    if are_shifted:
+    if scaling_a.is_shifted or scaling_b.is_shifted:
         sums = _without_zero_points(a, weights, sums, scaling_a, scaling_b)
     store_c(product, _finished(product, sums, scaling_a, scaling_b, scaling_c), memory["C"])
 
@@ -60,6 +72,18 @@ def normal_scale(scaling: Scaling) -> float:
 def _normalises(product: Product, scaling: Scaling) -> bool:
     """Whether C's integers are brought to one scale for all columns."""
     return product.operands.c is DType.INT32 and not scaling.is_uniform
+
+
+def _place_of_sums(
+    product: Product, memory: Mapping[str, Bytes], scalings: Mapping[str, Scaling]
+) -> NDArray[np.int32] | None:
+    """C's memory, where it is sums of A's and B's integers that fit; else None."""
+    scaling_a, scaling_b = scalings.get("A", PLAIN), scalings.get("B", PLAIN)
+    if not product.operands.are_integers or product.is_per_group or product.k > _SAFE_ROWS:
+        return None
+    if scaling_a.is_shifted or scaling_b.is_shifted or _normalises(product, scaling_b):
+        return None
+    return c_view(product, memory["C"])
 
 
 def _sums(a: NDArray[np.int8], weights: Weights) -> NDArray[Any]:

@@ -57,12 +57,15 @@ def a_view(product: Product, source: Bytes) -> NDArray[Any]:
 
 def load_b(product: Product, source: Bytes, converted: Converted) -> Weights:
     """B as it lies in memory; int4 one to a byte."""
-    if product.operands.b is DType.INT4:
-        data = converted.get(source, product, lambda source: _b_elements(product, source))
-    else:
-        data = _b_elements(product, source)
-    is_transposed = product.b_layout is MatmulLayout.TP_NORM
-    return Weights(data, product.k, product.n, is_transposed, product.b_blocks)
+    if product.operands.b is not DType.INT4:
+        return b_view(product, source)
+    data = converted.get(source, product, lambda source: _b_elements(product, source))
+    return _weights(product, data)
+
+
+def b_view(product: Product, source: Bytes) -> Weights:
+    """B's elements where they lie; not for int4."""
+    return _weights(product, _b_elements(product, source))
 
 
 def load_real(
@@ -89,6 +92,11 @@ def c_view(product: Product, target: Bytes) -> NDArray[np.int32] | None:
     shape = product.shapes["C"]
     is_plain = product.operands.c is DType.INT32 and math.prod(shape) == product.m * product.n
     return target.view(np.int32).reshape(shape) if is_plain else None
+
+
+def _weights(product: Product, data: NDArray[Any]) -> Weights:
+    is_transposed = product.b_layout is MatmulLayout.TP_NORM
+    return Weights(data, product.k, product.n, is_transposed, product.b_blocks)
 
 
 def _b_elements(product: Product, source: Bytes) -> NDArray[Any]:

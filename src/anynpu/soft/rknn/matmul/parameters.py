@@ -42,6 +42,7 @@ def rknn_matmul_set_quant_params(context: MatmulContext, params: Any) -> None:
         zero_points[:] = np.ctypeslib.as_array(given.zp, (expected,))
     scaling = Scaling(scales, zero_points)
     _check_values(context, name, scaling)
+    context.change()
     context.scalings[name] = scaling
 
 

@@ -6,11 +6,12 @@ import time
 from typing import Any
 
 from ....rknn.abi import CoreMask, ErrorCode
+from ...device_memory import Bytes
 from .. import cores, tensor_memory
 from ..failure import Failure
 from ..leniency import crash
 from ..timing import clock
-from .compute import multiply
+from .compute import in_place, multiply
 from .context import MatmulContext, on_matmul
 from .parameters import check_scales
 from .work import layer
@@ -44,6 +45,7 @@ def rknn_matmul_set_io_mem(ctx: MatmulContext, mem: Any, attr: Any) -> None:
         )
     if name != "C":
         memory.flush()
+    ctx.change()
     ctx.memories[name] = memory
 
 
@@ -79,28 +81,41 @@ def rknn_matmul_set_dynamic_shape(ctx: MatmulContext, shape: Any) -> None:
     keeps_b = (product.k, product.n) == (ctx.product.k, ctx.product.n)
     ctx.memories = {"B": ctx.memories["B"]} if keeps_b and "B" in ctx.memories else {}
     ctx.product = product
+    ctx.change()
 
 
 @on_matmul
 def rknn_matmul_run(ctx: MatmulContext) -> None:
     """Compute C."""
-    _check_ready(ctx)
+    arrays = _arrays(ctx)
     check_scales(ctx)
-    sizes = ctx.product.sizes
-    arrays = {name: ctx.memories[name].device[: sizes[name]] for name in sizes}
     ctx.cancelled.clear()
     with cores.held(ctx, 1) as ctx.last_cores:
         start = time.perf_counter()
-        multiply(ctx.product, arrays, ctx.scalings, ctx.converted_b)
+        _compute(ctx, arrays)
         clock().finish(lambda: (layer(ctx.product),), ctx.soc, start, 1)
     ctx.memories["C"].invalidate()
 
 
-def _check_ready(ctx: MatmulContext) -> None:
-    for name in ctx.product.dtypes:
+def _compute(ctx: MatmulContext, arrays: dict[str, Bytes]) -> None:
+    ready = ctx.in_place or in_place(ctx.product, arrays, ctx.scalings)
+    if ready is not None and ready.is_computed():
+        ctx.in_place = ready
+    else:
+        multiply(ctx.product, arrays, ctx.scalings, ctx.converted_b)
+
+
+def _arrays(ctx: MatmulContext) -> dict[str, Bytes]:
+    """The bytes of A, B and C, which stay as long as these arrays."""
+    arrays = {}
+    for name, size in ctx.product.sizes.items():
         memory = ctx.memories.get(name)
-        if memory is not None and not memory.closed:
-            continue
+        if memory is not None:
+            arrays[name] = memory.device[:size]
+            # Who destroys it from here on leaves the array what it has.
+            if not memory.closed:
+                continue
         code = ErrorCode.OUTPUT_INVALID if name == "C" else ErrorCode.INPUT_INVALID
         why = "has not been set for the shape in use" if memory is None else "was destroyed"
         raise Failure(code, f"the memory of matrix {name} {why} (rknn_matmul_set_io_mem)")
+    return arrays
