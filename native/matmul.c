@@ -701,39 +701,41 @@ static int32_t begin_of(const struct product *p, const int8_t *a, size_t row) {
 #include "matmul_few.h"
 #include "matmul_wide.h"
 
-/* A product under way. */
+/* A product of bytes under way. */
 struct work {
     const struct product *product;
     struct left a;
     const int8_t *b;
     int32_t *c;
-    const struct way *way;
-    int64_t wide_units;
 };
 
 /* A way to multiply: some columns of C, with a space of so many bytes for each thread; columns in a unit
  * of work, and in one of those at the end, which are less, so that all threads end together. */
 struct way {
-    void (*multiply)(const struct work *work, struct share share, void *space);
+    void (*multiply)(const void *work, struct share share, void *space);
     size_t space, wide, narrow;
 };
 
-static void by_rows(const struct work *w, struct share share, void *space) {
+static void by_rows(const void *work, struct share share, void *space) {
+    const struct work *w = work;
     (void)space;
     multiply_rows(w->product, share, w->a, w->b, w->c);
 }
 
-static void by_columns(const struct work *w, struct share share, void *space) {
+static void by_columns(const void *work, struct share share, void *space) {
+    const struct work *w = work;
     (void)space;
     multiply_columns(w->product, share, w->a, w->b, w->c);
 }
 
-static void by_blocks(const struct work *w, struct share share, void *space) {
+static void by_blocks(const void *work, struct share share, void *space) {
+    const struct work *w = work;
     (void)space;
     multiply_blocks(w->product, share, w->a, w->b, w->c);
 }
 
-static void by_panels(const struct work *w, struct share share, void *space) {
+static void by_panels(const void *work, struct share share, void *space) {
+    const struct work *w = work;
     multiply_panels(w->product, share, w->a, w->b, w->c, space);
 }
 
@@ -752,32 +754,40 @@ static struct way way_of(const struct product *p, int is_widened) {
     return (struct way){by_rows, 0, COLUMNS_AT_ONCE / 2, COLUMNS_AT_ONCE / 4};
 }
 
-static size_t column_of(const struct work *w, int64_t unit) {
-    const int64_t wide = unit < w->wide_units ? unit : w->wide_units;
-    return smaller(wide * w->way->wide + (unit - wide) * w->way->narrow, w->product->n);
+/* A product's columns in units. */
+struct units {
+    const struct way *way;
+    const void *work;
+    size_t columns;
+    int64_t wide; /* how many of them are */
+};
+
+static size_t column_of(const struct units *units, int64_t unit) {
+    const int64_t wide = unit < units->wide ? unit : units->wide;
+    return smaller(wide * units->way->wide + (unit - wide) * units->way->narrow, units->columns);
 }
 
 static void multiply_units(const void *arguments, int64_t first, int64_t end, void *space) {
-    const struct work *work = arguments;
+    const struct units *units = arguments;
     for (; first < end; first++) {
-        const struct share share = {column_of(work, first), column_of(work, first + 1)};
-        work->way->multiply(work, share, space);
+        const struct share share = {column_of(units, first), column_of(units, first + 1)};
+        units->way->multiply(units->work, share, space);
     }
 }
 
 /* Shares C's columns out to threads, after a step that packs A, if there is one. -2 where memory is
  * lacking. */
-static int multiply_together(struct work *work, const struct way *way, struct step packing) {
+static int multiply_together(const struct product *p, const struct way *way, const void *work,
+                             struct step packing) {
     static const int32_t never;
-    const struct product *p = work->product;
     const size_t threads = p->threads < 1 ? 1 : smaller(p->threads, MOST_THREADS);
     const size_t n = p->n, last = threads > 1 ? smaller(threads * way->wide, n) : 0;
-    work->way = way;
-    work->wide_units = threads > 1 ? (n - last) / way->wide : (n + way->wide - 1) / way->wide;
-    const size_t left = n - smaller(work->wide_units * way->wide, n);
+    const size_t wide = threads > 1 ? (n - last) / way->wide : (n + way->wide - 1) / way->wide;
+    const size_t left = n - smaller(wide * way->wide, n);
+    const struct units units = {way, work, n, wide};
     const struct step steps[] = {
         packing,
-        {multiply_units, work, work->wide_units + (left + way->narrow - 1) / way->narrow, 1},
+        {multiply_units, &units, wide + (left + way->narrow - 1) / way->narrow, 1},
     };
     void *spaces[MOST_THREADS] = {NULL};
     int8_t *memory = NULL;
@@ -797,7 +807,8 @@ static int multiply_together(struct work *work, const struct way *way, struct st
 }
 
 #ifdef DOTS
-static void by_byte_panels(const struct work *w, struct share share, void *space) {
+static void by_byte_panels(const void *work, struct share share, void *space) {
+    const struct work *w = work;
     multiply_byte_panels(w->product, share, w->a, w->b, w->c, space);
 }
 
@@ -815,8 +826,8 @@ static int multiply_by_panels(const struct product *p, const int8_t *a, const in
             begins[i] = begin_of(p, a, i);
             memcpy(copy + i * row, a + i * k, k);
         }
-        struct work work = {p, {NULL, copy, row, begins}, b, c, NULL, 0};
-        code = multiply_together(&work, &way, (struct step){0});
+        struct work work = {p, {NULL, copy, row, begins}, b, c};
+        code = multiply_together(p, &way, &work, (struct step){0});
     }
     free(copy);
     free(begins);
@@ -825,12 +836,14 @@ static int multiply_by_panels(const struct product *p, const int8_t *a, const in
 #endif
 
 #if defined(DOTS) && defined(X86)
-static void by_tiles(const struct work *w, struct share share, void *space) {
+static void by_tiles(const void *work, struct share share, void *space) {
+    const struct work *w = work;
     const struct tiles tiles = {w->a.bytes, w->a.begins, tiles_of(w->product)};
     multiply_tiles(w->product, share, tiles, w->b, w->c, space);
 }
 
-static void by_few(const struct work *w, struct share share, void *space) {
+static void by_few(const void *work, struct share share, void *space) {
+    const struct work *w = work;
     const struct few few = {w->product, w->a.bytes, w->a.row, w->a.begins, w->c};
     if (w->product->block_k)
         multiply_few_columns(&few, share, w->b);
@@ -850,13 +863,13 @@ static int multiply_packed(const struct product *p, const int8_t *a, const int8_
     int code = -2;
     if (packed && begins) {
         const struct packing packing = {p, a, packed, begins};
-        struct work work = {p, {NULL, packed, row, begins}, b, c, NULL, 0};
+        struct work work = {p, {NULL, packed, row, begins}, b, c};
         struct step step = {0};
         if (is_few)
             pack_few(&packing);
         else
             step = (struct step){pack_tiles, &packing, tiles_of(p), 1};
-        code = multiply_together(&work, &way, step);
+        code = multiply_together(p, &way, &work, step);
     }
     free(packed);
     free(begins);
@@ -872,14 +885,14 @@ static int multiply_rows_of_a(const struct product *p, const int8_t *a, const in
         return multiply_by_panels(p, a, b, c);
 #endif
     if (multiplies_bytes(p)) {
-        struct work work = {p, {NULL, a, k, NULL}, b, c, NULL, 0};
+        struct work work = {p, {NULL, a, k, NULL}, b, c};
         const struct way way = way_of(p, 0);
         for (size_t i = 0; i < m; i++) {
             const int32_t begin = begin_of(p, a, i);
             for (size_t j = 0; j < (size_t)p->n; j++)
                 c[i * p->n + j] = begin;
         }
-        return multiply_together(&work, &way, (struct step){0});
+        return multiply_together(p, &way, &work, (struct step){0});
     }
     int16_t *wide = malloc(m * row * sizeof *wide);
     if (!wide)
@@ -888,9 +901,9 @@ static int multiply_rows_of_a(const struct product *p, const int8_t *a, const in
         for (size_t j = 0; j < k; j++)
             wide[i * row + j] = a[i * k + j];
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
-    struct work work = {p, {wide, NULL, row, NULL}, b, c, NULL, 0};
+    struct work work = {p, {wide, NULL, row, NULL}, b, c};
     const struct way way = way_of(p, 1);
-    int code = multiply_together(&work, &way, (struct step){0});
+    int code = multiply_together(p, &way, &work, (struct step){0});
     free(wide);
     return code;
 }
@@ -945,65 +958,78 @@ WITH_AVX2 INLINE float sum_of_floats(__m256 lanes) {
     return _mm_cvtss_f32(half);
 }
 
-/* Adds the products of one row of A and `rows_b` of B; `length` is a multiple of 8. */
-WITH_AVX2 INLINE void add_half_dots_of(const struct run *run, const float *a, const uint16_t *b,
-                                       float *c, size_t rows_b) {
-    __m256 sums[TILE_B];
-    UNROLLED for (size_t n = 0; n < rows_b; n++) sums[n] = _mm256_setzero_ps();
+/* Adds the products of `rows_a` rows of A and `rows_b` of B; `length` is a multiple of 8. */
+WITH_AVX2 INLINE void add_half_dots_of(const struct run *run, const float *a, size_t a_row,
+                                       const uint16_t *b, float *c, size_t c_row, size_t rows_a,
+                                       size_t rows_b) {
+    __m256 sums[TILE_A][TILE_B];
+    UNROLLED for (size_t m = 0; m < rows_a; m++) {
+        UNROLLED for (size_t n = 0; n < rows_b; n++) sums[m][n] = _mm256_setzero_ps();
+    }
     for (size_t block = 0; block < run->count; block++, b += run->step)
         for (size_t i = 0; i < run->length; i += 8, a += 8) {
-            __m256 left = _mm256_loadu_ps(a);
-            UNROLLED for (size_t n = 0; n < rows_b; n++) sums[n] =
-                _mm256_fmadd_ps(left, eight_floats(b + n * run->row + i), sums[n]);
+            __m256 left[TILE_A];
+            UNROLLED for (size_t m = 0; m < rows_a; m++) left[m] = _mm256_loadu_ps(a + m * a_row);
+            UNROLLED for (size_t n = 0; n < rows_b; n++) {
+                const __m256 right = eight_floats(b + n * run->row + i);
+                UNROLLED for (size_t m = 0; m < rows_a; m++) sums[m][n] =
+                    _mm256_fmadd_ps(left[m], right, sums[m][n]);
+            }
         }
-    UNROLLED for (size_t n = 0; n < rows_b; n++) c[n] += sum_of_floats(sums[n]);
+    UNROLLED for (size_t m = 0; m < rows_a; m++) {
+        UNROLLED for (size_t n = 0; n < rows_b; n++) c[m * c_row + n] += sum_of_floats(sums[m][n]);
+    }
 }
 
-WITH_AVX2 static void add_half_dots(const struct run *run, const float *a, const uint16_t *b,
-                                    float *c, size_t rows_b) {
-    if (rows_b == TILE_B)
-        add_half_dots_of(run, a, b, c, TILE_B);
-    else
-        for (size_t n = 0; n < rows_b; n++)
-            add_half_dots_of(run, a, b + n * run->row, c + n, 1);
+/* All rows of A; those of B are at most TILE_B. */
+WITH_AVX2 static void add_half_dots(const struct product *p, const struct run *run, const float *a,
+                                    const uint16_t *b, float *c, size_t rows_b) {
+    const size_t m = p->m, k = p->k, n = p->n;
+    size_t i = 0;
+    for (; i + TILE_A <= m && rows_b == TILE_B; i += TILE_A)
+        add_half_dots_of(run, a + i * k, k, b, c + i * n, n, TILE_A, TILE_B);
+    for (; i < m; i++)
+        if (rows_b == TILE_B)
+            add_half_dots_of(run, a + i * k, k, b, c + i * n, n, 1, TILE_B);
+        else
+            for (size_t j = 0; j < rows_b; j++)
+                add_half_dots_of(run, a + i * k, k, b + j * run->row, c + i * n + j, n, 1, 1);
 }
 
-WITH_AVX2 static void multiply_half_blocks(const struct product *p, const float *a,
-                                           const uint16_t *b, float *c) {
-    size_t m = p->m, k = p->k, n = p->n, block = p->block_n * p->block_k;
+WITH_AVX2 static void multiply_half_blocks(const struct product *p, struct share share,
+                                           const float *a, const uint16_t *b, float *c) {
+    size_t k = p->k, n = p->n, block = p->block_n * p->block_k;
     size_t most = block * sizeof *b < CHUNK ? CHUNK / (block * sizeof *b) : 1;
     for (size_t start = 0; start < k; start += p->segment) {
         size_t rows = smaller(p->segment, k - start), count = rows / p->block_k;
-        for (size_t j = 0; j < n; j += p->block_n)
+        for (size_t j = share.begin; j < share.end; j += p->block_n)
             for (size_t first = 0; first < count; first += most) {
                 struct run run = {smaller(most, count - first), p->block_k, p->block_k, block};
-                size_t size = run.count * block;
+                const size_t size = run.count * block;
+                const uint16_t *blocks = b + start * n + j * rows + first * block;
                 for (size_t side = 0; side < (size_t)p->block_n; side += TILE_B) {
                     size_t part = TILE_B * size / p->block_n;
-                    fetch((const int8_t *)(b + size + side / TILE_B * part), part * sizeof *b);
-                    for (size_t i = 0; i < m; i++)
-                        add_half_dots(&run, a + i * k + start + first * p->block_k,
-                                      b + side * run.row, c + i * n + j + side, TILE_B);
+                    fetch((const int8_t *)(blocks + size + side / TILE_B * part), part * sizeof *b);
+                    add_half_dots(p, &run, a + start + first * p->block_k, blocks + side * run.row,
+                                  c + j + side, TILE_B);
                 }
-                b += size;
             }
     }
 }
 
-WITH_AVX2 static void multiply_half_columns(const struct product *p, const float *a,
-                                            const uint16_t *b, float *c) {
-    size_t m = p->m, k = p->k, n = p->n;
-    struct run run = {1, k, k, 0};
-    for (size_t j = 0; j < n; j += TILE_B)
-        for (size_t i = 0; i < m; i++)
-            add_half_dots(&run, a + i * k, b + j * k, c + i * n + j, smaller(TILE_B, n - j));
+WITH_AVX2 static void multiply_half_columns(const struct product *p, struct share share,
+                                            const float *a, const uint16_t *b, float *c) {
+    const size_t k = p->k;
+    const struct run run = {1, k, k, 0};
+    for (size_t j = share.begin; j < share.end; j += TILE_B)
+        add_half_dots(p, &run, a, b + j * k, c + j, smaller(TILE_B, share.end - j));
 }
 
-WITH_AVX2 static void multiply_half_rows(const struct product *p, const float *a, const uint16_t *b,
-                                         float *c) {
+WITH_AVX2 static void multiply_half_rows(const struct product *p, struct share share,
+                                         const float *a, const uint16_t *b, float *c) {
     size_t m = p->m, k = p->k, n = p->n;
-    for (size_t start = 0; start < n; start += COLUMNS_AT_ONCE) {
-        size_t end = smaller(start + COLUMNS_AT_ONCE, n);
+    for (size_t start = share.begin; start < share.end; start += COLUMNS_AT_ONCE) {
+        size_t end = smaller(start + COLUMNS_AT_ONCE, share.end);
         for (size_t row = 0; row < k; row += ROWS_AT_ONCE)
             for (size_t i = 0; i < m; i++)
                 for (size_t j = start; j < end; j += 8) {
@@ -1016,6 +1042,25 @@ WITH_AVX2 static void multiply_half_rows(const struct product *p, const float *a
     }
 }
 
+/* A product of halves under way. */
+struct half_work {
+    const struct product *product;
+    const float *a;
+    const uint16_t *b;
+    float *c;
+};
+
+static void by_halves(const void *work, struct share share, void *space) {
+    (void)space;
+    const struct half_work *w = work;
+    if (w->product->block_n == 1)
+        multiply_half_columns(w->product, share, w->a, w->b, w->c);
+    else if (w->product->block_k)
+        multiply_half_blocks(w->product, share, w->a, w->b, w->c);
+    else
+        multiply_half_rows(w->product, share, w->a, w->b, w->c);
+}
+
 /* Writes C in float32; -1 for a shape that isn't made of whole blocks, or on another processor. */
 EXPORT int32_t anynpu_multiply_half(const struct product *p, const float *a, const uint16_t *b,
                                     float *c) {
@@ -1023,13 +1068,13 @@ EXPORT int32_t anynpu_multiply_half(const struct product *p, const float *a, con
     if (!has_avx2(running_form) || !is_valid(p) || unit % 8 || p->a_block || p->c_block)
         return -1;
     memset(c, 0, (size_t)p->m * p->n * sizeof *c);
-    if (p->block_n == 1)
-        multiply_half_columns(p, a, b, c);
-    else if (p->block_k)
-        multiply_half_blocks(p, a, b, c);
-    else
-        multiply_half_rows(p, a, b, c);
-    return 0;
+    struct way way = {by_halves, 0, COLUMNS_AT_ONCE, COLUMNS_AT_ONCE};
+    if (p->block_k) {
+        way = way_of(p, 0);
+        way.multiply = by_halves;
+    }
+    const struct half_work work = {p, a, b, c};
+    return multiply_together(p, &way, &work, (struct step){0});
 }
 #else
 EXPORT int32_t anynpu_multiply_half(const struct product *p, const float *a, const uint16_t *b,

@@ -79,6 +79,21 @@ def test_products_of_halves(kernel_form: str, case: tuple[np.ndarray, np.ndarray
         assert np.isnan(out).all()
 
 
+@pytest.mark.parametrize("m", [1, 5, 8])
+@pytest.mark.parametrize("form", ["rows", "columns", "blocks", "parts"])
+def test_large_ones_of_halves(m: int, form: str) -> None:
+    """On several threads."""
+    rng = np.random.default_rng(m)
+    k, n = 4096 + 64, 2048 + 96
+    layout = BlockedB(16, 32, 1024 if form == "parts" else None)
+    a = rng.integers(-8, 9, (m, k)).astype(np.float32)
+    b = rng.integers(-8, 9, (k, n)).astype(np.float16)
+    out = np.empty((m, n), np.float32)
+    if not multiply_half(a, weights_in(form, b, layout), out):
+        pytest.skip("this form doesn't convert halves")
+    np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
+
+
 @pytest.mark.parametrize("form", ["rows", "columns", "blocks"])
 def test_halves_without_numbers(form: str) -> None:
     """What is infinite or no number stays so; subnormal halves count."""
