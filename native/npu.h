@@ -221,12 +221,12 @@ _Static_assert(sizeof(struct stage) == 152, "stage");
 #endif
 
 /* Both look-up tables, one after the other: of negative values, and of the others.
- * What there is two of is in that order too; step is 1 / the distance of entries. pairs are the
- * entries once more with a slope each, for float32, which does up to reach steps from 0; or NULL:
- * see shared_floats. */
+ * What there is two of is in that order too; step is 1 / the distance of entries. lines are those
+ * through two entries each, for float32, which does up to reach steps from 0; or NULL: see
+ * FloatTable. */
 struct table {
     const double *entries;
-    void *pairs;
+    const float *lines;
     double start[2];
     double end;
     double step[2];
@@ -235,7 +235,7 @@ struct table {
 };
 #if UINTPTR_MAX == UINT64_MAX
 _Static_assert(offsetof(struct table, entries) == 0, "table.entries");
-_Static_assert(offsetof(struct table, pairs) == 8, "table.pairs");
+_Static_assert(offsetof(struct table, lines) == 8, "table.lines");
 _Static_assert(offsetof(struct table, start) == 16, "table.start");
 _Static_assert(offsetof(struct table, end) == 32, "table.end");
 _Static_assert(offsetof(struct table, step) == 40, "table.step");

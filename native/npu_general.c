@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "npu_general_depthwise.h"
+#include "npu_general_few.h"
 #include "npu_general_finish.h"
 #include "npu_general_integers.h"
 #include "npu_general_products.h"
@@ -152,6 +153,8 @@ static void multiply_lines(const struct dense *a, int64_t first, int64_t count, 
         if (g != *packed)
             pack(&a->weights, k, channels, g, 0, k->height * k->width * channels, panel);
         *packed = g;
+        if (multiplied_few(a, first, count, rows, panel))
+            continue;
         for (int64_t i = 0; i < count; i++) {
             multiply(rows + i * k->stride_y * a->depth, k->stride_x * channels, lines, panel,
                      k->width * channels, sums, width, a->fused, 1);

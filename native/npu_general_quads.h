@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "npu_general_stages.h"
+#include "npu_general_activations.h"
 
 #ifdef AVX512
 enum { QUAD = 4, ATOM = 16 /* bytes of the larger atoms */ };
@@ -70,127 +70,145 @@ WITH_AVX512_VNNI INLINE void run_quad_stage(const struct quad_stage *s, __m512 *
         UNROLLED for (int i = 0; i < QUAD; i++) v[i] = limited_quad(v[i], s->lowest, s->highest);
 }
 
+/* A table whose lines are found by adding to values, rounding down, what makes the sum's last bit worth a step:
+ * its low bits are the number of the line, counted from the first one between entries. */
 struct quad_table {
     const struct table *table;
-    __m512 step[2];
-    __m512i reach;
-    int has_one_step;
+    __m512 size, ratio;   /* of steps of negative values to others' */
+    __m512i below, above; /* bits of sums on the lines beyond the entries */
+    __m512i least;        /* bits of the smallest value that is exact, less 1; zero is none */
+    __m512i least_negative;
+    __m512i reach; /* bits as well */
+    int is_even;   /* both sides have the same steps */
 };
+
+/* Lines between entries. */
+enum { INSIDE = 2 * (TABLE_ENTRIES - 1) };
+
+enum { GREATER_MAGNITUDE = 0xB /* of two, as _mm512_range_ps has it */ };
 
 WITH_AVX512_VNNI static void prepare_table(const struct table *t, struct quad_table *to) {
+    const double largest = t->step[0] < t->step[1] ? t->step[1] : t->step[0];
+    const double smallest = t->step[0] < t->step[1] ? t->step[0] : t->step[1];
+    const __m512i first = _mm512_castps_si512(_mm512_set1_ps((float)(0x1p23 / t->step[1])));
+    const __m512i least = _mm512_castps_si512(_mm512_set1_ps((float)(LEAST_STEPS / smallest)));
     to->table = t;
-    for (int i = 0; i < 2; i++)
-        to->step[i] = _mm512_set1_ps((float)t->step[i]);
-    to->reach = _mm512_castps_si512(_mm512_set1_ps((float)t->reach));
-    to->has_one_step = t->step[0] == t->step[1];
+    to->is_even = t->step[0] == t->step[1];
+    to->size = _mm512_set1_ps((float)((0x1p23 + INSIDE / 2) / t->step[1]));
+    to->ratio = _mm512_set1_ps((float)(t->step[0] / t->step[1]));
+    to->below = _mm512_sub_epi32(first, _mm512_set1_epi32(1));
+    to->above = _mm512_add_epi32(first, _mm512_set1_epi32(INSIDE));
+    to->least = _mm512_sub_epi32(least, _mm512_set1_epi32(1));
+    to->least_negative = _mm512_or_si512(least, _mm512_set1_epi32(INT32_MIN));
+    to->reach = _mm512_castps_si512(_mm512_set1_ps((float)(t->reach / largest)));
 }
 
-/* Where four pixels' values lie in a table. */
+/* The lines of four pixels' values. */
 struct places {
-    ALIGNED uint64_t at[QUAD * GROUP / 2]; /* pairs of uint32 */
-    ALIGNED float rest[QUAD * GROUP];
-    int is_found; /* whether rest is the result */
+    ALIGNED int16_t at[QUAD * GROUP];
+    ALIGNED float x[QUAD * GROUP];
+    int is_found; /* whether x is the result */
 };
+
+WITH_AVX512_VNNI INLINE void store_lines(struct places *to, int i, __m512i at) {
+    _mm256_store_si256((__m256i *)(to->at + i * GROUP), _mm512_cvtepi32_epi16(at));
+}
 
 /* Values are looked up so many quads after their places are found, since a processor waits for what has just
  * been written. */
 enum { LATER = 2, PLACES = 4 };
 
-/* As look_up_eight, how many steps values are from 0; zero is the greatest of them once 1 is taken away from
- * their bits. */
-WITH_AVX512_VNNI INLINE __m512 steps_of(const struct quad_table *t, __m512 x, __mmask16 sign) {
-    return _mm512_mul_ps(x, t->has_one_step ? t->step[1]
-                                            : _mm512_mask_blend_ps(sign, t->step[1], t->step[0]));
+/* A quad of which some values are so small or large that float32 isn't exact. */
+WITH_AVX512_VNNI __attribute__((noinline, cold)) static void find_anywhere(const struct table *t,
+                                                                           struct places *to) {
+    to->is_found = 1;
+    for (int i = 0; i < QUAD * GROUP; i += 8)
+        _mm256_store_ps(to->x + i, look_up_eight(t, _mm256_load_ps(to->x + i)));
 }
 
-WITH_AVX512_VNNI INLINE __m512i bits_of_least_steps(void) {
-    return _mm512_sub_epi32(_mm512_castps_si512(_mm512_set1_ps(0x1p-13f)), _mm512_set1_epi32(1));
+/* Of all values of a quad: the bits of the one next to 0, and those of the farthest one's magnitude. */
+struct extremes {
+    __m512i nearest, farthest;
+};
+
+WITH_AVX512_VNNI INLINE struct extremes no_extremes(void) {
+    return (struct extremes){_mm512_set1_epi32(-1), _mm512_setzero_si512()};
 }
 
-/* The pair next to 0 of those round a value. */
-WITH_AVX512_VNNI INLINE __m512i pair_of(__m512i whole, __mmask16 sign) {
-    const __m512i entry = _mm512_add_epi32(whole, _mm512_set1_epi32(TABLE_ENTRIES));
-    return _mm512_mask_sub_epi32(entry, sign, entry, _mm512_set1_epi32(1));
-}
-
-/* Also beyond the entries, and where float32 isn't exact for all. */
-WITH_AVX512_VNNI __attribute__((noinline, cold)) static void
-find_anywhere(const struct quad_table *t, const float *v, struct places *to) {
-    const __m512i one = _mm512_set1_epi32(1), last = _mm512_set1_epi32(TABLE_ENTRIES - 1);
-    __mmask16 is_exact = 0xFFFF;
-    for (int i = 0; i < QUAD; i++) {
-        const __m512 x = _mm512_load_ps(v + i * GROUP);
-        const __mmask16 sign = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
-        const __m512 steps = steps_of(t, x, sign);
-        const __m512i far = _mm512_castps_si512(_mm512_abs_ps(steps));
-        __m512i whole = _mm512_min_epi32(_mm512_cvttps_epi32(steps), last);
-        whole = _mm512_max_epi32(whole, _mm512_sub_epi32(_mm512_setzero_si512(), last));
-        is_exact = _mm512_mask_cmpge_epu32_mask(is_exact, _mm512_sub_epi32(far, one),
-                                                bits_of_least_steps());
-        is_exact = _mm512_mask_cmplt_epu32_mask(is_exact, far, t->reach);
-        _mm512_store_si512(to->at + i * GROUP / 2, pair_of(whole, sign));
-        _mm512_store_ps(to->rest + i * GROUP, _mm512_sub_ps(steps, _mm512_cvtepi32_ps(whole)));
+/* The lines of a pixel's values; what is no number stays that on any. A table that is 0 at 0 is exact for small
+ * positive ones, too; its values have been calculated, so that no NaN among them is a signalling one. */
+WITH_AVX512_VNNI INLINE __m512i find_lines(const struct quad_table *t, __m512 x, __m512 steps,
+                                           const int has_origin, struct extremes *of) {
+    const __m512i at = _mm512_castps_si512(
+        _mm512_add_round_ps(steps, t->size, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
+    if (has_origin) {
+        /* The least whole number with a negative float's bits is the one next to 0. */
+        of->nearest = _mm512_min_epi32(of->nearest, _mm512_castps_si512(x));
+        const __m512 farthest = _mm512_castsi512_ps(of->farthest);
+        of->farthest = _mm512_castps_si512(_mm512_range_ps(farthest, x, GREATER_MAGNITUDE));
+    } else {
+        const __m512i far = _mm512_castps_si512(_mm512_abs_ps(x));
+        of->nearest = _mm512_min_epu32(of->nearest, _mm512_sub_epi32(far, _mm512_set1_epi32(1)));
+        of->farthest = _mm512_max_epu32(of->farthest, far);
     }
-    to->is_found = is_exact != 0xFFFF;
-    if (to->is_found)
-        for (int i = 0; i < QUAD * GROUP; i += 4)
-            _mm_storeu_ps(to->rest + i, look_up_four(t->table, _mm_loadu_ps(v + i)));
+    return _mm512_min_epi32(_mm512_max_epi32(at, t->below), t->above);
 }
 
-/* Most values lie between entries. */
-WITH_AVX512_VNNI INLINE void find_quad(const struct quad_table *t, const __m512 *v,
+/* Whether float32 is exact for all of these values. */
+WITH_AVX512_VNNI INLINE int are_exact(const struct quad_table *t, const int has_origin,
+                                      const struct extremes *of) {
+    const __mmask16 is_small = has_origin ? _mm512_cmplt_epi32_mask(of->nearest, t->least_negative)
+                                          : _mm512_cmplt_epu32_mask(of->nearest, t->least);
+    return !(is_small | _mm512_cmpge_epu32_mask(of->farthest, t->reach));
+}
+
+/* Most are. */
+WITH_AVX512_VNNI INLINE void find_quad(const struct quad_table *t, const __m512 *x,
                                        struct places *to) {
-    const __m512i one = _mm512_set1_epi32(1);
-    __m512i farthest = _mm512_setzero_si512(), nearest = _mm512_set1_epi32(-1);
+    struct extremes of = no_extremes();
     UNROLLED for (int i = 0; i < QUAD; i++) {
-        const __mmask16 sign = _mm512_cmp_ps_mask(v[i], _mm512_setzero_ps(), _CMP_LT_OQ);
-        const __m512 steps = steps_of(t, v[i], sign);
-        const __m512i far = _mm512_castps_si512(_mm512_abs_ps(steps));
-        farthest = _mm512_max_epu32(farthest, far);
-        nearest = _mm512_min_epu32(nearest, _mm512_sub_epi32(far, one));
-        _mm512_store_si512(to->at + i * GROUP / 2, pair_of(_mm512_cvttps_epi32(steps), sign));
-        _mm512_store_ps(to->rest + i * GROUP,
-                        _mm512_reduce_ps(steps, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
+        const __mmask16 sign = _mm512_cmp_ps_mask(x[i], _mm512_setzero_ps(), _CMP_LT_OQ);
+        const __m512 steps = t->is_even ? x[i] : _mm512_mask_mul_ps(x[i], sign, x[i], t->ratio);
+        store_lines(to, i, find_lines(t, x[i], steps, 0, &of));
+        _mm512_store_ps(to->x + i * GROUP, x[i]);
     }
-    const __m512i end = _mm512_castps_si512(_mm512_set1_ps(TABLE_ENTRIES - 1));
-    __mmask16 is_inside = _mm512_cmpge_epu32_mask(nearest, bits_of_least_steps());
-    is_inside = _mm512_mask_cmplt_epu32_mask(is_inside, farthest, _mm512_min_epu32(end, t->reach));
     to->is_found = 0;
-    if (is_inside != 0xFFFF) {
-        ALIGNED float values[QUAD * GROUP];
-        for (int i = 0; i < QUAD; i++)
-            _mm512_store_ps(values + i * GROUP, v[i]);
-        find_anywhere(t, values, to);
-    }
+    if (!are_exact(t, 0, &of))
+        find_anywhere(t->table, to);
 }
 
-/* Two pixels' pairs from each of two places that are four apart. */
-WITH_AVX512_VNNI INLINE __m256d four_pairs_at(const float *pairs, uint64_t low, uint64_t high) {
-    return _mm256_castps_pd(_mm256_set_m128(two_pairs(pairs, high), two_pairs(pairs, low)));
+/* Two lines from each of two words of four numbers: the first ones, or with `second` the others. */
+WITH_AVX512_VNNI INLINE __m256d four_lines(const float *lines, const int64_t *at,
+                                           const int second) {
+    __m128 two[2];
+    for (int i = 0; i < 2; i++)
+        two[i] = second ? two_lines(lines, (int16_t)(at[i] >> 32), at[i] >> 48)
+                        : two_lines(lines, (int16_t)at[i], (int16_t)(at[i] >> 16));
+    return _mm256_castps_pd(_mm256_set_m128(two[1], two[0]));
 }
 
-WITH_AVX512_VNNI INLINE __m512 eight_pairs_at(const float *pairs, const uint64_t *at) {
-    return _mm512_castpd_ps(
-        _mm512_insertf64x4(_mm512_castpd256_pd512(four_pairs_at(pairs, at[0], at[2])),
-                           four_pairs_at(pairs, at[4], at[6]), 1));
+WITH_AVX512_VNNI INLINE __m512 eight_lines(const float *lines, const int64_t *at,
+                                           const int second) {
+    const __m512d low = _mm512_castpd256_pd512(four_lines(lines, at, second));
+    return _mm512_castpd_ps(_mm512_insertf64x4(low, four_lines(lines, at + 2, second), 1));
 }
 
-/* As look_up_eight, of a quad whose places are known. */
-WITH_AVX512_VNNI INLINE void look_up_quad(const struct quad_table *t, const struct places *places,
+/* As look_up_eight, of a pixel whose lines are known. */
+WITH_AVX512_VNNI INLINE __m512 on_lines(const float *lines, const struct places *places, int i) {
+    int64_t at[GROUP / 4];
+    memcpy(at, places->at + i * GROUP, sizeof at);
+    const __m512 low = eight_lines(lines, at, 0), high = eight_lines(lines, at, 1);
+    return _mm512_fmadd_ps(_mm512_shuffle_ps(low, high, 0xDD),
+                           _mm512_load_ps(places->x + i * GROUP),
+                           _mm512_shuffle_ps(low, high, 0x88));
+}
+
+WITH_AVX512_VNNI INLINE void look_up_quad(const float *lines, const struct places *places,
                                           __m512 *v) {
-    if (places->is_found) {
-        for (int i = 0; i < QUAD; i++)
-            v[i] = _mm512_load_ps(places->rest + i * GROUP);
-        return;
-    }
-    UNROLLED for (int i = 0; i < QUAD; i++) {
-        const uint64_t *at = places->at + i * GROUP / 2;
-        const __m512 even = eight_pairs_at(t->table->pairs, at),
-                     odd = eight_pairs_at(t->table->pairs, at + 1);
-        v[i] = _mm512_fmadd_ps(_mm512_shuffle_ps(even, odd, 0xDD),
-                               _mm512_load_ps(places->rest + i * GROUP),
-                               _mm512_shuffle_ps(even, odd, 0x88));
-    }
+    if (places->is_found)
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = _mm512_load_ps(places->x + i * GROUP);
+    else
+        UNROLLED for (int i = 0; i < QUAD; i++) v[i] = on_lines(lines, places, i);
 }
 
 WITH_AVX512_VNNI INLINE __m512 operated(int64_t operation, __m512 v, __m512 e) {
@@ -230,7 +248,8 @@ struct quad_task {
     __m256i padding;
     __mmask16 channels; /* those that aren't padding */
     int64_t atom;       /* bytes */
-    int surfaces, has_after, is_float, is_full;
+    int surfaces, has_after, is_float, is_full, is_activation;
+    struct activation activation;
 };
 
 WITH_AVX512_VNNI static void prepare_stages(const struct dpu *d, int64_t g, struct quad_dpu *to) {
@@ -260,6 +279,8 @@ WITH_AVX512_VNNI static void prepare(const struct dpu *d, const struct writer *w
     to->surfaces = (int)((channels + w->lanes - 1) / w->lanes);
     to->is_full = channels == GROUP;
     to->atom = w->lanes * (to->is_float ? 4 : 2);
+    to->is_activation =
+        to->is_full && to->atom == ATOM && prepare_activation(d, g, &to->activation);
 }
 
 WITH_AVX512_VNNI INLINE void run_quad_output(const struct quad_dpu *q, __m512 *v) {
@@ -303,8 +324,12 @@ WITH_AVX512_VNNI INLINE void keep_one_quad_nan(__m512 *v) {
         _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v[i], v[i], _CMP_UNORD_Q), v[i], nan);
 }
 
+WITH_AVX512_VNNI INLINE __m256i nearest_halves(__m512 v) {
+    return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
 WITH_AVX512_VNNI INLINE __m256i halves_of(const struct quad_task *q, __m512 v) {
-    const __m256i halves = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m256i halves = nearest_halves(v);
     return q->is_full ? halves : _mm256_mask_blend_epi16(q->channels, q->padding, halves);
 }
 
@@ -373,7 +398,7 @@ WITH_AVX512_VNNI INLINE void finish_quad(const struct quad_task *q, const float 
     __m512 x[QUAD];
     if (q->dpu.dpu->has_table) {
         find_places(&q->dpu, v, i + LATER * QUAD, count, places);
-        look_up_quad(&q->dpu.table, places + i / QUAD % PLACES, x);
+        look_up_quad(q->dpu.table.table->lines + 2, places + i / QUAD % PLACES, x);
     } else {
         load_quad(v, i, count - i, x);
         run_first_stages(&q->dpu, x);
@@ -399,14 +424,80 @@ finish_apart(const struct quad_task *q, const float *v, const float *e, int64_t 
             memcpy(surfaces[s] + (i + j) * pixel, own[s] + j * q->atom, q->atom);
 }
 
+/* The places of a quad's values. */
+WITH_AVX512_VNNI INLINE void find_activations(const struct quad_table *t, __m512 before,
+                                              __m512 factor, const float *v, const int has_origin,
+                                              struct places *to) {
+    struct extremes of = no_extremes();
+    UNROLLED for (int i = 0; i < QUAD; i++) {
+        const __m512 sum = _mm512_add_ps(_mm512_loadu_ps(v + i * GROUP), before);
+        const __m512 x = _mm512_mul_ps(sum, factor);
+        store_lines(to, i, find_lines(t, x, x, has_origin, &of));
+        _mm512_store_ps(to->x + i * GROUP, x);
+    }
+    to->is_found = 0;
+    if (!are_exact(t, has_origin, &of))
+        find_anywhere(t->table, to);
+}
+
+/* `count` neighbours, four by four, and as long as there are four; how many that are. */
+WITH_AVX512_VNNI INLINE int64_t activate_row(const struct quad_task *q, const float *v,
+                                             int64_t count, uint8_t *const *to,
+                                             const int has_origin, const int adds_behind) {
+    ALIGNED struct places places[PLACES];
+    const struct activation *a = &q->activation;
+    const struct quad_table t = q->dpu.table;
+    const __m512 before = _mm512_load_ps(a->before), factor = _mm512_load_ps(a->factor);
+    const __m512 one = _mm512_load_ps(a->one), other = _mm512_load_ps(a->other);
+    const __m512 behind = _mm512_set1_ps(a->behind);
+    const float *lines = t.table->lines + 2;
+    uint8_t *low = to[0], *high = to[1];
+    const int64_t end = count / QUAD * QUAD;
+    for (int64_t i = 0; i < end + LATER * QUAD; i += QUAD) {
+        if (i < end)
+            find_activations(&t, before, factor, v + i * GROUP, has_origin,
+                             places + i / QUAD % PLACES);
+        if (i < LATER * QUAD)
+            continue;
+        __m512 x[QUAD];
+        __m512i pixels[2];
+        look_up_quad(lines, places + (i / QUAD - LATER) % PLACES, x);
+        UNROLLED for (int j = 0; j < QUAD; j++) {
+            x[j] = _mm512_mul_ps(_mm512_mul_ps(x[j], one), other);
+            if (adds_behind)
+                x[j] = _mm512_add_ps(x[j], behind);
+        }
+        keep_one_quad_nan(x);
+        for (int j = 0; j < 2; j++)
+            pixels[j] = _mm512_inserti64x4(_mm512_castsi256_si512(nearest_halves(x[2 * j])),
+                                           nearest_halves(x[2 * j + 1]), 1);
+        _mm512_storeu_si512(low, _mm512_shuffle_i32x4(pixels[0], pixels[1], 0x88));
+        _mm512_storeu_si512(high, _mm512_shuffle_i32x4(pixels[0], pixels[1], 0xDD));
+        low += QUAD * ATOM, high += QUAD * ATOM;
+    }
+    return end;
+}
+
+WITH_AVX512_VNNI static int64_t activate_quads(const struct quad_task *q, const float *v,
+                                               int64_t count, uint8_t *const *to) {
+    const struct activation *a = &q->activation;
+    if (bits_of_float(a->behind) != bits_of_float(-0.0f))
+        return a->has_origin ? activate_row(q, v, count, to, 1, 1)
+                             : activate_row(q, v, count, to, 0, 1);
+    return a->has_origin ? activate_row(q, v, count, to, 1, 0)
+                         : activate_row(q, v, count, to, 0, 0);
+}
+
 /* `count` neighbours in a row, with their second operands. */
 WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *v, const float *e,
                                         int64_t count, uint8_t *const *surfaces, int64_t pixel) {
     ALIGNED struct places places[PLACES];
     int64_t i = 0;
-    for (; q->dpu.dpu->has_table && i < LATER * QUAD; i += QUAD)
-        find_places(&q->dpu, v, i, count, places);
-    for (i = 0; pixel == q->atom && i + QUAD <= count; i += QUAD) {
+    if (q->is_activation && pixel == ATOM)
+        i = activate_quads(q, v, count, surfaces);
+    for (int64_t n = i; q->dpu.dpu->has_table && n < i + LATER * QUAD; n += QUAD)
+        find_places(&q->dpu, v, n, count, places);
+    for (; pixel == q->atom && i + QUAD <= count; i += QUAD) {
         uint8_t *to[4];
         for (int s = 0; s < 4; s++)
             to[s] = surfaces[s] + i * q->atom;
@@ -418,7 +509,7 @@ WITH_AVX512_VNNI INLINE void finish_row(const struct quad_task *q, const float *
 
 /* Whether a task's stages and atoms are of this kind. */
 static int has_short_finish(const struct dpu *d, const struct writer *w) {
-    if (d->has_table && !d->table.pairs)
+    if (d->has_table && !d->table.lines)
         return 0;
     if (d->after)
         return has_short_finish(d->after, w);

@@ -96,12 +96,15 @@ WITH_AVX2 INLINE __m128 look_up_four(const struct table *t, __m128 v) {
     return _mm256_cvtpd_ps(y);
 }
 
-/* The pairs at two places, which are a word's low and high half, side by side. */
-WITH_AVX2 INLINE __m128 two_pairs(const float *pairs, uint64_t places) {
-    double one, other;
-    memcpy(&one, pairs + 2 * (int64_t)(uint32_t)places, sizeof one);
-    memcpy(&other, pairs + 2 * (int64_t)(places >> 32), sizeof other);
-    return _mm_castpd_ps(_mm_set_pd(other, one));
+/* Values that are fewer steps from 0 are left to doubles. */
+#define LEAST_STEPS 0x1p-13f
+
+/* Two lines side by side, by their numbers. */
+WITH_AVX2 INLINE __m128 two_lines(const float *lines, int64_t one, int64_t other) {
+    double a, b;
+    memcpy(&a, lines + 2 * one, sizeof a);
+    memcpy(&b, lines + 2 * other, sizeof b);
+    return _mm_castpd_ps(_mm_set_pd(b, a));
 }
 
 /* The same for eight values, as far as float32 is exact (see FloatTable): a fused step is rounded once,
@@ -113,33 +116,34 @@ WITH_AVX2 INLINE __m256 look_up_eight(const struct table *t, __m256 x) {
                                          _mm256_set1_ps((float)t->step[0]), sign);
     const __m256 steps = _mm256_mul_ps(x, step);
     const __m256 far = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), steps);
-    const __m256 is_large = _mm256_or_ps(_mm256_cmp_ps(far, _mm256_set1_ps(0x1p-13f), _CMP_GE_OQ),
-                                         _mm256_cmp_ps(x, zero, _CMP_EQ_OQ));
+    const __m256 is_large =
+        _mm256_or_ps(_mm256_cmp_ps(far, _mm256_set1_ps(LEAST_STEPS), _CMP_GE_OQ),
+                     _mm256_cmp_ps(x, zero, _CMP_EQ_OQ));
     const __m256 is_near = _mm256_cmp_ps(far, _mm256_set1_ps((float)t->reach), _CMP_LT_OQ);
     if (_mm256_movemask_ps(_mm256_and_ps(is_large, is_near)) != 0xFF) {
         const __m128 low = look_up_four(t, _mm256_castps256_ps128(x));
         return _mm256_set_m128(look_up_four(t, _mm256_extractf128_ps(x, 1)), low);
     }
-    const __m256i last = _mm256_set1_epi32(TABLE_ENTRIES - 1);
-    __m256i whole = _mm256_min_epi32(_mm256_cvttps_epi32(steps), last);
-    whole = _mm256_max_epi32(whole, _mm256_sub_epi32(_mm256_setzero_si256(), last));
-    /* The entry of 0 is there twice. */
-    uint64_t at[4];
+    const __m256i places = _mm256_add_epi32(_mm256_cvttps_epi32(_mm256_floor_ps(steps)),
+                                            _mm256_set1_epi32(TABLE_ENTRIES));
+    int32_t at[8];
     _mm256_storeu_si256((__m256i *)at,
-                        _mm256_add_epi32(_mm256_add_epi32(whole, _mm256_castps_si256(sign)),
-                                         _mm256_set1_epi32(TABLE_ENTRIES)));
-    const __m256 even = _mm256_set_m128(two_pairs(t->pairs, at[2]), two_pairs(t->pairs, at[0]));
-    const __m256 odd = _mm256_set_m128(two_pairs(t->pairs, at[3]), two_pairs(t->pairs, at[1]));
-    return _mm256_fmadd_ps(_mm256_shuffle_ps(even, odd, 0xDD),
-                           _mm256_sub_ps(steps, _mm256_cvtepi32_ps(whole)),
-                           _mm256_shuffle_ps(even, odd, 0x88));
+                        _mm256_min_epi32(_mm256_max_epi32(places, _mm256_setzero_si256()),
+                                         _mm256_set1_epi32(2 * TABLE_ENTRIES - 1)));
+    const float *lines = t->lines;
+    const __m256 low =
+        _mm256_set_m128(two_lines(lines, at[4], at[5]), two_lines(lines, at[0], at[1]));
+    const __m256 high =
+        _mm256_set_m128(two_lines(lines, at[6], at[7]), two_lines(lines, at[2], at[3]));
+    return _mm256_fmadd_ps(_mm256_shuffle_ps(low, high, 0xDD), x,
+                           _mm256_shuffle_ps(low, high, 0x88));
 }
 
 /* A multiple of eight. */
 WITH_AVX2 static void look_up_avx2(const struct table *table, float *v, int64_t count) {
     /* Stored vectors might overwrite the caller's, which would have to be read again for each. */
     const struct table own = *table, *t = &own;
-    if (t->pairs)
+    if (t->lines)
         for (int64_t i = 0; i < count; i += 8)
             _mm256_storeu_ps(v + i, look_up_eight(t, _mm256_loadu_ps(v + i)));
     else

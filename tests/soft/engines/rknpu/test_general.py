@@ -21,6 +21,7 @@ from anynpu.soft.engines.rknpu.tasks import (
     Elementwise,
     ElementwiseTask,
     Features,
+    Image,
     LookupTable,
     Operation,
     PoolingMethod,
@@ -30,6 +31,7 @@ from anynpu.soft.engines.rknpu.tasks import (
 
 from . import random_tasks as some
 from .descriptions import (
+    SOURCE,
     TARGET,
     Scene,
     block_writer,
@@ -39,6 +41,7 @@ from .descriptions import (
     features,
     kernels_of,
     output,
+    stage,
 )
 from .test_dpu import table
 
@@ -101,6 +104,7 @@ def test_features_of_floats(data: st.DataObject, content: str, seed: int) -> Non
     short=st.sampled_from([0, 0, 5]),
     slopes=st.tuples(st.sampled_from([0, 1, -7, 1 << 15, -(1 << 15)]), st.integers(-999, 16434)),
     shifts=st.tuples(st.integers(0, 31), st.integers(0, 31)),
+    largest=st.sampled_from([1 << 13, 1 << 13, 1 << 15]),
 )
 def test_tables_of_floats(
     seed: int,
@@ -109,33 +113,81 @@ def test_tables_of_floats(
     short: int,
     slopes: tuple[int, int],
     shifts: tuple[int, int],
+    largest: int,
 ) -> None:
-    """Values of all magnitudes, on entries and near them, in groups that are inside or not."""
+    """Values of all magnitudes, on entries and near them, in groups that are inside or not.
+
+    float32 hasn't all values at 0 of lines through the largest entries.
+    """
     rng = np.random.default_rng(seed)
     low, high = (512 << step for step in steps)
-    entries = rng.integers(-(1 << 15), 1 << 15, (2, 513)).astype(np.float64)
+    entries = rng.integers(-largest, largest, (2, 513)).astype(np.float64)
     look_up = table(
         negative=entries[0], positive=entries[1], negative_start=-low + moved,
         positive_start=0, positive_end=high - short, steps=steps, slopes=slopes, shifts=shifts,
     )  # fmt: skip
     shape = 16, 4, 16
     reach = np.where(rng.integers(0, 2, shape), -low, high)
-    x = (rng.random(shape) * reach).astype(np.float32)
-    x[1] = (rng.integers(-512, 513, shape[1:]) << min(steps)).astype(np.float32)
-    x[2] *= np.exp2(rng.integers(-40, 1, shape[1:])).astype(np.float32)
-    edges = (0.0, -0.0, -low, high, np.nan, np.inf, -np.inf, 1e-30)
-    x[3] = rng.choice(np.array(edges, np.float32), shape[1:])
-    x[4:, :, ::5] = np.nextafter(np.rint(x[4:, :, ::5]), np.float32(rng.choice([-1e9, 1e9])))
-    x[:, 2:] = rng.choice(x[6].ravel(), (16, 2, 16))
-    x[:, 3] *= np.exp2(rng.integers(0, 24, (16, 1))).astype(np.float32)
     stages = dpu(
         is_float=True, output=output(Element.FLOAT32),
         elementwise=Elementwise(look_up, None, None, None, 0),
     )  # fmt: skip
     scene = Scene()
-    scene.put(x)
+    scene.put(round_entries(rng, reach, 1 << min(steps)))
     task = ElementwiseTask(0, 0, features(shape, Element.FLOAT32), stages, block_writer(4, 16))
     scene.run(task, KernelKind.GENERAL)
+
+
+def round_entries(
+    rng: np.random.Generator, reach: NDArray[np.int64], step: int
+) -> NDArray[np.float32]:
+    """(16, 4, W) values up to what tables reach, on entries and near them, and beyond."""
+    shape = reach.shape
+    x = (rng.random(shape) * reach).astype(np.float32)
+    x[1] = (rng.integers(-512, 513, shape[1:]) * step).astype(np.float32)
+    x[2] *= np.exp2(rng.integers(-40, 1, shape[1:])).astype(np.float32)
+    edges = (0.0, -0.0, reach.min(), reach.max(), np.nan, np.inf, -np.inf, 1e-30)
+    x[3] = rng.choice(np.array(edges, np.float32), shape[1:])
+    x[4:, :, ::5] = np.nextafter(np.rint(x[4:, :, ::5]), np.float32(rng.choice([-1e9, 1e9])))
+    x[:, 2:] = rng.choice(x[6].ravel(), (shape[0], 2, shape[2]))
+    x[:, 3] *= np.exp2(rng.integers(0, 24, (shape[0], 1))).astype(np.float32)
+    return x
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=seeds,
+    first=st.sampled_from([0, 0, 7]),
+    multiplies=st.booleans(),
+    addend=st.sampled_from([0.0, 3.0**-9]),
+    to=st.sampled_from([Element.FLOAT16, Element.FLOAT16, Element.FLOAT32]),
+    channels=st.sampled_from([16, 16, 11]),
+)
+def test_activations(
+    seed: int, first: int, multiplies: bool, addend: float, to: Element, channels: int
+) -> None:
+    """A bias, a factor, a table, a factor: values as in the tests of tables, after the first."""
+    rng = np.random.default_rng(seed)
+    slopes = rng.integers(-30, 70, (2, 512))
+    entries = first + np.concatenate([np.zeros((2, 1), int), slopes.cumsum(1)], axis=1)
+    look_up = table(
+        negative=entries[0, ::-1].astype(np.float64), positive=entries[1].astype(np.float64),
+        slopes=(0, 16434), shifts=(0, 13),
+    )  # fmt: skip
+    width = int(rng.integers(1, 41))
+    x = round_entries(rng, rng.choice([-16384, 16384], (16, 4, width)), 32)[:channels]
+    factor = np.exp2(rng.integers(0, 12, (channels, 1, 1))).astype(np.float32)
+    bias = rng.choice([-0.0, 0.25, 3.0], (channels, 1, 1)).astype(np.float32)
+    scene = Scene()
+    scene.put(x / factor - bias if multiplies else x)
+    stages = dpu(
+        is_float=True, output=output(to, factor=3.0**-7, addend=addend),
+        bs=stage(add=bias) if multiplies else None,
+        bn=stage(multiply=factor, add=-0.0, adds_first=False) if multiplies else None,
+        elementwise=Elementwise(look_up, None, None, None, 0),
+    )  # fmt: skip
+    source = features((channels, 4, width), Element.FLOAT32)
+    scene.run(ElementwiseTask(0, 0, source, stages, block_writer(4, width)), KernelKind.GENERAL)
 
 
 def run_table(look_up: LookupTable, x: NDArray[np.float32]) -> None:
@@ -154,7 +206,7 @@ def run_table(look_up: LookupTable, x: NDArray[np.float32]) -> None:
 def test_tables_of_floats_where_they_end() -> None:
     """Every entry and the values next to it, of which no vector leaves what float32 does."""
     rng = np.random.default_rng(1)
-    entries = rng.integers(-(1 << 15), 1 << 15, (2, 513)).astype(np.float64)
+    entries = rng.integers(-(1 << 13), 1 << 13, (2, 513)).astype(np.float64)
     look_up = table(negative=entries[0], positive=entries[1], slopes=(31, 16434), shifts=(2, 13))
     places = np.arange(-600, 601, dtype=np.float32) * 32
     x = np.concatenate([places, *(np.nextafter(places, np.float32(way)) for way in (-1e9, 1e9))])
@@ -321,6 +373,23 @@ def test_small_kernels_over_rows_of_the_input(
     task = ConvolutionTask(0, 0, what, dpu(is_float=True), block_writer(height, width))
     assert isinstance(plan_task(task), _Lines)
     compare(task, Element.FLOAT16, content, 5)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (4, 2), (3, 5)])
+@pytest.mark.parametrize("content", ["normal", "special"])
+def test_pictures_of_few_channels(shape: tuple[int, int], content: str) -> None:
+    """Pixel by pixel: so many channels to as many as fit into a register four times, or more."""
+    channels, kernels = shape
+    height, width = 13, 23
+    line = width * channels * 2
+    source = Image(Address(INTERNAL, SOURCE), Element.FLOAT16, channels, height, width, line)
+    rng = np.random.default_rng(channels)
+    w = rng.standard_normal((kernels, channels, 1, 1)).astype(np.float16)
+    what = convolution(source, dense_weights(w, Element.FLOAT16), height, width)
+    writer = block_writer(height, width, line=width * 16 + 32, padding=0x3C00)
+    task = ConvolutionTask(0, 0, what, dpu(is_float=True), writer)
+    assert isinstance(plan_task(task), _Lines)
+    compare(task, Element.FLOAT16, content, 6)
 
 
 @pytest.mark.parametrize("channels", [8, 40])

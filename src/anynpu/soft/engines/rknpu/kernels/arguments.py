@@ -82,22 +82,23 @@ def shared_entries(table: LookupTable) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class FloatTable:
-    """A table for float32: for each entry a value and a slope, and how far they may be used.
+    """A table for float32: straight lines, and how many steps from 0 they may be used.
 
-    Values x, counted in steps from 0 to `reach`, lie at value + slope * (x - the entry next to it
-    on the side of 0). Outermost entries have the slope of the line beyond.
+    `lines`, (2 * TABLE_ENTRIES, 2), are values at 0 and slopes, of what lies below the first entry,
+    between two neighbours each, and beyond the last. Values x lie at value + slope * x.
     """
 
-    pairs: NDArray[np.float32]
+    lines: NDArray[np.float32]
     reach: float
 
 
 def shared_floats(table: LookupTable, entries: NDArray[np.float64]) -> FloatTable | None:
-    """The entries as pairs where kernels may interpolate in float32, else None.
+    """The lines where kernels may interpolate in float32, else None.
 
-    That takes whole numbers of 16 bits, and tables that meet at 0. From 2^-13 steps on, x is a
-    multiple of 2^-36 of them and a difference of entries has 17 bits, so that what the reference
-    computes is exact in float64, and one rounding to float32 is all there is.
+    That takes whole numbers of 16 bits, tables that meet at 0, and lines whose values at 0 float32
+    has. From 2^-13 steps on, x is a multiple of 2^-36 of them and a difference of entries has 17
+    bits, so that what the reference computes is exact in float64, and one rounding to float32 is
+    all there is. Small positive values are exact where the entry of 0 is 0.
     """
     reach = [_STEPS * 2**step for step in table.steps]
     if (table.negative_start, table.positive_start) != (-reach[0], 0):
@@ -111,10 +112,16 @@ def shared_floats(table: LookupTable, entries: NDArray[np.float64]) -> FloatTabl
     slopes[TABLE_ENTRIES:-1] = np.diff(entries[TABLE_ENTRIES:])
     beyond = [_slope_beyond(table, side) for side in range(2)]
     slopes[0], slopes[-1] = (slope or 0 for slope in beyond)
+    # Of the entry next to 0 on each line.
+    places = np.concatenate([np.arange(-_STEPS, 1), np.arange(TABLE_ENTRIES)])
+    values = entries - slopes * places
+    if not np.array_equal(values, values.astype(np.float32)):
+        return None
+    steps = 2.0 ** -np.repeat(table.steps, TABLE_ENTRIES)
+    lines = np.stack([values, slopes * steps], axis=1).astype(np.float32)
     is_exact = None not in beyond and table.positive_end == reach[1]
-    pairs = np.stack([entries, slopes], axis=1).astype(np.float32)
     inside = min(_STEPS, table.positive_end / 2 ** table.steps[1])
-    return FloatTable(shared(pairs), _EXACT_REACH if is_exact else inside)
+    return FloatTable(shared(lines), _EXACT_REACH if is_exact else inside)
 
 
 def _slope_beyond(table: LookupTable, side: int) -> float | None:
@@ -135,10 +142,10 @@ def table_of(
     entries: NDArray[np.float64],
     floats: FloatTable | None = None,
 ) -> structures.Table:
-    """A look-up table, whose entries and pairs outlive the structure."""
+    """A look-up table, whose entries and lines outlive the structure."""
     return structures.Table(
         address_of(entries),
-        None if floats is None else address_of(floats.pairs),
+        None if floats is None else address_of(floats.lines),
         (table.negative_start, table.positive_start),
         table.positive_end,
         tuple(2.0**-step for step in table.steps),

@@ -216,14 +216,14 @@ class Stage(Structure):
 class Table(Structure):
     """Both look-up tables, one after the other: of negative values, and of the others.
 
-    What there is two of is in that order too; `step` is 1 / the distance of entries. `pairs` are
-    the entries once more with a slope each, for float32, which does up to `reach` steps from 0; or
-    NULL: see `shared_floats`.
+    What there is two of is in that order too; `step` is 1 / the distance of entries. `lines` are
+    those through two entries each, for float32, which does up to `reach` steps from 0; or NULL:
+    see `FloatTable`.
     """
 
     _fields_ = [
         ("entries", _POINTER),
-        ("pairs", _POINTER),
+        ("lines", _POINTER),
         ("start", _DOUBLE * 2),
         ("end", _DOUBLE),
         ("step", _DOUBLE * 2),
@@ -548,6 +548,7 @@ POINTERS = {
     "operand.values": "const void *",
     "operand.stored": "const uint8_t *",
     "table.entries": "const double *",
+    "table.lines": "const float *",
     "dpu.after": "const struct dpu *",
     "short_way.results": "const int8_t *",
     "writer.base": "uint8_t *",

@@ -167,7 +167,7 @@ class DpuArguments:
         self._arrays.append(entries := shared_entries(table))
         floats = shared_floats(table, entries) if self._is_float else None
         if floats is not None:
-            self._arrays.append(floats.pairs)
+            self._arrays.append(floats.lines)
         return table_of(table, entries, floats)
 
 

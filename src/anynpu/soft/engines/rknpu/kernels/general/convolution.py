@@ -41,6 +41,9 @@ _FEWEST, _MOST = 48, 240
 _TOGETHER = 2
 """How often as many pixels a tile has where all that a kernel sees is packed at once."""
 
+_PIXELS_OF_LINES = 2048
+"""Pixels of output rows for which rows of the input, some of which they share, are widened once."""
+
 _WIDEST = 512
 """Pixels of an output row that is computed at once."""
 
@@ -313,7 +316,7 @@ class _Lines(_Convolution):
         (stride, across), width = convolution.stride, convolution.width
         self._columns = (width - 1) * across + layout.width
         self._depth = self._columns * self._channels + _SKEW
-        most = max(1, min(_MOST * _TOGETHER // width, _TILE_BYTES // (4 * self._depth * stride)))
+        most = max(1, min(_PIXELS_OF_LINES // width, _TILE_BYTES // (4 * self._depth * stride)))
         parts = -(-convolution.height // most)
         self._tile = -(-convolution.height // (-(-parts // thread_count()) * thread_count()))
         rows = (self._tile - 1) * stride + (layout.height - 1) * convolution.dilation[0] + 1
