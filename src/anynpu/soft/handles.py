@@ -180,5 +180,11 @@ def borrow(thing: _R, closed: Callable[[], Failure]) -> Iterator[_R]:
                 raise closed()
             request = thing.request
             if request is None or request.is_done or is_inside:
-                yield thing
+                try:
+                    yield thing
+                except Failure:
+                    # Whoever destroys a thing cancels its run.
+                    if thing.closed:
+                        raise closed() from None
+                    raise
                 return

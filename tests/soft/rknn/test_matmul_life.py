@@ -435,9 +435,7 @@ def test_threads_on_one_context(npu: RknnLibrary) -> None:
     assert npu.rknn_matmul_destroy(client.context) == SUCC
     for thread in threads:
         thread.join()
-    # Now and then one was about to take its core.
-    assert set(codes) <= {SUCC, ERROR.CTX_INVALID, ERROR.FAIL}
-    assert codes.count(ERROR.FAIL) <= 1
+    assert set(codes) <= {SUCC, ERROR.CTX_INVALID}
     assert codes.count(SUCC) >= 99
 
 

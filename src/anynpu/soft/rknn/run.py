@@ -10,7 +10,7 @@ from ...rknn.abi import CoreMask, ErrorCode, InitFlag
 from ..device_memory import strict
 from ..engines import MissingOperatorError
 from . import board_refusals, cores, log
-from .contexts import Context, borrow, not_alive, on_context, refuse_in_callback
+from .contexts import Context, borrow, on_context, refuse_in_callback
 from .failure import Failure
 from .leniency import crash, let_pass
 from .readiness import check_memory_for_run, check_shapes_are_set
@@ -58,12 +58,7 @@ def rknn_run(context: int, extend: Any) -> None:
         ctx.request = None
         ctx.cancelled.clear()
         if not returns_at_once and seconds is None:
-            try:
-                _compute(ctx, None)
-            except Failure:
-                if ctx.closed:
-                    raise not_alive(context) from None
-                raise
+            _compute(ctx, None)
             return
         deadline = None if seconds is None else time.monotonic() + seconds
         _ = ctx.arrays
