@@ -244,7 +244,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
     if command.OUTPUT_TYPE not in (UINT8, INT8, FLOAT16, INT16):
         kind = _TYPES.get(command.OUTPUT_TYPE, str(command.OUTPUT_TYPE))
         raise Unknown(f"an output of {kind}")
-    table, is_table = _table(context, command)
+    table, is_table = decode_table(context, command)
     sums = decode_sums(context, command)
     stride = 2 if command.STRIDE_OF_2 or command.POOLING == _FIRST_PIXEL else 1
     pooling = decode_max_pooling(command)
@@ -316,7 +316,7 @@ def _limits(command: NnCommand, *, has_slope: bool) -> tuple[float, float]:
     return low, high
 
 
-def _table(context: OperationContext, command: NnCommand) -> tuple[Table | None, bool]:
+def decode_table(context: OperationContext, command: NnCommand) -> tuple[Table | None, bool]:
     """The table after the coefficients, and whether the command has the form for one.
 
     T527 has the form without a table: then values stay as they are.
@@ -404,7 +404,7 @@ def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, i
     if not 0 <= zero_point < 255.5 or abs(zero_point - round(zero_point)) > 0.02 * zero_point:
         raise Unknown(f"an addition whose operand has the zero point {zero_point:.3f}")
     is_wide = command.OUTPUT_TYPE == INT16
-    if is_wide and (context.target != A733 or constant or command.SUBTRACTION):
+    if is_wide and (context.target != A733 or constant):
         raise Unknown("an addition of int16 values in this form")
     item = 2 if is_wide else 1
     return Second(
@@ -533,7 +533,7 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
     slopes = _slopes_of_halves(context, command)
     if not has_kind or not (command.NO_COEFFICIENTS or slopes is not None):
         raise Unknown("a convolution of float16")
-    table, is_table = _table(context, command)
+    table, is_table = decode_table(context, command)
     uses = slopes is None and (command.ADDITION or command.LEAKY)
     is_long = bool(command.FLOAT_OUTPUT)
     if (is_long or _has_long_input(command)) and not is_table:

@@ -48,9 +48,8 @@ def decode_tp(context: OperationContext) -> Task:
         return _fully_connected(context, command)
     if not types <= _ITEMS.keys() or (INT16 in types and not types <= {INT16, FLOAT16}):
         raise Unknown(f"values of type {command.INPUT_TYPE} to {command.OUTPUT_TYPE}")
-    zero_points = command.INPUT_ZERO_POINT, command.OUTPUT_ZERO_POINT, command.BORDER_CONSTANT
-    if INT16 in types and any(zero_points):
-        raise Unknown("int16 values with a zero point, or a border of others than 0")
+    if INT16 in types and (command.INPUT_ZERO_POINT or command.OUTPUT_ZERO_POINT):
+        raise Unknown("int16 values with a zero point")
     if command.INPUT_SHIFT and INT16 not in types:
         raise Unknown(f"values of {types} shifted by {command.INPUT_SHIFT} bits")
     if is_fully_connected:
@@ -207,6 +206,10 @@ def _border(command: TpCommand) -> float:
     constant = command.BORDER_CONSTANT
     if constant >> 15:
         constant -= 1 << 16
+    if command.INPUT_TYPE == INT16:
+        if constant and command.INPUT_SHIFT:
+            raise Unknown("a border of int16 values that are shifted")
+        return float(constant)
     border = constant + command.INPUT_ZERO_POINT
     if not 0 <= border <= _LARGEST_BYTE or (constant and command.INPUT_TYPE != UINT8):
         raise Unknown(f"a border of {constant} more than the zero point of {command.INPUT_TYPE}")

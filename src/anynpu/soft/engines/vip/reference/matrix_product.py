@@ -6,9 +6,10 @@ import numpy as np
 
 from ..decode.matrix_product import MatrixProduct
 from ..memory import Memory
-from ..rounding import half_away
+from ..rounding import TABLE_BITS, cut, half_away
 from .compute import compute
 from .nn import half_bytes, wide_bytes
+from .table import look_up
 
 
 @compute.register
@@ -23,7 +24,12 @@ def _(task: MatrixProduct, memory: Memory) -> None:
     )
     depth, height, width = image.shape
     sums = kernels @ image.reshape(depth, height * width)
-    values = np.clip(sums * task.scale, task.low, task.high)
+    if task.table is None:
+        values = sums * task.scale
+    else:
+        # The scale is in the table.
+        values = look_up(task.table, cut(sums, TABLE_BITS))
+    values = np.clip(values, task.low, task.high)
     values = values.reshape(len(kernels), height, width)
     if task.stored == np.float16:
         task.target.write(memory, half_bytes(values))
