@@ -87,6 +87,7 @@ _STORED: Mapping[tuple[int, int, int], np.dtype[np.generic]] = {
     (UINT8, UINT8, INT8): np.dtype(np.int8),
     (UINT8, UINT8, FLOAT16): np.dtype(np.float16),
     (INT16, INT16, INT16): np.dtype(np.int16),
+    (INT16, INT16, FLOAT16): np.dtype(np.float16),
 }
 """What results are stored as, by the types of both tensors and of the output."""
 

@@ -42,6 +42,7 @@ _TABLE_FORMS = {
     0x36: (True, 64),
     0x35: (True, 32),
     0x34: (True, 16),
+    0x27: (False, 128),
     0x26: (False, 64),
     0x25: (False, 32),
 }

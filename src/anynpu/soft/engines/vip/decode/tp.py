@@ -71,7 +71,7 @@ def _input_shift(command: TpCommand) -> int:
 def _move(context: OperationContext, command: TpCommand) -> Move:
     if command.RELU:
         raise Unknown("a copy that cuts negative values off")
-    if command.POOLING == BFLOAT16:
+    if command.POOLING in (INT16, BFLOAT16):
         raise Unknown("a maximum in a form that isn't known")
     item = _ITEMS[command.INPUT_TYPE]
     address = context.address(POINTERS["input"])
@@ -345,13 +345,15 @@ def _fully_connected(
 ) -> FullyConnected | HalfFullyConnected:
     types = command.INPUT_TYPE, command.OUTPUT_TYPE
     is_real = types in ((FLOAT16, FLOAT16), (BFLOAT16, BFLOAT16))
-    is_wide = types == (UINT8, INT16)
+    takes_wide = types == (INT16, INT16)
+    is_wide = takes_wide or types == (UINT8, INT16)
     if (types != (UINT8, UINT8) and not is_real and not is_wide) or command.TABLE:
         raise Unknown("a fully connected layer in this form")
-    if is_wide and command.OUTPUT_ZERO_POINT:
+    zero_points = command.INPUT_ZERO_POINT, command.COEFFICIENT_ZERO_POINT
+    if (is_wide and command.OUTPUT_ZERO_POINT) or (takes_wide and any(zero_points)):
         raise Unknown("int16 values with a zero point")
     # What says how a maximum is taken elsewhere is the coefficients' type here.
-    if is_real and command.POOLING != command.INPUT_TYPE:
+    if (is_real or takes_wide) and command.POOLING != command.INPUT_TYPE:
         raise Unknown("a fully connected layer of coefficients of another type")
     inputs = command.INPUT_WIDTH * command.INPUT_HEIGHT * command.INPUT_DEPTH
     outputs = command.COUNT_4
@@ -364,7 +366,7 @@ def _fully_connected(
     ):
         address = context.address(POINTERS[side])
         circle = context.circle(CIRCLE_ENDS[side], blocks, address.space)
-        has_two = is_real or (is_wide and side == "output")
+        has_two = is_real or takes_wide or (is_wide and side == "output")
         shape, strides = ((size, 2), (2, 1)) if has_two else ((size,), (1,))
         window = Window(address.space, address.offset, shape, strides, circle)
         context.layout.check(window)
@@ -381,7 +383,8 @@ def _fully_connected(
             has_relu=bool(command.RELU),
             is_bfloat16=is_bfloat16,
         )
-    weights &= 255
+    if not takes_wide:
+        weights &= 255
     return FullyConnected(
         source=windows[0],
         target=windows[1],
@@ -392,6 +395,7 @@ def _fully_connected(
         scale=_scale(command),
         has_relu=bool(command.RELU),
         is_wide=is_wide,
+        takes_wide=takes_wide,
     )
 
 

@@ -24,12 +24,10 @@ def _(task: MatrixProduct, memory: Memory) -> None:
     )
     depth, height, width = image.shape
     sums = kernels @ image.reshape(depth, height * width)
-    if task.table is None:
-        values = sums * task.scale
-    else:
-        # The scale is in the table.
-        values = look_up(task.table, cut(sums, TABLE_BITS))
-    values = np.clip(values, task.low, task.high)
+    # The scale is in the table, if there is one.
+    table = task.table
+    scaled = sums * task.scale if table is None else look_up(table, cut(sums, TABLE_BITS))
+    values = np.clip(scaled, task.low, task.high)
     values = values.reshape(len(kernels), height, width)
     if task.stored == np.float16:
         task.target.write(memory, half_bytes(values))
