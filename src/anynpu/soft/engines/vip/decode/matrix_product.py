@@ -82,6 +82,8 @@ class MadeMatrixCommand(MatrixCommand, length=48):
     SECOND_Y_STRIDE = bits(32, 16, 31, only=(0,))
 
 
+_BYTE: np.dtype[np.generic] = np.dtype(np.uint8)
+
 _STORED: Mapping[tuple[int, int, int], np.dtype[np.generic]] = {
     (UINT8, UINT8, UINT8): np.dtype(np.uint8),
     (UINT8, UINT8, INT8): np.dtype(np.int8),
@@ -109,8 +111,8 @@ class MatrixProduct(Task):
     scale: float
     low: float
     high: float
-    is_wide: bool
-    stored: np.dtype[np.generic]
+    is_wide: bool = False
+    stored: np.dtype[np.generic] = _BYTE
     table: Table | None = None
 
     @property
