@@ -506,7 +506,7 @@ _BYTES_OF_SLOPE, _BLOB_UNIT, _LEAST_FACTOR = 8, 64, 2.0**-60
 def _check_types(command: NnCommand) -> None:
     types = command.KERNEL_TYPE, command.INPUT_TYPE
     if types == (INT16, INT16):
-        if command.INPUT_GROUP > 1 or (command.OUTPUT_GROUP > 1 and not command.DEPTH_TO_SPACE):
+        if command.INPUT_GROUP > 1:
             raise Unknown("channels of int16 side by side")
         return
     if not set(types) <= {UINT8, INT8}:
