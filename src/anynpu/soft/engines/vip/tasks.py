@@ -323,7 +323,8 @@ class MatrixByRow(Task):
 class FullyConnected(MatrixByRow):
     """A product of a matrix, (outputs, inputs) less its zero point, and a row of uint8.
 
-    Results are uint8, or int16 with `is_wide`; then their window has bytes as its last axis.
+    Results are uint8, or int16 with `is_wide`, the row as well with `takes_wide`; then their window
+    has bytes as its last axis.
     """
 
     weights: NDArray[np.int16]
@@ -333,6 +334,7 @@ class FullyConnected(MatrixByRow):
     scale: float
     has_relu: bool
     is_wide: bool = False
+    takes_wide: bool = False
 
 
 @dataclass(frozen=True, eq=False)

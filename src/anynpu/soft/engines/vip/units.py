@@ -53,7 +53,7 @@ def _decode_nn(context: OperationContext) -> Task:
 
 DECODERS: Mapping[int, Decoder] = {
     OperationKind.NN: _decode_nn,
-    OperationKind.NN_TABLE: decode_nn,
+    OperationKind.NN_TABLE: _decode_nn,
     OperationKind.NN_TRANSPOSE: decode_nn,
     OperationKind.SHADER: decode_shader,
     OperationKind.SP: decode_sp,

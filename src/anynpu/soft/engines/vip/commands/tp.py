@@ -22,7 +22,7 @@ class TpCommand(Command, length=48):
     GLOBAL_MEMORY = inert(6, 2, 3)
     INTEGER_TO_FLOAT = inert(6, 4, 4)
     SQUARE = bits(6, 5)
-    POOLING = bits(6, 6, 8, only=(0, 1, 3, 6))
+    POOLING = bits(6, 6, 8, only=(0, 1, 3, 4, 6))
     POOLING_WIDTH = count(6, 9, 14)
     POOLING_X_STRIDE = bits(6, 15)
     VERTICAL = inert(6, 16, 17)

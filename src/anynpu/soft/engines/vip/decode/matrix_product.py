@@ -19,8 +19,17 @@ from ..planes import Planes
 from ..refusal import Unknown
 from ..shaders.coefficients import LAYER, MadeKernels, made_kernels
 from ..shaders.shader import Shader
-from ..tasks import Task
-from .nn import FLOAT16, INT8, INT16, UINT8, first_scale, input_planes, output_planes
+from ..tasks import Table, Task
+from .nn import (
+    FLOAT16,
+    INT8,
+    INT16,
+    UINT8,
+    decode_table,
+    first_scale,
+    input_planes,
+    output_planes,
+)
 
 
 class MatrixCommand(NnCommand, length=48):
@@ -55,6 +64,14 @@ class TurnedMatrixCommand(MatrixCommand, length=48):
     COMPUTED_KERNELS = bits(27, 19, only=(0,))
 
 
+class TableMatrixCommand(MatrixCommand, length=48):
+    """The same with a table, which is all that there is of coefficients."""
+
+    ADDITION = bits(20, 27, only=(1,))
+    LEAKY = bits(20, 28, only=(1,))
+    TABLE_FORM = bits(23, 0, 1, only=(2,))
+
+
 class MadeMatrixCommand(MatrixCommand, length=48):
     """The same where a shader made the coefficients: the border is the input's zero point."""
 
@@ -65,11 +82,14 @@ class MadeMatrixCommand(MatrixCommand, length=48):
     SECOND_Y_STRIDE = bits(32, 16, 31, only=(0,))
 
 
+_BYTE: np.dtype[np.generic] = np.dtype(np.uint8)
+
 _STORED: Mapping[tuple[int, int, int], np.dtype[np.generic]] = {
     (UINT8, UINT8, UINT8): np.dtype(np.uint8),
     (UINT8, UINT8, INT8): np.dtype(np.int8),
     (UINT8, UINT8, FLOAT16): np.dtype(np.float16),
     (INT16, INT16, INT16): np.dtype(np.int16),
+    (INT16, INT16, FLOAT16): np.dtype(np.float16),
 }
 """What results are stored as, by the types of both tensors and of the output."""
 
@@ -78,7 +98,8 @@ _STORED: Mapping[tuple[int, int, int], np.dtype[np.generic]] = {
 class MatrixProduct(Task):
     """(kernels, depth) bytes by (depth, rows, pixels) bytes, each less its zero point.
 
-    With `is_wide` both are int16; their window has bytes as its last axis. Results are of `stored`.
+    With `is_wide` both are int16; their window has bytes as its last axis. Results, which may go
+    through `table`, are of `stored`.
     """
 
     kernels: Window
@@ -90,8 +111,9 @@ class MatrixProduct(Task):
     scale: float
     low: float
     high: float
-    is_wide: bool
-    stored: np.dtype[np.generic]
+    is_wide: bool = False
+    stored: np.dtype[np.generic] = _BYTE
+    table: Table | None = None
 
     @property
     def macs(self) -> int:
@@ -121,7 +143,9 @@ def decode_matrix_product(context: OperationContext) -> MatrixProduct:
     if context.target != A733:
         raise Unknown("a product of two tensors on this chip")
     is_turned = not MatrixCommand.COMPUTED_KERNELS.of(context.words)
-    command = (TurnedMatrixCommand if is_turned else MatrixCommand)(context.words)
+    form = TurnedMatrixCommand if is_turned else MatrixCommand
+    has_table = context.operation.kind == OperationKind.NN_TABLE
+    command = (TableMatrixCommand if has_table else form)(context.words)
     address = context.address(POINTERS["second"])
     shape = command.OUTPUT_CHANNELS, command.KERNEL_DEPTH
     row, item = command.SECOND_X_STRIDE, 2 if command.KERNEL_TYPE == INT16 else 1
@@ -134,7 +158,10 @@ def decode_matrix_product(context: OperationContext) -> MatrixProduct:
     )
     if row < item * shape[0 if is_turned else 1]:
         raise Unknown(f"kernels of {shape}, {row} bytes apart")
-    return _product(context, command, kernels)
+    product = _product(context, command, kernels)
+    if not has_table:
+        return product
+    return replace(product, table=decode_table(context, command)[0])
 
 
 def decode_made_product(context: OperationContext) -> MatrixProduct:

@@ -42,6 +42,7 @@ _TABLE_FORMS = {
     0x36: (True, 64),
     0x35: (True, 32),
     0x34: (True, 16),
+    0x27: (False, 128),
     0x26: (False, 64),
     0x25: (False, 32),
 }
@@ -244,7 +245,7 @@ def _convolution(context: OperationContext, command: NnCommand) -> Convolution:
     if command.OUTPUT_TYPE not in (UINT8, INT8, FLOAT16, INT16):
         kind = _TYPES.get(command.OUTPUT_TYPE, str(command.OUTPUT_TYPE))
         raise Unknown(f"an output of {kind}")
-    table, is_table = _table(context, command)
+    table, is_table = decode_table(context, command)
     sums = decode_sums(context, command)
     stride = 2 if command.STRIDE_OF_2 or command.POOLING == _FIRST_PIXEL else 1
     pooling = decode_max_pooling(command)
@@ -316,7 +317,7 @@ def _limits(command: NnCommand, *, has_slope: bool) -> tuple[float, float]:
     return low, high
 
 
-def _table(context: OperationContext, command: NnCommand) -> tuple[Table | None, bool]:
+def decode_table(context: OperationContext, command: NnCommand) -> tuple[Table | None, bool]:
     """The table after the coefficients, and whether the command has the form for one.
 
     T527 has the form without a table: then values stay as they are.
@@ -404,7 +405,7 @@ def _addition(context: OperationContext, command: NnCommand, shape: tuple[int, i
     if not 0 <= zero_point < 255.5 or abs(zero_point - round(zero_point)) > 0.02 * zero_point:
         raise Unknown(f"an addition whose operand has the zero point {zero_point:.3f}")
     is_wide = command.OUTPUT_TYPE == INT16
-    if is_wide and (context.target != A733 or constant or command.SUBTRACTION):
+    if is_wide and (context.target != A733 or constant):
         raise Unknown("an addition of int16 values in this form")
     item = 2 if is_wide else 1
     return Second(
@@ -505,7 +506,7 @@ _BYTES_OF_SLOPE, _BLOB_UNIT, _LEAST_FACTOR = 8, 64, 2.0**-60
 def _check_types(command: NnCommand) -> None:
     types = command.KERNEL_TYPE, command.INPUT_TYPE
     if types == (INT16, INT16):
-        if command.INPUT_GROUP > 1 or (command.OUTPUT_GROUP > 1 and not command.DEPTH_TO_SPACE):
+        if command.INPUT_GROUP > 1:
             raise Unknown("channels of int16 side by side")
         return
     if not set(types) <= {UINT8, INT8}:
@@ -533,7 +534,7 @@ def _half_values(context: OperationContext, command: NnCommand) -> HalfValues:
     slopes = _slopes_of_halves(context, command)
     if not has_kind or not (command.NO_COEFFICIENTS or slopes is not None):
         raise Unknown("a convolution of float16")
-    table, is_table = _table(context, command)
+    table, is_table = decode_table(context, command)
     uses = slopes is None and (command.ADDITION or command.LEAKY)
     is_long = bool(command.FLOAT_OUTPUT)
     if (is_long or _has_long_input(command)) and not is_table:

@@ -48,9 +48,8 @@ def decode_tp(context: OperationContext) -> Task:
         return _fully_connected(context, command)
     if not types <= _ITEMS.keys() or (INT16 in types and not types <= {INT16, FLOAT16}):
         raise Unknown(f"values of type {command.INPUT_TYPE} to {command.OUTPUT_TYPE}")
-    zero_points = command.INPUT_ZERO_POINT, command.OUTPUT_ZERO_POINT, command.BORDER_CONSTANT
-    if INT16 in types and any(zero_points):
-        raise Unknown("int16 values with a zero point, or a border of others than 0")
+    if INT16 in types and (command.INPUT_ZERO_POINT or command.OUTPUT_ZERO_POINT):
+        raise Unknown("int16 values with a zero point")
     if command.INPUT_SHIFT and INT16 not in types:
         raise Unknown(f"values of {types} shifted by {command.INPUT_SHIFT} bits")
     if is_fully_connected:
@@ -72,7 +71,7 @@ def _input_shift(command: TpCommand) -> int:
 def _move(context: OperationContext, command: TpCommand) -> Move:
     if command.RELU:
         raise Unknown("a copy that cuts negative values off")
-    if command.POOLING == BFLOAT16:
+    if command.POOLING in (INT16, BFLOAT16):
         raise Unknown("a maximum in a form that isn't known")
     item = _ITEMS[command.INPUT_TYPE]
     address = context.address(POINTERS["input"])
@@ -207,6 +206,10 @@ def _border(command: TpCommand) -> float:
     constant = command.BORDER_CONSTANT
     if constant >> 15:
         constant -= 1 << 16
+    if command.INPUT_TYPE == INT16:
+        if constant and command.INPUT_SHIFT:
+            raise Unknown("a border of int16 values that are shifted")
+        return float(constant)
     border = constant + command.INPUT_ZERO_POINT
     if not 0 <= border <= _LARGEST_BYTE or (constant and command.INPUT_TYPE != UINT8):
         raise Unknown(f"a border of {constant} more than the zero point of {command.INPUT_TYPE}")
@@ -342,13 +345,15 @@ def _fully_connected(
 ) -> FullyConnected | HalfFullyConnected:
     types = command.INPUT_TYPE, command.OUTPUT_TYPE
     is_real = types in ((FLOAT16, FLOAT16), (BFLOAT16, BFLOAT16))
-    is_wide = types == (UINT8, INT16)
+    takes_wide = types == (INT16, INT16)
+    is_wide = takes_wide or types == (UINT8, INT16)
     if (types != (UINT8, UINT8) and not is_real and not is_wide) or command.TABLE:
         raise Unknown("a fully connected layer in this form")
-    if is_wide and command.OUTPUT_ZERO_POINT:
+    zero_points = command.INPUT_ZERO_POINT, command.COEFFICIENT_ZERO_POINT
+    if (is_wide and command.OUTPUT_ZERO_POINT) or (takes_wide and any(zero_points)):
         raise Unknown("int16 values with a zero point")
     # What says how a maximum is taken elsewhere is the coefficients' type here.
-    if is_real and command.POOLING != command.INPUT_TYPE:
+    if (is_real or takes_wide) and command.POOLING != command.INPUT_TYPE:
         raise Unknown("a fully connected layer of coefficients of another type")
     inputs = command.INPUT_WIDTH * command.INPUT_HEIGHT * command.INPUT_DEPTH
     outputs = command.COUNT_4
@@ -361,7 +366,7 @@ def _fully_connected(
     ):
         address = context.address(POINTERS[side])
         circle = context.circle(CIRCLE_ENDS[side], blocks, address.space)
-        has_two = is_real or (is_wide and side == "output")
+        has_two = is_real or takes_wide or (is_wide and side == "output")
         shape, strides = ((size, 2), (2, 1)) if has_two else ((size,), (1,))
         window = Window(address.space, address.offset, shape, strides, circle)
         context.layout.check(window)
@@ -378,7 +383,8 @@ def _fully_connected(
             has_relu=bool(command.RELU),
             is_bfloat16=is_bfloat16,
         )
-    weights &= 255
+    if not takes_wide:
+        weights &= 255
     return FullyConnected(
         source=windows[0],
         target=windows[1],
@@ -389,6 +395,7 @@ def _fully_connected(
         scale=_scale(command),
         has_relu=bool(command.RELU),
         is_wide=is_wide,
+        takes_wide=takes_wide,
     )
 
 

@@ -60,7 +60,7 @@ class MatrixProductPlan(Plan):
 
 def plan_product(layout: MemoryMap, task: MatrixProduct, threads: int) -> MatrixProductPlan | None:
     """A plan for bytes where sums have 32 bits, and rows may be gone along."""
-    if task.is_wide or task.stored != np.uint8:
+    if task.is_wide or task.stored != np.uint8 or task.table is not None:
         return None
     zero_points = task.kernel_zero_point, task.input_zero_point
     if not all(0 <= zero_point <= 255 for zero_point in zero_points):

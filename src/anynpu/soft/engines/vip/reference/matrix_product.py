@@ -6,9 +6,10 @@ import numpy as np
 
 from ..decode.matrix_product import MatrixProduct
 from ..memory import Memory
-from ..rounding import half_away
+from ..rounding import TABLE_BITS, cut, half_away
 from .compute import compute
 from .nn import half_bytes, wide_bytes
+from .table import look_up
 
 
 @compute.register
@@ -23,7 +24,10 @@ def _(task: MatrixProduct, memory: Memory) -> None:
     )
     depth, height, width = image.shape
     sums = kernels @ image.reshape(depth, height * width)
-    values = np.clip(sums * task.scale, task.low, task.high)
+    # The scale is in the table, if there is one.
+    table = task.table
+    scaled = sums * task.scale if table is None else look_up(table, cut(sums, TABLE_BITS))
+    values = np.clip(scaled, task.low, task.high)
     values = values.reshape(len(kernels), height, width)
     if task.stored == np.float16:
         task.target.write(memory, half_bytes(values))

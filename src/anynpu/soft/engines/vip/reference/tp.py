@@ -117,7 +117,9 @@ def _within_halves(task: Move, values: Reals) -> Reals:
 
 @compute.register
 def _(task: FullyConnected, memory: Memory) -> None:
-    values = memory.read(task.source).astype(np.int64) - task.input_zero_point
+    content = np.ascontiguousarray(memory.read(task.source))
+    read = content.view(np.int16)[..., 0] if task.takes_wide else content
+    values = read.astype(np.int64) - task.input_zero_point
     sums = task.weights.astype(np.int64) @ values + task.bias
     scaled: Reals = sums.astype(np.float64) * task.scale
     whole = half_away(np.maximum(scaled, 0) if task.has_relu else scaled)

@@ -200,6 +200,7 @@ _OPERATIONS: Mapping[int, _Operation] = {
     0x5C: _Operation("or", "02", _WHOLE, is_packed=True),
     0x5D: _Operation("and", "02", _WHOLE, is_packed=True),
     0x5E: _Operation("xor", "02", _WHOLE, is_packed=True),
+    0x5F: _Operation("not", "2", _WORDS),
     0x64: _Operation("div", "12", _F, roundings=(Rounding.TOWARD_ZERO,)),
     0x72: _Operation("conv", "01", (Kind.F16, Kind.F32), True, roundings=_ANY_ROUNDING),
     0x79: _Operation("img_load", "012", _ALL, True, has_lanes=True, extra=_OF_MEMORY),

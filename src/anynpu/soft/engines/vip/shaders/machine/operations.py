@@ -356,6 +356,7 @@ OPERATIONS: Mapping[str, Function] = {
     "or": _of_values(np.bitwise_or),
     "and": _of_values(np.bitwise_and),
     "xor": _of_values(np.bitwise_xor),
+    "not": _of_values(np.invert),
     "div": _pair(np.divide),
     "conv": _conv,
     "dp16x1": _products,
