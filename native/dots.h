@@ -62,7 +62,7 @@ INLINE int32_t quad_at(const int8_t *place) {
                                          const int8_t *const *row, int64_t stride, int64_t quad,   \
                                          const int count) {                                        \
         const struct held_##form held = hold_##form(weights + quad * 4 * DOT_COLUMNS);             \
-        _Pragma("GCC unroll 12") for (int r = 0; r < count; r += (TALL)) add_##form(               \
+        UNROLLED for (int r = 0; r < count; r += (TALL)) add_##form(                               \
             &sums[r / (TALL)], &held, row[r / THIRD] + r % THIRD * stride + 4 * quad, stride);     \
     }                                                                                              \
     keyword INLINE void sum_rows_##form(struct byte_rows rows, const int8_t *weights,              \
@@ -73,27 +73,26 @@ INLINE int32_t quad_at(const int8_t *place) {
         const int parts = count / (TALL);                                                          \
         const int chains = (DEEP) > 1 || count > 4 ? 1 : count > 1 ? 2 : CHAINS;                   \
         int64_t q = 0;                                                                             \
-        _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++) {                                 \
+        UNROLLED for (int r = 0; r < parts; r++) {                                                 \
             sums[0][r] = rows.begins ? begin_##form(&rows, r, offsets) : load_##form(t, r);        \
-            _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++) sums[c][r] = none_##form();   \
+            UNROLLED for (int c = 1; c < chains; c++) sums[c][r] = none_##form();                  \
         }                                                                                          \
-        _Pragma("GCC unroll 4") for (int i = 0; i * THIRD < count; i++) row[i] =                   \
+        UNROLLED for (int i = 0; i * THIRD < count; i++) row[i] =                                  \
             rows.base + i * THIRD * rows.stride + 4 * rows.first;                                  \
         weights += rows.first * 4 * DOT_COLUMNS;                                                   \
         for (; q + chains * (DEEP) <= rows.quads; q += chains * (DEEP)) {                          \
-            _Pragma("GCC unroll 4") for (int c = 0; c < chains; c++)                               \
+            UNROLLED for (int c = 0; c < chains; c++)                                              \
                 add_quads_##form(sums[c], weights, row, rows.stride, c, count);                    \
             weights += chains * (DEEP) * 4 * DOT_COLUMNS;                                          \
-            _Pragma("GCC unroll 4") for (int i = 0; i * THIRD < count; i++) {                      \
+            UNROLLED for (int i = 0; i * THIRD < count; i++) {                                     \
                 row[i] += chains * (DEEP) * 4;                                                     \
                 __asm__("" : "+r"(row[i]));                                                        \
             }                                                                                      \
         }                                                                                          \
         for (int64_t left = 0; q + left < rows.quads; left += (DEEP))                              \
             add_quads_##form(sums[0], weights, row, rows.stride, left, count);                     \
-        _Pragma("GCC unroll 12") for (int r = 0; r < parts; r++) {                                 \
-            _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++)                               \
-                join_##form(&sums[0][r], &sums[c][r]);                                             \
+        UNROLLED for (int r = 0; r < parts; r++) {                                                 \
+            UNROLLED for (int c = 1; c < chains; c++) join_##form(&sums[0][r], &sums[c][r]);       \
             total[r] = sums[0][r];                                                                 \
         }                                                                                          \
     }                                                                                              \
@@ -102,8 +101,7 @@ INLINE int32_t quad_at(const int8_t *place) {
                                              const int count) {                                    \
         struct sums_##form total[(most) / (TALL)];                                                 \
         sum_rows_##form(rows, weights, offsets, &t, total, count);                                 \
-        _Pragma("GCC unroll 12") for (int r = 0; r < count / (TALL); r++)                          \
-            store_##form(&t, r, &total[r]);                                                        \
+        UNROLLED for (int r = 0; r < count / (TALL); r++) store_##form(&t, r, &total[r]);          \
     }                                                                                              \
     keyword static void multiply_##form(struct byte_rows rows, const int8_t *weights,              \
                                         const int16_t *offsets, struct target t, int64_t count) {  \

@@ -11,7 +11,7 @@
 #include "cpu.h"
 #include "half.h"
 
-#define UNROLLED _Pragma("GCC unroll 32")
+#define UNROLLED_BLOCK _Pragma("GCC unroll 32")
 
 /* How one run of elements becomes another: a conversion, or a copy. */
 typedef void conversion(const struct affine *how, const void *source, void *target, size_t count);
@@ -175,8 +175,8 @@ typedef uint16_t pairs __attribute__((vector_size(16)));
 #define ROTATE(name, vector, choose, low, high)                                                    \
     INLINE void name(vector *tile, size_t count, size_t times) {                                   \
         vector other[LARGEST_BLOCK];                                                               \
-        UNROLLED for (size_t round = 0; round < times; round++) {                                  \
-            UNROLLED for (size_t i = 0; i < count / 2; i++) {                                      \
+        UNROLLED_BLOCK for (size_t round = 0; round < times; round++) {                            \
+            UNROLLED_BLOCK for (size_t i = 0; i < count / 2; i++) {                                \
                 other[2 * i] = choose(tile[i], tile[i + count / 2], low);                          \
                 other[2 * i + 1] = choose(tile[i], tile[i + count / 2], high);                     \
             }                                                                                      \
@@ -195,7 +195,7 @@ ROTATE(rotate_pairs, pairs, CHOOSE_PAIRS, LOW_PAIRS, HIGH_PAIRS)
             vector tile[LARGEST_BLOCK];                                                            \
             memcpy(tile, source + i * block, block * sizeof *tile);                                \
             rotate(tile, block, pixel_bits);                                                       \
-            UNROLLED for (size_t c = 0; c < block; c++)                                            \
+            UNROLLED_BLOCK for (size_t c = 0; c < block; c++)                                      \
                 memcpy(rows + c * STRIP + i, &tile[c], sizeof *tile);                              \
         }                                                                                          \
     }                                                                                              \
@@ -203,7 +203,7 @@ ROTATE(rotate_pairs, pairs, CHOOSE_PAIRS, LOW_PAIRS, HIGH_PAIRS)
                                     size_t pixels) {                                               \
         for (size_t i = 0; i < pixels; i += lanes) {                                               \
             vector tile[LARGEST_BLOCK];                                                            \
-            UNROLLED for (size_t c = 0; c < block; c++)                                            \
+            UNROLLED_BLOCK for (size_t c = 0; c < block; c++)                                      \
                 memcpy(&tile[c], rows + c * STRIP + i, sizeof *tile);                              \
             rotate(tile, block, block == 16 ? 4 : block == 8 ? 3 : 2);                             \
             memcpy(target + i * block, tile, block * sizeof *tile);                                \

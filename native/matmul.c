@@ -16,13 +16,6 @@
 #include "dots.h"
 #include "half.h"
 
-/* Clang leaves loops of fewer rounds than GCC's number as they are. */
-#ifdef __clang__
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
-
 /* A thread's share: columns of C. */
 struct share {
     size_t begin, end;

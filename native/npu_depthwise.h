@@ -157,16 +157,16 @@ INLINE void sum_pairs_plain(const struct int8_depthwise *a, const int16_t *seen,
         for (int first = 0; first < lanes; first += HELD) {                                        \
             const int16_t *w = weights + 2 * first, *row = seen + 2 * first;                       \
             vector total[TOGETHER];                                                                \
-            _Pragma("GCC unroll 7") for (int i = 0; i < count; i++) total[i] = NONE();             \
+            UNROLLED for (int i = 0; i < count; i++) total[i] = NONE();                            \
             for (int64_t ky = 0; ky < a->window.height; ky++, row += 2 * lanes * a->reach) {       \
                 const int16_t *x = row;                                                            \
                 for (int64_t p = 0; p < a->pairs; p++, w += 2 * lanes, x += 2 * lanes * a->pair) { \
                     const vector held = LOAD((const vector *)w);                                   \
-                    _Pragma("GCC unroll 7") for (int i = 0; i < count; i++) total[i] =             \
+                    UNROLLED for (int i = 0; i < count; i++) total[i] =                            \
                         ADD(total[i], LOAD((const vector *)(x + 2 * lanes * apart * i)), held);    \
                 }                                                                                  \
             }                                                                                      \
-            _Pragma("GCC unroll 7") for (int i = 0; i < count; i++)                                \
+            UNROLLED for (int i = 0; i < count; i++)                                               \
                 STORE((vector *)(sums + i * lanes + first), total[i]);                             \
         }                                                                                          \
     }                                                                                              \

@@ -122,17 +122,16 @@ INLINE int part_of_row(int64_t left) {
 WITH_AVX512_VNNI INLINE void sum_known(const struct int8_depthwise *a, const struct pair_rows *r,
                                        int64_t place, const int16_t *w, __m512i *total,
                                        const int count, const int pairs, const int pair) {
-    _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) total[i] = _mm512_setzero_si512();
+    UNROLLED for (int i = 0; i < count; i++) total[i] = _mm512_setzero_si512();
     for (int64_t ky = 0; ky < a->window.height; ky++, w += 2 * LANES * pairs) {
         const int16_t *x = seen_row(a, r, ky * a->window.dilation_y) + place;
         __m512i held[MOST_PAIRS];
         __asm__("" : "+r"(x));
-        _Pragma("GCC unroll 3") for (int p = 0; p < pairs; p++) held[p] =
-            _mm512_loadu_si512(w + 2 * LANES * p);
-        _Pragma("GCC unroll 12") for (int c = 0; c < count + (pairs - 1) * pair; c++) {
+        UNROLLED for (int p = 0; p < pairs; p++) held[p] = _mm512_loadu_si512(w + 2 * LANES * p);
+        UNROLLED for (int c = 0; c < count + (pairs - 1) * pair; c++) {
             __m512i seen = _mm512_loadu_si512(x + 2 * LANES * c);
             IN_A_REGISTER(seen);
-            _Pragma("GCC unroll 3") for (int p = 0; p < pairs; p++) {
+            UNROLLED for (int p = 0; p < pairs; p++) {
                 const int i = c - p * pair;
                 if (i >= 0 && i < count) {
                     total[i] = _mm512_dpwssd_epi32(total[i], seen, held[p]);
@@ -147,12 +146,12 @@ WITH_AVX512_VNNI INLINE void sum_known(const struct int8_depthwise *a, const str
 WITH_AVX512_VNNI INLINE void sum_any(const struct int8_depthwise *a, const struct pair_rows *r,
                                      int64_t place, const int16_t *w, __m512i *total,
                                      const int64_t apart, const int count) {
-    _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) total[i] = _mm512_setzero_si512();
+    UNROLLED for (int i = 0; i < count; i++) total[i] = _mm512_setzero_si512();
     for (int64_t ky = 0; ky < a->window.height; ky++) {
         const int16_t *x = seen_row(a, r, ky * a->window.dilation_y) + place;
         for (int64_t p = 0; p < a->pairs; p++, w += 2 * LANES, x += 2 * LANES * a->pair) {
             const __m512i held = _mm512_loadu_si512(w);
-            _Pragma("GCC unroll 8") for (int i = 0; i < count; i++) total[i] =
+            UNROLLED for (int i = 0; i < count; i++) total[i] =
                 _mm512_dpwssd_epi32(total[i], _mm512_loadu_si512(x + 2 * LANES * apart * i), held);
         }
     }
@@ -187,8 +186,8 @@ WITH_AVX512_VNNI INLINE void finish_some(const struct int8_depthwise *a, const s
     int8_t held[PAIRED_TOGETHER * LANES], *target = filled <= room ? q : held;
     __m512i sums[PAIRED_TOGETHER];
     sum_some(a, r, ox, weights, sums, count);
-    _Pragma("GCC unroll 8") for (int i = count; i < filled; i++) sums[i] = sums[0];
-    _Pragma("GCC unroll 2") for (int i = 0; i < count; i += 4)
+    UNROLLED for (int i = count; i < filled; i++) sums[i] = sums[0];
+    UNROLLED for (int i = 0; i < count; i += 4)
         run_four_avx512(w, channels, sums + i, NULL, target + i * LANES, 1, NOTHING);
     if (target == held)
         memcpy(q, held, least(count, room) * LANES);

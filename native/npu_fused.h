@@ -106,9 +106,9 @@ INLINE struct atoms atoms_of(const struct int8_dense *a, int64_t first, int8_t *
 WITH_AVX512_VNNI INLINE void add_atoms(const int8_t *atoms, const int8_t *weights,
                                        struct sums_avx512_vnni sums[CHAINS][2 * DOT_ROWS],
                                        const int count, const int chains) {
-    _Pragma("GCC unroll 4") for (int quad = 0; quad < LANES / 4; quad++) {
+    UNROLLED for (int quad = 0; quad < LANES / 4; quad++) {
         const struct held_avx512_vnni held = hold_avx512_vnni(weights + quad * 4 * COLUMNS);
-        _Pragma("GCC unroll 12") for (int r = 0; r < count; r++)
+        UNROLLED for (int r = 0; r < count; r++)
             add_avx512_vnni(&sums[quad % chains][r], &held, atoms + r * LANES + quad * 4, LANES);
     }
 }
@@ -123,18 +123,17 @@ WITH_AVX512_VNNI INLINE void sum_atoms(const struct fused *f, int64_t done,
     const int8_t *weights = a->weights + f->group * a->depth * COLUMNS;
     const int chains = count > 4 ? 1 : count > 1 ? 2 : CHAINS;
     struct sums_avx512_vnni sums[CHAINS][2 * DOT_ROWS];
-    _Pragma("GCC unroll 12") for (int r = 0; r < count; r++) {
+    UNROLLED for (int r = 0; r < count; r++) {
         sums[0][r] = begin_avx512_vnni(&begun, r, a->offsets + f->group * COLUMNS);
-        _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++) sums[c][r] = none_avx512_vnni();
+        UNROLLED for (int c = 1; c < chains; c++) sums[c][r] = none_avx512_vnni();
     }
     for (int64_t s = 1; s < a->features.surfaces; s++) {
         add_atoms(atoms, weights, sums, count, chains);
         atoms += a->features.surface, weights += LANES * COLUMNS;
     }
     add_atoms(f->atoms.last + done * LANES, weights, sums, count, chains);
-    _Pragma("GCC unroll 12") for (int r = 0; r < count; r++) {
-        _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++)
-            join_avx512_vnni(&sums[0][r], &sums[c][r]);
+    UNROLLED for (int r = 0; r < count; r++) {
+        UNROLLED for (int c = 1; c < chains; c++) join_avx512_vnni(&sums[0][r], &sums[c][r]);
         total[r] = sums[0][r];
     }
 }
@@ -167,7 +166,7 @@ WITH_AVX512_VNNI INLINE void convolve_some(const struct fused *f,
     }
     for (int r = count; r < filled; r++)
         sums[r] = sums[0];
-    _Pragma("GCC unroll 3") for (int r = 0; r < count; r += 4) {
+    UNROLLED for (int r = 0; r < count; r += 4) {
         const __m512i four[4] = {sums[r].all, sums[r + 1].all, sums[r + 2].all, sums[r + 3].all};
         run_four_avx512(w, channels, four, e + r * LANES, q + r * LANES, 1, follow);
     }

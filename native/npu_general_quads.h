@@ -12,8 +12,7 @@
 #ifdef AVX512
 enum { QUAD = 4, ATOM = 16 /* bytes of the larger atoms */ };
 
-/* Unrolled, so that pixels stay in registers from stage to stage. */
-#define UNROLLED _Pragma("GCC unroll 4")
+/* Loops are UNROLLED, so that pixels stay in registers from stage to stage. */
 
 /* One group's numbers of a stage: (v + before) * factor + behind, then limits. */
 struct quad_stage {

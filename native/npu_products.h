@@ -79,8 +79,7 @@ WITH_AVX2 INLINE void multiply_avx2(const int16_t *rows, int64_t stride, const i
     for (int64_t p = 0; p < pairs; p++, panel += 2 * COLUMNS) {
         const __m256i low = _mm256_loadu_si256((const __m256i *)panel);
         const __m256i high = _mm256_loadu_si256((const __m256i *)(panel + COLUMNS));
-#pragma GCC unroll 6
-        for (int r = 0; r < count; r++) {
+        UNROLLED for (int r = 0; r < count; r++) {
             int32_t pair;
             memcpy(&pair, rows + r * stride + 2 * p, sizeof pair);
             const __m256i both = _mm256_set1_epi32(pair);

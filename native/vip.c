@@ -253,23 +253,21 @@ INLINE void sum_narrow(const struct convolution *c, const int32_t *packed, const
         const int32_t *bias, const int64_t *places, int32_t *sums, int64_t stride) {               \
         __m256i total[KERNELS][N];                                                                 \
         const int32_t *from[N];                                                                    \
-        _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) from[v] = packed + places[v];          \
-        _Pragma("GCC unroll 4") for (int k = 0; k < KERNELS; k++)                                  \
-            _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) total[k][v] =                      \
-                _mm256_set1_epi32(bias[k]);                                                        \
+        UNROLLED for (int v = 0; v < N; v++) from[v] = packed + places[v];                         \
+        UNROLLED for (int k = 0; k < KERNELS; k++) UNROLLED for (int v = 0; v < N; v++)            \
+            total[k][v] = _mm256_set1_epi32(bias[k]);                                              \
         _Pragma("GCC unroll 2") for (int64_t t = 0; t < tap_count; t++, weights += KERNELS) {      \
             __m256i x[N];                                                                          \
-            _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) x[v] =                             \
+            UNROLLED for (int v = 0; v < N; v++) x[v] =                                            \
                 _mm256_loadu_si256((const __m256i *)(from[v] + taps[t]));                          \
-            _Pragma("GCC unroll 4") for (int k = 0; k < KERNELS; k++) {                            \
+            UNROLLED for (int k = 0; k < KERNELS; k++) {                                           \
                 const __m256i w = _mm256_set1_epi32(weights[k]);                                   \
-                _Pragma("GCC unroll 4") for (int v = 0; v < N; v++) total[k][v] =                  \
+                UNROLLED for (int v = 0; v < N; v++) total[k][v] =                                 \
                     _mm256_add_epi32(total[k][v], _mm256_madd_epi16(x[v], w));                     \
             }                                                                                      \
         }                                                                                          \
-        _Pragma("GCC unroll 4") for (int k = 0; k < KERNELS; k++)                                  \
-            _Pragma("GCC unroll 4") for (int v = 0; v < N; v++)                                    \
-                _mm256_storeu_si256((__m256i *)(sums + k * stride + v * PIXELS), total[k][v]);     \
+        UNROLLED for (int k = 0; k < KERNELS; k++) UNROLLED for (int v = 0; v < N; v++)            \
+            _mm256_storeu_si256((__m256i *)(sums + k * stride + v * PIXELS), total[k][v]);         \
     }
 COUNTS(WIDE_SUM)
 
@@ -640,7 +638,7 @@ WITH_AVX2 INLINE void mix_rows(const uint8_t *rows, int64_t size, uint8_t flip, 
                                __m128i *mixed) {
     const __m128i f = _mm_set1_epi8((char)flip);
     __m128i quads[2][4];
-    _Pragma("GCC unroll 2") for (int q = 0; q < count / QUAD; q++) {
+    UNROLLED for (int q = 0; q < count / QUAD; q++) {
         __m128i row[QUAD];
         for (int i = 0; i < QUAD; i++)
             row[i] =
@@ -654,7 +652,7 @@ WITH_AVX2 INLINE void mix_rows(const uint8_t *rows, int64_t size, uint8_t flip, 
         quads[q][2] = _mm_unpacklo_epi16(high, next_high);
         quads[q][3] = _mm_unpackhi_epi16(high, next_high);
     }
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
+    UNROLLED for (int i = 0; i < 4; i++) {
         if (count == QUAD) {
             mixed[i] = quads[0][i];
             continue;
@@ -675,7 +673,7 @@ WITH_AVX2 INLINE void store_mixed_rows(const struct convolution *c, int64_t k, i
     for (; x + 16 <= width; x += 16) {
         mix_rows(results + x, size, flip, count, mixed);
         const uint8_t *const bytes = (const uint8_t *)mixed;
-        _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++, to += step) {
+        UNROLLED for (int i = 0; i < 16; i++, to += step) {
             if (count == QUAD) {
                 memcpy(to, bytes + i * QUAD, QUAD);
             } else {

@@ -117,13 +117,13 @@ INLINE void pair_plain(const int8_t *image, int64_t step, int64_t columns, int16
 #ifdef X86
 /* Sixteen bytes of sixteen lanes, the other way round. */
 WITH_AVX2 INLINE void transpose_bytes(__m128i v[LANES]) {
-    _Pragma("GCC unroll 4") for (int round = 0; round < 4; round++) {
+    UNROLLED for (int round = 0; round < 4; round++) {
         __m128i next[LANES];
-        _Pragma("GCC unroll 8") for (int i = 0; i < LANES / 2; i++) {
+        UNROLLED for (int i = 0; i < LANES / 2; i++) {
             next[2 * i] = _mm_unpacklo_epi8(v[i], v[i + LANES / 2]);
             next[2 * i + 1] = _mm_unpackhi_epi8(v[i], v[i + LANES / 2]);
         }
-        _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] = next[i];
+        UNROLLED for (int i = 0; i < LANES; i++) v[i] = next[i];
     }
 }
 
@@ -131,7 +131,7 @@ WITH_AVX2 static void mix_wide(const struct lanes *a, uint8_t flip, int64_t coun
     const __m128i f = _mm_set1_epi8((char)flip);
     for (int64_t p = 0, x = 0; p < count; p += LANES) {
         __m128i v[LANES];
-        _Pragma("GCC unroll 16") for (int l = 0; l < LANES; l++) v[l] =
+        UNROLLED for (int l = 0; l < LANES; l++) v[l] =
             _mm_xor_si128(_mm_loadu_si128((const __m128i *)(a->lines + l * a->line + p)), f);
         transpose_bytes(v);
         for (int i = 0; i < least(LANES, count - p); i++, x++, to += LANES) {
@@ -159,10 +159,10 @@ WITH_AVX2 static void pair_wide_lanes(const int8_t *image, int64_t step, int64_t
 WITH_AVX2 static void divide_lanes(const struct lanes *a, int64_t count) {
     for (int64_t p = 0; p < count; p += LANES) {
         __m128i v[LANES];
-        _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] =
+        UNROLLED for (int i = 0; i < LANES; i++) v[i] =
             _mm_loadu_si128((const __m128i *)(a->mixed + (p + i) * LANES));
         transpose_bytes(v);
-        _Pragma("GCC unroll 16") for (int l = 0; l < LANES; l++)
+        UNROLLED for (int l = 0; l < LANES; l++)
             _mm_storeu_si128((__m128i *)(a->results + l * a->size + p), v[l]);
     }
 }
@@ -254,16 +254,16 @@ INLINE void sum_lanes_plain(const struct convolution *c, const struct lanes *a, 
             const int16_t *w = weights + 2 * first, *row = seen + 2 * first;                       \
             const vector start = LOAD((const vector *)(bias + first));                             \
             vector total[TOGETHER];                                                                \
-            _Pragma("GCC unroll 7") for (int i = 0; i < count; i++) total[i] = start;              \
+            UNROLLED for (int i = 0; i < count; i++) total[i] = start;                             \
             for (int64_t y = 0; y < c->kernel_height; y++, row += ATOM * a->columns) {             \
                 const int16_t *x = row;                                                            \
                 for (int64_t p = 0; p < a->pairs; p++, w += ATOM, x += ATOM * a->apart) {          \
                     const vector held = LOAD((const vector *)w);                                   \
-                    _Pragma("GCC unroll 7") for (int i = 0; i < count; i++) total[i] =             \
+                    UNROLLED for (int i = 0; i < count; i++) total[i] =                            \
                         ADD(total[i], LOAD((const vector *)(x + ATOM * i)), held);                 \
                 }                                                                                  \
             }                                                                                      \
-            _Pragma("GCC unroll 7") for (int i = 0; i < count; i++)                                \
+            UNROLLED for (int i = 0; i < count; i++)                                               \
                 STORE((vector *)(sums + i * LANES + first), total[i]);                             \
         }                                                                                          \
     }                                                                                              \

@@ -66,8 +66,7 @@ INLINE int32_t quad_at(const uint8_t *bytes) {
                                         int32_t *sums, int64_t first, const int kernels,           \
                                         const int vectors) {                                       \
         vector total[MANY][3];                                                                     \
-        _Pragma("GCC unroll 8") for (int k = 0; k < kernels; k++)                                  \
-            _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) {                            \
+        UNROLLED for (int k = 0; k < kernels; k++) UNROLLED for (int v = 0; v < vectors; v++) {    \
             total[k][v] = same(q->bias[k]);                                                        \
             if (q->windows) {                                                                      \
                 const int32_t *at = q->windows + first + v * PLACES * PIXELS;                      \
@@ -77,18 +76,17 @@ INLINE int32_t quad_at(const uint8_t *bytes) {
         for (int64_t t = 0; t < q->tap_count; t++) {                                               \
             const int32_t *from = q->packed + q->taps[t];                                          \
             vector x[3];                                                                           \
-            _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) x[v] =                       \
+            UNROLLED for (int v = 0; v < vectors; v++) x[v] =                                      \
                 pixels_##form(from, places + v * PLACES);                                          \
-            _Pragma("GCC unroll 8") for (int k = 0; k < kernels; k++) {                            \
+            UNROLLED for (int k = 0; k < kernels; k++) {                                           \
                 const vector w =                                                                   \
                     same(quad_at(q->weights[k / KERNELS] + (t * KERNELS + k % KERNELS) * QUAD));   \
-                _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) total[k][v] =            \
+                UNROLLED for (int v = 0; v < vectors; v++) total[k][v] =                           \
                     dot(total[k][v], x[v], w);                                                     \
             }                                                                                      \
         }                                                                                          \
-        _Pragma("GCC unroll 8") for (int k = 0; k < kernels; k++)                                  \
-            _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++)                              \
-                store(sums + k * q->stride + first + v * PLACES * PIXELS, total[k][v]);            \
+        UNROLLED for (int k = 0; k < kernels; k++) UNROLLED for (int v = 0; v < vectors; v++)      \
+            store(sums + k * q->stride + first + v * PLACES * PIXELS, total[k][v]);                \
     }                                                                                              \
     /* From vector `v` of `count` on; with which to go on. */                                      \
     keyword static int64_t sum_all_##form(const struct quads *q, const int64_t *places, int64_t v, \

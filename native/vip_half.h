@@ -134,20 +134,20 @@ WITH_AVX2 static void take_halves_avx2(const uint16_t *from, int64_t count, doub
         const struct half_products *p, const uint16_t *weights, const float *bias,                 \
         const double *rows, int64_t pitch, float *totals, const int count, const int is_simple) {  \
         __m256 total[HALF_ROWS];                                                                   \
-        _Pragma("GCC unroll 6") for (int r = 0; r < count; r++) total[r] = _mm256_loadu_ps(bias);  \
+        UNROLLED for (int r = 0; r < count; r++) total[r] = _mm256_loadu_ps(bias);                 \
         for (int64_t first = 0; first < pitch;) {                                                  \
             const int64_t last = least(first + AT_ONCE * (is_simple ? 1 : p->together), pitch);    \
             eight all[HALF_ROWS];                                                                  \
-            _Pragma("GCC unroll 6") for (int r = 0; r < count; r++) all[r] = zeros_##form();       \
+            UNROLLED for (int r = 0; r < count; r++) all[r] = zeros_##form();                      \
             for (; first < last; first += AT_ONCE) {                                               \
                 eight sum[HALF_ROWS];                                                              \
-                _Pragma("GCC unroll 6") for (int r = 0; r < count; r++) sum[r] = zeros_##form();   \
+                UNROLLED for (int r = 0; r < count; r++) sum[r] = zeros_##form();                  \
                 for (int i = 0; i < AT_ONCE; i++, weights += HALF_KERNELS) {                       \
                     const eight w = weights_##form(weights);                                       \
-                    _Pragma("GCC unroll 6") for (int r = 0; r < count; r++) sum[r] =               \
+                    UNROLLED for (int r = 0; r < count; r++) sum[r] =                              \
                         products_##form(rows[r * pitch + first + i], w, sum[r]);                   \
                 }                                                                                  \
-                _Pragma("GCC unroll 6") for (int r = 0; r < count; r++) {                          \
+                UNROLLED for (int r = 0; r < count; r++) {                                         \
                     const __m256 part = cut_##form(sum[r]);                                        \
                     if (is_simple)                                                                 \
                         total[r] = _mm256_add_ps(total[r], part);                                  \
@@ -156,10 +156,10 @@ WITH_AVX2 static void take_halves_avx2(const uint16_t *from, int64_t count, doub
                 }                                                                                  \
             }                                                                                      \
             if (!is_simple)                                                                        \
-                _Pragma("GCC unroll 6") for (int r = 0; r < count; r++) total[r] =                 \
+                UNROLLED for (int r = 0; r < count; r++) total[r] =                                \
                     _mm256_add_ps(total[r], rounded_##form(all[r]));                               \
         }                                                                                          \
-        _Pragma("GCC unroll 6") for (int r = 0; r < count; r++)                                    \
+        UNROLLED for (int r = 0; r < count; r++)                                                   \
             _mm256_storeu_ps(totals + r * HALF_KERNELS, total[r]);                                 \
     }                                                                                              \
     keyword static void sum_halves_##form(const struct half_products *p, const uint16_t *weights,  \

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from .stream import (
 )
 
 Call = Callable[[], None]
+_Made = TypeVar("_Made")
 _ALIGNMENT = 64
 _TOGETHER = 64
 """Tasks that are there at a time: more of them take more memory. Other work for each task in turn
@@ -80,12 +81,19 @@ class Planner:
         return plan
 
 
+def _planned(
+    layout: MemoryMap, make: Callable[[Planner], _Made], *, has_kernels: bool = True
+) -> _Made:
+    """What `make` makes with a planner, once more where the queues' programs haven't all a plan."""
+    try:
+        return make(Planner(layout, has_kernels=has_kernels))
+    except QueueError:
+        return make(Planner(layout, has_queues=False))
+
+
 def plans_of(layout: MemoryMap, tasks: Sequence[Task]) -> tuple[Plan | None, ...]:
     """A plan for each task, None where the reference computes it."""
-    try:
-        return tuple(map(Planner(layout).plan, tasks))
-    except QueueError:
-        return tuple(map(Planner(layout, has_queues=False).plan, tasks))
+    return _planned(layout, lambda planner: tuple(map(planner.plan, tasks)))
 
 
 def kernels_of(layout: MemoryMap, tasks: Sequence[Task]) -> list[str]:
@@ -146,10 +154,9 @@ class Compiled:
 
         They are looked at a second time where the queues' programs haven't all a plan.
         """
-        try:
-            return cls._of(layout, tasks, Planner(layout, has_kernels=has_kernels))
-        except QueueError:
-            return cls._of(layout, tasks, Planner(layout, has_queues=False))
+        return _planned(
+            layout, lambda planner: cls._of(layout, tasks, planner), has_kernels=has_kernels
+        )
 
     @classmethod
     def _of(cls, layout: MemoryMap, tasks: Iterable[Task], planner: Planner) -> Compiled:
