@@ -22,7 +22,7 @@ from .ranges import Bytes, Range, ranges_of
 from .state import SCRATCH_BYTES, ImageOf, Program, Touched, Watch, word_dtype
 from .types import DTYPES, FLOATS, name_of
 
-_UNIFORM_BYTES = 16
+_UNIFORM_BYTES = _REGISTER_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,13 +195,16 @@ def _check_images(
     images: dict[int, ImageOf],
     uniforms: NDArray[np.uint32],
 ) -> None:
-    """Raise `Unknown` for types of pixels that an instruction isn't known to take."""
+    """Raise `Unknown` for types of pixels, or lanes, that an instruction isn't known to take."""
     reached = _reached(instructions, uniforms)
     for number, instruction in enumerate(instructions):
         if instruction.name not in _OF_IMAGES or number not in reached:
             continue
         source = instruction.sources[0]
         own, dtype = images[source.number].dtype, DTYPES[instruction.kind]
+        first, last = instruction.first_lane, instruction.last_lane
+        if dtype.itemsize < 4 and not first <= last < _REGISTER_BYTES // dtype.itemsize:
+            raise Unknown(f"instruction {number}: lanes {first} to {last} of a register")
         is_load = instruction.name.startswith("img_load")
         if is_load and len(instruction.mask) > images[source.number].components:
             raise Unknown(f"instruction {number}: {len(instruction.mask)} components of a pixel")
