@@ -22,6 +22,7 @@
 
 enum {
     SPINS = 2000,
+    KEPT = 2, /* helpers that sleep, for each one that a run has: some still end the run before */
     MOST_THREADS = 16, /* as anynpu/native/threads.py says */
     PATIENCE =
         300000, /* nanoseconds for which the caller waits for others, besides what work takes */
@@ -52,6 +53,7 @@ struct shared_run {
     const int32_t *cancelled;
     void *scratch[MOST_THREADS];
     int64_t count;
+    int64_t threads;
     atomic_int_fast64_t members;
     atomic_int_fast64_t joined;
     atomic_int_fast64_t resumes; /* the step with which others may help again */
@@ -113,7 +115,9 @@ static void leave(struct shared_run *run) {
         free(run);
 }
 
-static void help_with(struct shared_run *run) {
+/* How many threads the run has. */
+static int64_t help_with(struct shared_run *run) {
+    const int64_t threads = run->threads;
     void *scratch = run->scratch[atomic_fetch_add(&run->joined, 1)];
     for (int64_t number = 0; number < run->count; number++) {
         if (number >= atomic_load(&run->resumes))
@@ -121,6 +125,7 @@ static void help_with(struct shared_run *run) {
         wait_for(&run->progress[number]);
     }
     leave(run);
+    return threads;
 }
 
 /* A thread that helps with one run after the other. */
@@ -136,10 +141,10 @@ static pthread_mutex_t helpers_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct helper *sleeping_helpers;
 static int64_t sleeping_count;
 
-/* Until there is a run; 0 where enough others sleep. */
-static int sleep_until_needed(struct helper *helper) {
+/* Until there is a run; 0 where enough others sleep for runs of so many threads. */
+static int sleep_until_needed(struct helper *helper, int64_t threads) {
     pthread_mutex_lock(&helpers_lock);
-    const int is_needed = sleeping_count < MOST_THREADS;
+    const int is_needed = sleeping_count < KEPT * (threads - 1);
     if (is_needed) {
         helper->run = NULL;
         helper->next = sleeping_helpers;
@@ -155,9 +160,8 @@ static int sleep_until_needed(struct helper *helper) {
 static void *help(void *argument) {
     struct helper *helper = argument;
     helper->thread = pthread_self();
-    do
-        help_with(helper->run);
-    while (sleep_until_needed(helper));
+    while (sleep_until_needed(helper, help_with(helper->run)))
+        ;
     pthread_cond_destroy(&helper->wake);
     free(helper);
     return NULL;
@@ -243,6 +247,7 @@ static void run_together(const struct step *steps, int64_t count, int64_t thread
     run->steps = steps;
     run->cancelled = cancelled;
     run->count = count;
+    run->threads = threads;
     for (int64_t i = 0; i < threads; i++)
         run->scratch[i] = scratch[i];
     for (int64_t i = 0; i < count; i++) {

@@ -23,7 +23,7 @@ from .inputs import Inputs
 
 _WARM = 1000
 """Inputs after which everything that is kept is there: libraries, caches."""
-_MOST_GROWTH = 256 << 20
+_MOST_GROWTH = 512 << 20
 """Bytes that a process may grow after it is warm; caches still fill."""
 _THREADS_END_WITHIN = 10.0
 """Seconds: helpers of the last run may still be ending where others have the processor."""
