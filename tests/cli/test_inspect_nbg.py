@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -11,13 +12,12 @@ import pytest
 from anynpu.cli import main
 from anynpu.native import forms
 from anynpu.soft.build import BuildOptions, build_file
-from anynpu.soft.engines.vip.commands.nn import NnCommand
 from anynpu.soft.formats import nbg
 from anynpu.soft.formats.nbg import writer
 
 from .. import models
 from ..shared import NBG_SAMPLES
-from ..soft.engines.vip.test_hostile import changed
+from ..soft.engines.vip.test_hostile import HIGH, bits_of, changed
 
 _COMPILED = Path(__file__).parents[1] / "data" / "compiled" / "nbg"
 
@@ -132,8 +132,8 @@ def test_which_kernels_run_operations(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_refused_operation_has_no_kernel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = tmp_path / "inside.t527.nb"
-    model.write_bytes(changed(NnCommand.OFFSET_X, 1))
+    model = tmp_path / "clamp.t527.nb"
+    model.write_bytes(changed(HIGH, bits_of(-math.inf)))
     assert main(["inspect", str(model), "--json", "--kernels"]) == 0
     operations = json.loads(capsys.readouterr().out)["operations"]
     assert any(each["refused"] for each in operations)

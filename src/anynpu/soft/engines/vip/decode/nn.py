@@ -33,7 +33,6 @@ _LARGEST_HALF = 65504.0
 _RECORDS_END = 64
 """Bytes that records are filled up to."""
 _WIDTH_BITS = 4
-_SURELY_BEFORE = 8
 _TRANSPOSE_BIT = 2
 _FIRST_PIXEL = 3
 _WITH_TABLE = 2
@@ -77,7 +76,7 @@ def decode_sums(context: OperationContext, command: NnCommand) -> Sums:
     height = kernel_height(command) if has_coefficients else 1
     width = kernel_width(command) if has_coefficients else 1
     kernels = _kernels(context, command) if has_coefficients else None
-    top, left = _before(command.OFFSET_Y, height), _before(command.OFFSET_X, width)
+    top, left = _before(command.OFFSET_Y), _before(command.OFFSET_X)
     is_depthwise = bool(command.DEPTHWISE) or not has_coefficients
     is_wide = command.INPUT_TYPE == INT16
     source = input_planes(context, command, 2 if is_wide else 1)
@@ -517,15 +516,9 @@ def _check_types(command: NnCommand) -> None:
         raise Unknown("an addition of int8 values")
 
 
-def _before(value: int, kernel: int) -> int:
-    """Pixels in front of an image with which sums begin: four bits of a negative number.
-
-    What could be a positive number as well is one, unless the kernel has more pixels.
-    """
-    before = -value % 16
-    if before > _SURELY_BEFORE and before >= kernel:
-        raise Unknown(f"sums that begin {value} pixels inside the image, or {before} before it")
-    return before
+def _before(value: int) -> int:
+    """Pixels in front of an image with which sums begin: four bits of a negative number."""
+    return -value % 16
 
 
 def _slice(context: OperationContext, row: int, stride: int, high: int, group: int) -> int:
