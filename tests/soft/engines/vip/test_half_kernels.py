@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 import anynpu.soft.engines.vip.units  # noqa: F401
 from anynpu.native import forms
 from anynpu.soft.engines.vip.kernels import native
-from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled, plans_of
+from anynpu.soft.engines.vip.kernels.compile import plans_of
 from anynpu.soft.engines.vip.memory import Memory, Space, Window
-from anynpu.soft.engines.vip.reference.compute import compute
 from anynpu.soft.engines.vip.shaders import products
 from anynpu.soft.engines.vip.shaders.forms import RowProducts, Windows
 from anynpu.soft.engines.vip.shaders.shader import Image
 from anynpu.soft.engines.vip.shaders.task import ShaderTask
 from anynpu.soft.formats.nbg.model import Source
 
-from .test_kernels import filled, layout
+from .test_kernels import check_kernel, filled, layout
 
 _F16 = np.dtype(np.float16)
 _TARGET = 96 << 10
@@ -64,13 +63,7 @@ def check(task: ShaderTask, values: NDArray[np.float16]) -> None:
     for array in arrays:
         put(array, task.inputs[0], values)
     expected, found = (Memory(places, array) for array in arrays)
-    plans = plans_of(places, [task])
-    assert plans[0] is not None
-    computing = Calls(Compiled.of(places, [task]), found)
-    for call in computing.calls:
-        call()
-    compute(task, expected)
-    assert (found.array == expected.array).all()
+    check_kernel(task, expected, found)
 
 
 @st.composite

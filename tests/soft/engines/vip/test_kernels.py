@@ -16,11 +16,11 @@ import anynpu.soft.engines.vip.units  # noqa: F401
 from anynpu.native import compiler, forms
 from anynpu.soft.engines.vip.coefficients import Kernels
 from anynpu.soft.engines.vip.kernels import native
-from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled
+from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled, plans_of
 from anynpu.soft.engines.vip.memory import Circle, Memory, MemoryMap, Space
 from anynpu.soft.engines.vip.planes import Planes
 from anynpu.soft.engines.vip.reference.compute import compute
-from anynpu.soft.engines.vip.tasks import Convolution, MaxPooling, Second, Sums
+from anynpu.soft.engines.vip.tasks import Convolution, MaxPooling, Second, Sums, Task
 from anynpu.soft.formats.nbg.model import Executable, Nbg, Source
 
 from .... import native as native_tests
@@ -183,8 +183,17 @@ def check(task: Convolution, seed: int) -> None:
     places = layout()
     for side in (task.sums.source, task.target):
         side.check(places)
-    expected, found = Memory(places, filled(seed)), Memory(places, filled(seed))
-    computing = Calls(Compiled.of(places, [task]), found)
+    _check_bytes(task, Memory(places, filled(seed)), Memory(places, filled(seed)))
+
+
+def check_kernel(task: Task, expected: Memory, found: Memory) -> None:
+    """There is a kernel, and it gives the reference's bytes in memory of the same content."""
+    assert plans_of(found.layout, [task])[0] is not None
+    _check_bytes(task, expected, found)
+
+
+def _check_bytes(task: Task, expected: Memory, found: Memory) -> None:
+    computing = Calls(Compiled.of(found.layout, [task]), found)
     for call in computing.calls:
         call()
     compute(task, expected)

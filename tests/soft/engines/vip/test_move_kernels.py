@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 import anynpu.soft.engines.vip.units  # noqa: F401
 from anynpu.native import forms
 from anynpu.soft.engines.vip.kernels import native
-from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled, plans_of
 from anynpu.soft.engines.vip.memory import Circle, Memory, Scattered, Space
 from anynpu.soft.engines.vip.places import Places
 from anynpu.soft.engines.vip.planes import Planes
-from anynpu.soft.engines.vip.reference.compute import compute
 from anynpu.soft.engines.vip.tasks import Move
 from anynpu.soft.formats.nbg.model import Source
 
-from .test_kernels import filled, layout
+from .test_kernels import check_kernel, filled, layout
 
 _POOL = Space(Source.POOL)
 _TARGET = 64 << 10
@@ -121,9 +119,4 @@ def moves(draw: st.DrawFn) -> Move:
 def test_copies(task: Move) -> None:
     places, content = layout(), filled(1)
     expected, found = Memory(places, content), Memory(places, content.copy())
-    assert plans_of(places, [task])[0] is not None
-    computing = Calls(Compiled.of(places, [task]), found)
-    for call in computing.calls:
-        call()
-    compute(task, expected)
-    assert (found.array == expected.array).all()
+    check_kernel(task, expected, found)

@@ -19,10 +19,9 @@ import anynpu.soft.engines.vip.units  # noqa: F401
 from anynpu.native import forms
 from anynpu.soft.engines.vip.decode.matrix_product import MatrixProduct
 from anynpu.soft.engines.vip.kernels import native
-from anynpu.soft.engines.vip.kernels.compile import Calls, Compiled, plans_of
+from anynpu.soft.engines.vip.kernels.compile import plans_of
 from anynpu.soft.engines.vip.memory import Circle, Memory, Space, Window
 from anynpu.soft.engines.vip.planes import Planes
-from anynpu.soft.engines.vip.reference.compute import compute
 from anynpu.soft.engines.vip.shaders.arithmetic import products_of
 from anynpu.soft.engines.vip.shaders.forms import (
     ByteProducts,
@@ -39,7 +38,7 @@ from anynpu.soft.engines.vip.shaders.task import ShaderTask, copy_of
 from anynpu.soft.engines.vip.tasks import Task
 from anynpu.soft.formats.nbg.model import Source
 
-from .test_kernels import filled, layout
+from .test_kernels import check_kernel, filled, layout
 
 _U8, _I16, _F16, _F32 = map(np.dtype, (np.uint8, np.int16, np.float16, np.float32))
 _SECOND, _THIRD, _TARGET = 48 << 10, 80 << 10, 96 << 10
@@ -89,13 +88,7 @@ def check(task: Task, values: Values) -> None:
         for start, content in values.items():
             stored = np.ascontiguousarray(content).view(np.uint8).ravel()
             pool[start : start + stored.size] = stored
-    plans = plans_of(places, [task])
-    assert plans[0] is not None
-    computing = Calls(Compiled.of(places, [task]), found)
-    for call in computing.calls:
-        call()
-    compute(task, expected)
-    assert (found.array == expected.array).all()
+    check_kernel(task, expected, found)
 
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 9), st.one_of(st.integers(1, 40), st.just(97)))
