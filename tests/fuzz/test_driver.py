@@ -29,7 +29,9 @@ sys.exit(driver.main())
 
 
 def _drive(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", _PROGRAM, "tasks", *words, "--out", str(folder)]
+    # Sanitizers take as much address space as there is.
+    words = ("tasks", "--gigabytes", "0", *words, "--out", str(folder))
+    command = [sys.executable, "-c", _PROGRAM, *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
