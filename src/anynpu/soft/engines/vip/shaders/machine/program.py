@@ -18,7 +18,7 @@ from .instructions import Group, Instruction, decoded
 from .launch import launch_of
 from .operations import asked_of
 from .products import TABLE_WORDS, Products, products_of
-from .ranges import Bytes, Range, ranges_of
+from .ranges import Bytes, Contents, Range, ranges_of
 from .state import SCRATCH_BYTES, ImageOf, Program, Touched, Watch, word_dtype
 from .types import DTYPES, FLOATS, name_of
 
@@ -239,9 +239,21 @@ def _products(
 _UNKNOWN_BYTES = (0x00, 0x9D)
 
 
+def _stored(contents: Contents, watch: Watch) -> dict[Space, tuple[int, bytes, bytes]]:
+    """What a run stored in each space: from where on, which bytes, and their values."""
+    return {
+        space: (
+            touched.low,
+            touched.bytes().tobytes(),
+            contents(space)[touched.low : touched.high][touched.bytes()].tobytes(),
+        )
+        for space, touched in watch.stored.items()
+    }
+
+
 def _rehearsed(shader: Shader, program: Program, images: dict[int, Image]) -> ProgramTask:
     """Run a program on bytes of no meaning, to see what it touches, and that it ends."""
-    results: list[dict[Space, Bytes]] = []
+    results: list[dict[Space, tuple[int, bytes, bytes]]] = []
     before = shader.meter.left
     watch = Watch()
     for unknown in _UNKNOWN_BYTES:
@@ -249,13 +261,8 @@ def _rehearsed(shader: Shader, program: Program, images: dict[int, Image]) -> Pr
         watch = Watch()
         with np.errstate(all="ignore"):
             carry_out(program, contents, shader.meter, unknown, watch)
-        results.append(
-            {
-                space: contents(space)[touched.low : touched.high][touched.bytes()]
-                for space, touched in watch.stored.items()
-            }
-        )
-    if any(not np.array_equal(results[0][space], results[1][space]) for space in results[0]):
+        results.append(_stored(contents, watch))
+    if results[0] != results[1]:
         raise Unknown("results that depend on bytes of which nothing is known")
     work = (before - shader.meter.left) // len(_UNKNOWN_BYTES)
     windows = [image.window for image in images.values()]
