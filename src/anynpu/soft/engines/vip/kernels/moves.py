@@ -69,7 +69,9 @@ class MovePlan(Plan):
 
 
 def _structure(places: Places, arguments: Arguments) -> structures.Places:
-    run, step = places.run
+    is_there = places.inside != structures.NOWHERE
+    # Values that aren't there have no places, but would be steps of 0.
+    run, step = places.run if is_there.all() else (1, 0)
     made = structures.Places(
         blocks=arguments.constant(places.blocks),
         inside=arguments.constant(places.inside),
@@ -78,7 +80,7 @@ def _structure(places: Places, arguments: Arguments) -> structures.Places:
         step=step,
     )
     if places.turn is not None:
-        there = places.inside[places.inside != structures.NOWHERE]
+        there = places.inside[is_there]
         made.least, made.most = int(there.min(initial=0)), int(there.max(initial=0))
         # What a kernel gets as the first byte has the offset.
         made.end, made.turn = places.turn.end - places.offset, places.turn.size

@@ -187,6 +187,8 @@ class Part:
 
     def _places(self, addresses: NDArray[np.int64]) -> tuple[Range, NDArray[np.int64]]:
         """The range that all addresses are in, and their places in it."""
+        if not addresses.size:
+            raise Unknown("an access to no components")
         first = int(addresses.flat[0])
         for found in self.program.ranges:
             if found.start <= first <= found.start + found.size + SLACK:
