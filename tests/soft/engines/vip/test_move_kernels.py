@@ -75,14 +75,16 @@ def moves(draw: st.DrawFn) -> Move:
     source = draw(sources())
     before = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
     after = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
+    border = draw(st.sampled_from([None, 0.0, 77.0]))
+    # Below the image there is the border alone.
+    below = source.height + before[1] if border is not None and draw(st.booleans()) else 0
     window = (
         -before[0],
-        -before[1],
+        below - before[1],
         source.width - 1 + after[0],
-        source.height - 1 + after[1],
+        below + source.height - 1 + after[1],
     )
     pixels, rows = source.width + before[0] + after[0], source.height + before[1] + after[1]
-    border = draw(st.sampled_from([None, 0.0, 77.0]))
     mirrors = border is None and draw(st.booleans())
     assume(not mirrors or (source.width > 2 and source.height > 2))
     order = np.arange(rows * pixels)
