@@ -13,8 +13,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stddef.h>
 
-#if defined(__linux__) && !defined(__ANDROID__)
+#if defined(__GLIBC__) && !defined(__UCLIBC__)
 struct processors {
     cpu_set_t
         others; /* the caller's without the one that it is on, or that one where it has no other */
@@ -35,7 +36,14 @@ static struct processors processors_of_caller(void) {
     return p;
 }
 
-/* For a thread that hasn't ended. */
+/* For a thread that is to be created. One that runs may have ended when it is sent, and then its creator would be
+ * sent in its place. */
+static void begin_elsewhere(const struct processors *p, pthread_attr_t *attributes) {
+    if (p->are_known)
+        pthread_attr_setaffinity_np(attributes, sizeof p->others, &p->others);
+}
+
+/* For a thread that can't end meanwhile. */
 static void send_elsewhere(const struct processors *p, pthread_t thread) {
     if (p->are_known)
         pthread_setaffinity_np(thread, sizeof p->others, &p->others);
@@ -53,6 +61,11 @@ struct processors {
 
 static struct processors processors_of_caller(void) {
     return (struct processors){.are_known = false};
+}
+
+static void begin_elsewhere(const struct processors *p, pthread_attr_t *attributes) {
+    (void)p;
+    (void)attributes;
 }
 
 static void send_elsewhere(const struct processors *p, pthread_t thread) {

@@ -178,16 +178,17 @@ static int begin_helper(struct shared_run *run, const struct processors *process
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    begin_elsewhere(processors, &attributes);
     pthread_t thread;
-    const int is_begun = !pthread_create(&thread, NULL, help, helper);
+    const int is_begun = !pthread_create(&thread, &attributes, help, helper);
+    pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!is_begun) {
+    if (!is_begun)
         free(helper);
-        return 0;
-    }
-    send_elsewhere(processors, thread);
-    pthread_detach(thread);
-    return 1;
+    return is_begun;
 }
 
 /* Have a helper that sleeps, or else a new one. */

@@ -122,3 +122,23 @@ def test_runs_at_the_same_time_do_not_disturb_each_other() -> None:
         thread.join()
     for work in works:
         assert all(work.units(n) == sorted(50 * list(range(30))) for n in range(5))
+
+
+def test_threads_stay_on_the_processors_that_they_had() -> None:
+    """Helpers are sent to others, and end at any time."""
+    nothing = ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value
+    had = os.sched_getaffinity(0)
+    found: list[set[int]] = []
+
+    def run() -> None:
+        steps = Steps([Entry(nothing, 0, 2, 1)], (1, 2), ctypes.c_int32())
+        for _ in range(3000):
+            steps.run()
+        found.append(os.sched_getaffinity(0))
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [had] * len(threads)
