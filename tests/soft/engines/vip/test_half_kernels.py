@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import anynpu.soft.engines.vip.units  # noqa: F401
-from anynpu.native import forms
 from anynpu.soft.engines.vip.kernels import native
 from anynpu.soft.engines.vip.kernels.compile import plans_of
 from anynpu.soft.engines.vip.memory import Memory, Space, Window
@@ -26,14 +23,6 @@ from .test_kernels import check_kernel, filled, layout
 _F16 = np.dtype(np.float16)
 _TARGET = 96 << 10
 """Where outputs begin in the pool."""
-
-
-@pytest.fixture(params=forms.available())
-def form(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Kernels in one of the forms that the processor has."""
-    forms.use(request.param)
-    yield
-    forms.use(None)
 
 
 def image(offset: int, shape: tuple[int, int, int], gap: int = 0) -> Image:
@@ -107,7 +96,7 @@ _settings = settings(
 
 
 @pytest.mark.skipif(native.library() is None, reason="there is no build of the kernels")
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 @_settings
 @given(given=rows_by_kernels())
 def test_rows_by_kernels(given: tuple[ShaderTask, NDArray[np.float16]]) -> None:
@@ -115,7 +104,7 @@ def test_rows_by_kernels(given: tuple[ShaderTask, NDArray[np.float16]]) -> None:
 
 
 @pytest.mark.skipif(native.library() is None, reason="there is no build of the kernels")
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 @_settings
 @given(given=windows())
 def test_windows_as_rows(given: tuple[ShaderTask, NDArray[np.float16]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -159,14 +158,6 @@ def filled(seed: int) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, layout().size).astype(np.uint8)
 
 
-@pytest.fixture(params=forms.available())
-def form(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Kernels in one of the forms that the processor has."""
-    forms.use(request.param)
-    yield
-    forms.use(None)
-
-
 @pytest.fixture(scope="module")
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """Kernels whose products of bytes are SIMDe's functions."""
@@ -204,7 +195,7 @@ _no_check = [HealthCheck.function_scoped_fixture]
 
 
 @pytest.mark.skipif(native.library() is None, reason="there is no build of the kernels")
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 @settings(max_examples=150, suppress_health_check=_no_check)
 @given(task=convolutions(), seed=st.integers(0, 9))
 def test_convolutions(task: Convolution, seed: int) -> None:

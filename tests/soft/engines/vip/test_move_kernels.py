@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import anynpu.soft.engines.vip.units  # noqa: F401
-from anynpu.native import forms
 from anynpu.soft.engines.vip.kernels import native
 from anynpu.soft.engines.vip.memory import Circle, Memory, Scattered, Space
 from anynpu.soft.engines.vip.places import Places
@@ -22,14 +19,6 @@ from .test_kernels import check_kernel, filled, layout
 
 _POOL = Space(Source.POOL)
 _TARGET = 64 << 10
-
-
-@pytest.fixture(params=forms.available())
-def form(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Kernels in one of the forms that the processor has."""
-    forms.use(request.param)
-    yield
-    forms.use(None)
 
 
 @st.composite
@@ -113,7 +102,7 @@ def moves(draw: st.DrawFn) -> Move:
 
 
 @pytest.mark.skipif(native.library() is None, reason="there is no build of the kernels")
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 @settings(
     max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )

@@ -15,7 +15,7 @@ from anynpu.soft.engines.vip.kernels.compile import plans_of
 from anynpu.soft.engines.vip.kernels.parts import PartsPlan
 from anynpu.soft.engines.vip.tasks import Convolution, Second, Sums
 
-from .test_kernels import check, form, layout, planes  # noqa: F401
+from .test_kernels import check, layout, planes
 
 _no_check = [HealthCheck.function_scoped_fixture]
 
@@ -91,7 +91,7 @@ def convolutions(draw: st.DrawFn) -> Convolution:
 
 
 @pytest.mark.skipif(native.library() is None, reason="there is no build of the kernels")
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 @settings(max_examples=50, suppress_health_check=_no_check)
 @given(task=convolutions(), seed=st.integers(0, 9))
 def test_convolutions_in_parts(task: Convolution, seed: int) -> None:

@@ -4,7 +4,7 @@ the functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import anynpu.soft.engines.vip.units  # noqa: F401
-from anynpu.native import forms
 from anynpu.soft.engines.vip.decode.matrix_product import MatrixProduct
 from anynpu.soft.engines.vip.kernels import native
 from anynpu.soft.engines.vip.kernels.compile import plans_of
@@ -49,14 +48,6 @@ Values = dict[int, NDArray[Any]]
 Case = tuple[Task, Values]
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="there is no build of the kernels")
-
-
-@pytest.fixture(params=forms.available())
-def form(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Kernels in one of the forms that the processor has."""
-    forms.use(request.param)
-    yield
-    forms.use(None)
 
 
 def image(
@@ -216,7 +207,7 @@ def matrices(draw: st.DrawFn) -> Case:
     return task, {}
 
 
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 @pytest.mark.parametrize(
     "cases",
     [factors, products, sums, layers, softmaxes, parts, matrices],

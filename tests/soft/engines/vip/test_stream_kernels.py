@@ -26,7 +26,7 @@ from anynpu.soft.engines.vip.stream.task import RealInput, RealOutput, Stored, S
 from anynpu.soft.engines.vip.tasks import Convolution, Sums, Table
 from anynpu.soft.formats.nbg.model import Source
 
-from .test_kernels import check, convolutions, filled, form, layout  # noqa: F401
+from .test_kernels import check, convolutions, filled, layout
 
 BYTES, HALVES, FLOATS = np.dtype(np.uint8), np.dtype(np.float16), np.dtype(np.float32)
 TYPES: tuple[Stored, ...] = BYTES, HALVES, FLOATS
@@ -242,7 +242,7 @@ def read_real(output: RealOutput, memory: Memory) -> NDArray[Any]:
 
 
 @needs_kernels
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 @pytest.mark.filterwarnings("ignore:.*encountered.*:RuntimeWarning")
 @settings(max_examples=150, suppress_health_check=_no_check)
 @given(tasks=one_by_one() | by_queues() | by_rows(), seed=st.integers(0, 9))
@@ -251,7 +251,7 @@ def test_programs(tasks: list[StreamTask], seed: int) -> None:
 
 
 @needs_kernels
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 def test_sums_of_negative_zeros_have_no_sign() -> None:
     shape, pool = (2, 1, 10), Space(Source.POOL)
     source = RealInput(Planes(pool, 0, None, *shape, 10, 10, 1, 1), BYTES)
@@ -291,7 +291,7 @@ def programs_of_sums(draw: st.DrawFn) -> StreamTask:
 
 
 @needs_kernels
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 @pytest.mark.filterwarnings("ignore:.*encountered.*:RuntimeWarning")
 @settings(max_examples=60, suppress_health_check=_no_check)
 @given(task=programs_of_sums(), seed=st.integers(0, 9))
@@ -318,7 +318,7 @@ def with_tables(draw: st.DrawFn) -> Convolution:
 
 
 @needs_kernels
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("kernel_form")
 @settings(max_examples=60, suppress_health_check=_no_check)
 @given(task=with_tables(), seed=st.integers(0, 9))
 def test_tables_behind_coefficients(task: Convolution, seed: int) -> None:
