@@ -768,12 +768,38 @@ static void multiply_units(const void *arguments, int64_t first, int64_t end, vo
     }
 }
 
+static size_t threads_of(const struct product *p) {
+    return p->threads < 1 ? 1 : smaller(p->threads, MOST_THREADS);
+}
+
+/* Each thread's own space. */
+struct spaces {
+    void *each[MOST_THREADS];
+    int8_t *memory;
+};
+
+/* 0 where memory is lacking. */
+static int make_spaces(size_t threads, size_t size, struct spaces *spaces) {
+    *spaces = (struct spaces){0};
+    size = (size + 63) / 64 * 64;
+    if (size && !(spaces->memory = aligned_alloc(64, threads * size)))
+        return 0;
+    for (size_t i = 0; size && i < threads; i++)
+        spaces->each[i] = spaces->memory + i * size;
+    return 1;
+}
+
+static void run_steps(const struct step *steps, size_t count, size_t threads,
+                      const struct spaces *spaces) {
+    static const int32_t never;
+    run_chain(&(struct chain){steps, count, threads, spaces->each, &never});
+}
+
 /* Shares C's columns out to threads, after a step that packs A, if there is one. -2 where memory is
  * lacking. */
 static int multiply_together(const struct product *p, const struct way *way, const void *work,
                              struct step packing) {
-    static const int32_t never;
-    const size_t threads = p->threads < 1 ? 1 : smaller(p->threads, MOST_THREADS);
+    const size_t threads = threads_of(p);
     const size_t n = p->n, last = threads > 1 ? smaller(threads * way->wide, n) : 0;
     const size_t wide = threads > 1 ? (n - last) / way->wide : (n + way->wide - 1) / way->wide;
     const size_t left = n - smaller(wide * way->wide, n);
@@ -782,20 +808,12 @@ static int multiply_together(const struct product *p, const struct way *way, con
         packing,
         {multiply_units, &units, wide + (left + way->narrow - 1) / way->narrow, 1},
     };
-    void *spaces[MOST_THREADS] = {NULL};
-    int8_t *memory = NULL;
-    if (way->space) {
-        memory = aligned_alloc(64, threads * way->space);
-        if (!memory)
-            return -2;
-        for (size_t i = 0; i < threads; i++)
-            spaces[i] = memory + i * way->space;
-    }
     const int has_packing = packing.units > 0;
-    const struct chain chain = {has_packing ? steps : steps + 1, 1 + has_packing, threads, spaces,
-                                &never};
-    run_chain(&chain);
-    free(memory);
+    struct spaces spaces;
+    if (!make_spaces(threads, way->space, &spaces))
+        return -2;
+    run_steps(has_packing ? steps : steps + 1, 1 + has_packing, threads, &spaces);
+    free(spaces.memory);
     return 0;
 }
 
@@ -838,17 +856,34 @@ static void by_tiles(const void *work, struct share share, void *space) {
 static void by_few(const void *work, struct share share, void *space) {
     const struct work *w = work;
     const struct few few = {w->product, w->a.bytes, w->a.row, w->a.begins, w->c};
-    if (w->product->block_k)
-        multiply_few_columns(&few, share, w->b);
-    else
-        multiply_few_rows(&few, share, w->b, space);
+    multiply_few_columns(&few, share, w->b);
+    (void)space;
+}
+
+/* Shares B's rows out to threads, whose sums are then added up: so each reads memory in its order. */
+static int multiply_rows_together(struct few few, const int8_t *b) {
+    const struct product *p = few.product;
+    const size_t threads = threads_of(p);
+    struct spaces spaces;
+    if (!make_spaces(threads, space_for_turned(p), &spaces))
+        return -2;
+    for (size_t i = 0; i < threads; i++)
+        ((struct turned_sums *)spaces.each[i])->is_begun = 0;
+    const struct turned turned = {few, b, spaces.each, threads};
+    const struct step steps[] = {
+        {multiply_turned, &turned, units_of_turned(p), 1},
+        {add_up_turned, &turned, (p->n + VECTOR - 1) / VECTOR, 8},
+    };
+    run_steps(steps, 2, threads, &spaces);
+    free(spaces.memory);
+    return 0;
 }
 
 /* A packed for sums that stay in registers. */
 static int multiply_packed(const struct product *p, const int8_t *a, const int8_t *b, int32_t *c) {
     const int is_few = has_few(p);
     const struct way way =
-        is_few ? (struct way){by_few, space_for_few(p), columns_of_few(p), columns_of_few(p) / 4}
+        is_few ? (struct way){by_few, 0, 4 * VECTOR, VECTOR}
                : (struct way){by_tiles, space_for_tiles(p), WIDE_COLUMNS, PANEL_COLUMNS};
     const size_t m = p->m, row = row_of_few(p);
     int8_t *packed = aligned_alloc(64, (m * row + 63) / 64 * 64);
@@ -862,7 +897,10 @@ static int multiply_packed(const struct product *p, const int8_t *a, const int8_
             pack_few(&packing);
         else
             step = (struct step){pack_tiles, &packing, tiles_of(p), 1};
-        code = multiply_together(p, &way, &work, step);
+        if (is_few && !p->block_k)
+            code = multiply_rows_together((struct few){p, packed, row, begins, c}, b);
+        else
+            code = multiply_together(p, &way, &work, step);
     }
     free(packed);
     free(begins);

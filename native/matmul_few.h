@@ -3,7 +3,7 @@
  *
  * Where columns of B lie along K, a vector holds one of them or two; some vectors times all rows of A are
  * summed in registers. Where rows of B lie together, the quads of some of them are made in registers, and
- * sums of their columns stay cached.
+ * each thread adds up rows of its own.
  */
 #if defined(DOTS) && defined(X86)
 enum {
@@ -14,7 +14,8 @@ enum {
     TURNED_QUADS = 4,
     FEWER_QUADS = 2,
     FEWEST = 2,
-    TURNED_COLUMNS = 1024,
+    TURNED_ROWS = 32,      /* of B, in a unit of work */
+    TURNED_COLUMNS = 4096, /* the same: less of a row at a time takes longer to read */
 };
 
 /* How A gets packed, and what the sums of each row begin with. */
@@ -148,17 +149,34 @@ static void multiply_few_columns(const struct few *few, struct share share, cons
 
 /* --------------------------------------------------------------------- rows of B that lie together */
 
-/* Quads of some rows of B times all rows of A, added to sums. They lie as the quads do: those of columns
- * 16 i + 4 j to 16 i + 4 j + 3 are lane i of vector j. */
+/* A thread's sums of rows that lie together: of each vector's columns those of all rows of A. They lie as
+ * quads do: columns 16 i + 4 j to 16 i + 4 j + 3 are lane i of vector j. */
+struct turned_sums {
+    _Alignas(VECTOR) int32_t is_begun; /* a thread that has met no row has none */
+    _Alignas(VECTOR) int32_t sums[];
+};
+
+/* What is multiplied, and each thread's sums, of which there may be fewer. */
+struct turned {
+    struct few few;
+    const int8_t *b;
+    void *const *spaces;
+    size_t threads;
+};
+
+/* Quads of some rows of B times all rows of A, added to sums; `ahead` are bytes to what is read later. */
 WITH_AVX512_VNNI INLINE void add_turned_of(const struct few *few, const int8_t *b, const int32_t *a,
-                                           __mmask64 mask, int32_t *sums, const size_t quads) {
+                                           __mmask64 mask, int32_t *sums, size_t ahead,
+                                           const size_t quads) {
     const size_t n = few->product->n, m = few->product->m;
     const __m512i sign = _mm512_set1_epi8(-BIAS);
     __m512i held[TURNED_QUADS][4];
     UNROLLED for (size_t q = 0; q < quads; q++, b += 4 * n) {
         __m512i row[4], pairs[4];
-        UNROLLED for (size_t r = 0; r < 4; r++) row[r] =
-            _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, b + r * n), sign);
+        UNROLLED for (size_t r = 0; r < 4; r++) {
+            row[r] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, b + r * n), sign);
+            __builtin_prefetch(b + r * n + ahead, 0, 2);
+        }
         UNROLLED for (size_t r = 0; r < 2; r++) {
             pairs[r] = _mm512_unpacklo_epi8(row[2 * r], row[2 * r + 1]);
             pairs[r + 2] = _mm512_unpackhi_epi8(row[2 * r], row[2 * r + 1]);
@@ -168,7 +186,7 @@ WITH_AVX512_VNNI INLINE void add_turned_of(const struct few *few, const int8_t *
             held[q][2 * half + 1] = _mm512_unpackhi_epi16(pairs[2 * half], pairs[2 * half + 1]);
         }
     }
-    for (size_t r = 0; r < m; r++, sums += TURNED_COLUMNS) {
+    for (size_t r = 0; r < m; r++, sums += VECTOR) {
         __m512i total[4];
         UNROLLED for (size_t v = 0; v < 4; v++) total[v] = _mm512_loadu_si512(sums + v * 16);
         UNROLLED for (size_t q = 0; q < quads; q++) {
@@ -180,45 +198,82 @@ WITH_AVX512_VNNI INLINE void add_turned_of(const struct few *few, const int8_t *
     }
 }
 
-WITH_AVX512_VNNI static void multiply_few_rows(const struct few *few, struct share share,
-                                               const int8_t *b, int32_t *sums) {
-    const struct product *p = few->product;
-    const size_t m = p->m, k = p->k, n = p->n;
-    const size_t most = 4 * (m > FEWEST ? TURNED_QUADS : FEWER_QUADS);
-    const int32_t *a = (const int32_t *)few->a;
-    for (size_t start = share.begin, columns; start < share.end; start += columns) {
-        columns = smaller(TURNED_COLUMNS, share.end - start);
-        for (size_t r = 0; r < m; r++)
-            for (size_t j = 0; j < TURNED_COLUMNS; j++)
-                sums[r * TURNED_COLUMNS + j] = few->begins[r];
-        for (size_t row = 0, rows; row < k; row += rows) {
-            rows = smaller(most, k - row);
-            const int8_t *place = b + row * n + start;
-            for (size_t j = 0; j < columns; j += VECTOR) {
-                const size_t width = smaller(VECTOR, columns - j);
-                const __mmask64 mask = ~(__mmask64)0 >> (VECTOR - width);
-                if (row + 2 * rows <= k)
-                    for (size_t r = 0; r < rows; r++)
-                        __builtin_prefetch(place + (rows + r) * n + j, 0, 2);
-                if (rows == 4 * TURNED_QUADS)
-                    add_turned_of(few, place + j, a + row / 4 * m, mask, sums + j, TURNED_QUADS);
-                else if (rows == 4 * FEWER_QUADS)
-                    add_turned_of(few, place + j, a + row / 4 * m, mask, sums + j, FEWER_QUADS);
-                else
-                    for (size_t quad = 0; quad < rows / 4; quad++)
-                        add_turned_of(few, place + j + 4 * quad * n, a + (row / 4 + quad) * m, mask,
-                                      sums + j, 1);
-            }
-        }
-        for (size_t r = 0; r < m; r++)
-            for (size_t j = 0; j < columns; j += C_BLOCK) {
-                const size_t within = j % VECTOR;
-                memcpy(place_in_c(few, r, start + j),
-                       sums + r * TURNED_COLUMNS + j - within + within % 16 / 4 * 16 +
-                           within / 16 * 4,
-                       C_BLOCK * sizeof *sums);
-            }
+/* Some quads' rows times all rows of A, column by column from `begin` to `end`. */
+#define ADD_TURNED(quads)                                                                          \
+    for (size_t j = begin; j < end; j += VECTOR) {                                                 \
+        const __mmask64 mask = ~(__mmask64)0 >> (VECTOR - smaller(VECTOR, end - j));               \
+        add_turned_of(few, b + j, a, mask, sums + j * few->product->m, ahead, quads);              \
     }
+
+WITH_AVX512_VNNI static void add_turned(const struct few *few, const int8_t *b, size_t row,
+                                        size_t rows, size_t begin, size_t end, int32_t *sums) {
+    const size_t m = few->product->m, k = few->product->k, n = few->product->n;
+    const size_t ahead = row + 2 * rows <= k ? rows * n : 0;
+    const int32_t *a = (const int32_t *)few->a + row / 4 * m;
+    b += row * n;
+    if (rows == 4 * TURNED_QUADS)
+        ADD_TURNED(TURNED_QUADS)
+    else if (rows == 4 * FEWER_QUADS)
+        ADD_TURNED(FEWER_QUADS)
+    else
+        for (; rows; rows -= 4, b += 4 * n, a += m)
+            ADD_TURNED(1)
+}
+
+/* Units lie row by row of B, in blocks of columns. */
+static size_t parts_of_turned(const struct product *p) {
+    return ((size_t)p->k + TURNED_ROWS - 1) / TURNED_ROWS;
+}
+
+static size_t units_of_turned(const struct product *p) {
+    return ((size_t)p->n + TURNED_COLUMNS - 1) / TURNED_COLUMNS * parts_of_turned(p);
+}
+
+static size_t space_for_turned(const struct product *p) {
+    const size_t columns = ((size_t)p->n + VECTOR - 1) / VECTOR * VECTOR;
+    return sizeof(struct turned_sums) + columns * p->m * sizeof(int32_t);
+}
+
+static void multiply_turned(const void *arguments, int64_t unit, int64_t end, void *space) {
+    const struct turned *turned = arguments;
+    const struct few *few = &turned->few;
+    const struct product *p = few->product;
+    const size_t most = 4 * (p->m > FEWEST ? TURNED_QUADS : FEWER_QUADS);
+    struct turned_sums *own = space;
+    if (!own->is_begun)
+        memset(own->sums, 0, space_for_turned(p) - sizeof *own);
+    own->is_begun = 1;
+    for (; unit < end; unit++) {
+        const size_t row = unit % parts_of_turned(p) * TURNED_ROWS;
+        const size_t last_row = smaller(row + TURNED_ROWS, p->k);
+        const size_t column = unit / parts_of_turned(p) * TURNED_COLUMNS;
+        const size_t last = smaller(column + TURNED_COLUMNS, p->n);
+        for (size_t r = row; r < last_row; r += most)
+            add_turned(few, turned->b, r, smaller(most, last_row - r), column, last, own->sums);
+    }
+}
+
+/* C of the columns of some vectors, from all threads' sums. */
+static void add_up_turned(const void *arguments, int64_t unit, int64_t end, void *space) {
+    const struct turned *turned = arguments;
+    const struct few *few = &turned->few;
+    const size_t m = few->product->m, n = few->product->n;
+    for (; unit < end; unit++)
+        for (size_t r = 0; r < m; r++) {
+            uint32_t total[VECTOR]; /* may wrap before it is one that fits */
+            for (size_t i = 0; i < VECTOR; i++)
+                total[i] = few->begins[r];
+            for (size_t t = 0; t < turned->threads; t++) {
+                const struct turned_sums *of = turned->spaces[t];
+                for (size_t i = 0; of->is_begun && i < VECTOR; i++)
+                    total[i] += of->sums[(unit * m + r) * VECTOR + i];
+            }
+            const size_t columns = smaller(VECTOR, n - unit * VECTOR);
+            for (size_t j = 0; j < columns; j += C_BLOCK)
+                memcpy(place_in_c(few, r, unit * VECTOR + j), total + j % 16 / 4 * 16 + j / 16 * 4,
+                       C_BLOCK * sizeof *total);
+        }
+    (void)space;
 }
 
 /* ------------------------------------------------------------------------------------------- A, packed */
@@ -247,16 +302,6 @@ static void pack_few(const struct packing *packing) {
         if (p->block_k)
             memset(packing->packed + r * row + k, 0, row - k);
     }
-}
-
-/* A thread's space: sums of rows that lie together. */
-static size_t space_for_few(const struct product *p) {
-    return p->block_k ? 0 : p->m * TURNED_COLUMNS * sizeof(int32_t);
-}
-
-/* Columns in a unit of work: rows that lie together are read in long parts. */
-static size_t columns_of_few(const struct product *p) {
-    return p->block_k ? 4 * VECTOR : TURNED_COLUMNS;
 }
 
 static int has_few(const struct product *p) {

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from anynpu.matmul_layouts import BlockedB, columns_to_blocks
 from anynpu.native import matmul
 from anynpu.native.matmul import Weights, multiply_half, multiply_int8, multiply_with_numpy
+from anynpu.native.threads import ENVIRONMENT_VARIABLE
 
 pytestmark = pytest.mark.usefixtures("kernel_form")
 
@@ -120,6 +121,20 @@ def test_a_large_one(m: int, form: str) -> None:
     weights = weights_in(form, b, layout)
     out = np.empty((m, n), np.int32)
     multiply_int8(a, weights, out)
+    np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("m", [1, 3, 8])
+def test_wide_rows(monkeypatch: pytest.MonkeyPatch, m: int, threads: int) -> None:
+    """More columns than threads read at a time, and rows that no number of rows divides."""
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(threads))
+    rng = np.random.default_rng(m)
+    k, n = 1024 + 36, 4096 + 80
+    a = rng.integers(-128, 128, (m, k)).astype(np.int8)
+    b = rng.integers(-128, 128, (k, n)).astype(np.int8)
+    out = np.empty((m, n), np.int32)
+    multiply_int8(a, Weights(b, k, n), out)
     np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
 
 
