@@ -217,8 +217,9 @@ KERNEL(convolve_kernels, DENSE->writer.lanes, convolve_kernels, DENSE, first, en
 /* bands of surfaces, */
 KERNEL(convolve_depthwise, DEPTHWISE->writer.lanes, convolve_depthwise, DEPTHWISE, first, end,
        scratch)
-/* and surfaces. */
+/* surfaces, */
 KERNEL(process, PROCESS->writer.lanes, process, PROCESS, first, end)
 KERNEL(remap, REMAP->writer.lanes, ANY_REMAP, REMAP, first, end)
+/* and rows of surfaces. */
 KERNEL(pool, POOL->writer.lanes, ANY_POOL, POOL, first, end)
 KERNEL(move, MOVE->atom, ANY_MOVE, MOVE, first, end)

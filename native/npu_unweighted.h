@@ -72,27 +72,30 @@ INLINE void choose_in_window(const struct pool *a, int64_t s, int64_t oy, int64_
     memcpy(best, found, lanes);
 }
 
+/* Rows of results, one surface after the other. */
 INLINE void pool(const struct pool *a, int64_t first, int64_t end, const int lanes) {
     const struct window *k = &a->window;
     int8_t q[BLOCK * LANES];
-    for (int64_t s = first; s < end; s++)
-        for (int64_t oy = 0; oy < k->out_height; oy++)
-            for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
-                const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
-                for (int64_t i = 0; i < n; i++)
-                    choose_in_window(a, s, oy, ox + i, q + i * lanes, lanes);
-                store(&a->writer, s, oy * k->out_width + ox, n, q, lanes);
-            }
+    for (int64_t row = first; row < end; row++) {
+        const int64_t s = row / k->out_height, oy = row % k->out_height;
+        for (int64_t ox = 0; ox < k->out_width; ox += BLOCK) {
+            const int64_t n = k->out_width - ox < BLOCK ? k->out_width - ox : BLOCK;
+            for (int64_t i = 0; i < n; i++)
+                choose_in_window(a, s, oy, ox + i, q + i * lanes, lanes);
+            store(&a->writer, s, oy * k->out_width + ox, n, q, lanes);
+        }
+    }
 }
 
+/* Rows, one surface after the other. */
 INLINE void move(const struct move *a, int64_t first, int64_t end, const int atom) {
-    for (int64_t s = first; s < end; s++)
-        for (int64_t y = 0; y < a->rows; y++) {
-            const uint8_t *source = a->source + s * a->source_strides[0] + y * a->source_strides[1];
-            uint8_t *target = a->target + s * a->target_strides[0] + y * a->target_strides[1];
-            for (int64_t x = 0; x < a->pixels; x++)
-                memcpy(target + x * a->target_strides[2], source + x * a->source_strides[2], atom);
-        }
+    for (int64_t row = first; row < end; row++) {
+        const int64_t s = row / a->rows, y = row % a->rows;
+        const uint8_t *source = a->source + s * a->source_strides[0] + y * a->source_strides[1];
+        uint8_t *target = a->target + s * a->target_strides[0] + y * a->target_strides[1];
+        for (int64_t x = 0; x < a->pixels; x++)
+            memcpy(target + x * a->target_strides[2], source + x * a->source_strides[2], atom);
+    }
 }
 
 #endif

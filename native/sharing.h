@@ -38,12 +38,13 @@ struct step {
 _Static_assert(sizeof(struct step) == 2 * sizeof(void *) + 16,
                "as anynpu/native/steps.py declares it");
 
-/* How far one step is. */
+/* How far one step is. Each thread has a stretch of neighbouring grains, so that much of what it reads is what it
+ * wrote in the step before, and helps with others' after that. */
 struct progress {
     int64_t units;
     int64_t grain;
-    atomic_int_fast64_t taken;
     atomic_int_fast64_t done;
+    _Atomic int32_t taken[MOST_THREADS]; /* grains, of each stretch */
 };
 
 /* What threads share; the last one that leaves frees it. `steps` and `cancelled` are the caller's and
@@ -74,19 +75,37 @@ static int64_t now(void) {
     return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
 }
 
+static int64_t grains_of(const struct progress *at) {
+    return (at->units + at->grain - 1) / at->grain;
+}
+
+/* The next grain that nobody has taken, of a thread's own stretch or else of the one that follows; -1 where
+ * there is none. */
+static int64_t take_grain(struct shared_run *run, struct progress *at, int64_t member) {
+    const int64_t grains = grains_of(at), threads = run->threads;
+    for (int64_t i = 0; i < threads; i++) {
+        const int64_t stretch = (member + i) % threads;
+        const int64_t first = grains * stretch / threads, end = grains * (stretch + 1) / threads;
+        if (first + atomic_load(at->taken + stretch) >= end)
+            continue;
+        const int64_t grain = first + atomic_fetch_add(at->taken + stretch, 1);
+        if (grain < end)
+            return grain;
+    }
+    return -1;
+}
+
 /* Take units of a step until there are none; how long a grain of them took at most. */
-static int64_t take_units(struct shared_run *run, int64_t number, void *scratch) {
+static int64_t take_units(struct shared_run *run, int64_t number, int64_t member) {
     struct progress *at = &run->progress[number];
     const struct step *step = run->steps + number;
     int64_t longest = 0;
-    while (atomic_load(&at->taken) < at->units) {
-        const int64_t first = atomic_fetch_add(&at->taken, at->grain);
-        if (first >= at->units)
-            break;
+    for (int64_t grain; (grain = take_grain(run, at, member)) >= 0;) {
+        const int64_t first = grain * at->grain;
         const int64_t end = first + at->grain < at->units ? first + at->grain : at->units;
         const int64_t start = now();
         if (!__atomic_load_n(run->cancelled, __ATOMIC_RELAXED))
-            step->kernel(step->arguments, first, end, scratch);
+            step->kernel(step->arguments, first, end, run->scratch[member]);
         longest = now() - start > longest ? now() - start : longest;
         atomic_fetch_add(&at->done, end - first);
     }
@@ -102,7 +121,7 @@ static void wait_for(const struct progress *at) {
  * processor: then it is quicker to do without it for a while. */
 static void take_part(struct shared_run *run, int64_t number) {
     struct progress *at = &run->progress[number];
-    const int64_t patience = PATIENCE + 2 * take_units(run, number, run->scratch[0]), start = now();
+    const int64_t patience = PATIENCE + 2 * take_units(run, number, 0), start = now();
     while (atomic_load(&at->done) < at->units && now() - start < patience)
         rest(0);
     if (atomic_load(&at->done) < at->units)
@@ -118,10 +137,12 @@ static void leave(struct shared_run *run) {
 /* How many threads the run has. */
 static int64_t help_with(struct shared_run *run) {
     const int64_t threads = run->threads;
-    void *scratch = run->scratch[atomic_fetch_add(&run->joined, 1)];
+    const int64_t member = atomic_fetch_add(&run->joined, 1);
     for (int64_t number = 0; number < run->count; number++) {
-        if (number >= atomic_load(&run->resumes))
-            take_units(run, number, scratch);
+        /* What is one piece is the caller's: it would only wait for it. */
+        const int is_shared = grains_of(&run->progress[number]) > 1;
+        if (is_shared && number >= atomic_load(&run->resumes))
+            take_units(run, number, member);
         wait_for(&run->progress[number]);
     }
     leave(run);

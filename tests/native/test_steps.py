@@ -64,6 +64,39 @@ def test_several_threads_take_part() -> None:
     assert work.spaces == {1, 2}
 
 
+def test_threads_have_stretches_of_neighbours() -> None:
+    """Much of what a thread reads is then what it wrote in the step before."""
+    both = threading.Barrier(2)
+    done: set[tuple[int, int]] = set()
+
+    def note(step: int | None, first: int, end: int, scratch: int) -> None:
+        both.wait(20)
+        done.add((scratch, first))
+
+    kernel = KERNEL(note)
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    Steps([Entry(address, 0, 6, 1)], (1, 2), ctypes.c_int32()).run()
+    assert done == {(1, 0), (1, 1), (1, 2), (2, 3), (2, 4), (2, 5)}
+
+
+def test_what_is_one_piece_is_the_callers() -> None:
+    """Who only waits for others might take them for stopped."""
+    both = threading.Barrier(2)
+    found: list[int] = []
+
+    def note(record: Record) -> None:
+        if record[0] == 1:
+            found.append(threading.get_ident())
+        else:
+            both.wait(20)
+
+    work = Work(note)
+    steps = Steps([work.entry(0, 2, 1), work.entry(1, 5, 5)], (1, 2), ctypes.c_int32())
+    for _ in range(100):
+        steps.run()
+    assert found == [threading.get_ident()] * 100
+
+
 def test_threads_help_again() -> None:
     def threads() -> int:
         return len(os.listdir("/proc/self/task"))

@@ -14,7 +14,9 @@ from .int8 import kernels
 from .steps import KernelStep, Plan, Scratch
 
 _ATOMS = (8, 16)
-_WORK_OF_AN_ATOM = 40
+_WORK_OF_AN_ATOM = 200
+"""In products of a dense convolution."""
+
 _STRIDES = ctypes.c_int64 * 3
 
 
@@ -48,7 +50,9 @@ class _Copy(Plan):
             atom,
         )
         work = float(surfaces) * height * width * _WORK_OF_AN_ATOM
-        return KernelStep(kernels.kernel("move"), arguments, surfaces, work, keeps=memory)
+        return KernelStep(
+            kernels.kernel("move"), arguments, surfaces * height, work, keeps=memory
+        )
 
 
 def _moves(task: CopyTask, target: Strided) -> Iterator[tuple[Strided, Strided]]:

@@ -37,7 +37,7 @@ _AXES_OF_ROWS = 4
 """Of what such a transposer writes: groups, rows, atoms, bytes."""
 
 _INTEGER = ctypes.c_int64
-_WORK = {"copy": 40, "transpose": 500}
+_WORK = {"copy": 120, "transpose": 1200}
 """What a unit costs, in products of a dense convolution."""
 
 

@@ -66,6 +66,9 @@ _WORK_OF_A_PRODUCT = 2
 _WORK_OF_A_PLACE = 8
 """The same for a depthwise product."""
 
+_WORK_OF_GATHERING = 40
+"""The same for a float of the rows that kernels see, where they are gathered beforehand."""
+
 
 def plan_convolution(task: ConvolutionTask) -> Plan | None:
     """A plan, where the kernels know the task."""
@@ -293,8 +296,8 @@ class _Dense(_Convolution):
             *_truncation(self._convolution),
         )
         keeps = self, memory, scratch
-        pixels, channels = float(self._pixels), self._convolution.channels
-        work = pixels * channels * (self._depth * _WORK_OF_A_PRODUCT + WORK_OF_A_RESULT)
+        pixels, lanes = float(self._pixels), self._groups * structures.GROUP
+        work = pixels * lanes * (self._depth * _WORK_OF_A_PRODUCT + WORK_OF_A_RESULT)
         dense = kernels.kernel("dense")
         if not self._is_gathered:
             step = KernelStep(
@@ -302,8 +305,9 @@ class _Dense(_Convolution):
             )
             return [step, *after]
         gather = KernelStep(
-            kernels.kernel("gather"), arguments, self._pixels, pixels * self._depth, keeps=keeps
-        )
+            kernels.kernel("gather"), arguments, self._pixels,
+            pixels * self._depth * _WORK_OF_GATHERING, keeps=keeps,
+        )  # fmt: skip
         return [gather, KernelStep(dense, arguments, self._groups, work, keeps=keeps), *after]
 
 
@@ -329,7 +333,7 @@ class _Lines(_Convolution):
             *self._common(memory, writer), None, self._tile, convolution.width, self._depth,
             self._columns, self._is_fused, *_truncation(convolution),
         )  # fmt: skip
-        results = float(convolution.height * convolution.width) * convolution.channels
+        results = float(convolution.height * convolution.width) * self._groups * structures.GROUP
         seen = layout.height * layout.width * self._channels
         step = KernelStep(
             kernels.kernel("lines"), arguments, convolution.height,

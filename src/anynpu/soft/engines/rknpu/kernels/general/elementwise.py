@@ -81,7 +81,7 @@ class _Elementwise(FollowedPlan):
         arguments = structures.Process(
             self._dpu.bind(memory), writer, features_of(source, memory), by_groups
         )
-        work = float(source.channels) * pixels * WORK_OF_A_RESULT
+        work = float(groups) * structures.GROUP * pixels * WORK_OF_A_RESULT
         step = KernelStep(
             kernels.kernel("process"), arguments, groups if by_groups else pixels, work,
             multiple=1 if by_groups else structures.BLOCK, keeps=(self, memory, scratch),

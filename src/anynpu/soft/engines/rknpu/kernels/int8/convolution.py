@@ -49,7 +49,7 @@ _WORK_OF_A_PAIR = 4
 _WORK_OF_PAIRING = 20
 """What laying out a value as pairs costs."""
 
-_WORK_OF_GATHERING = 4
+_WORK_OF_GATHERING = 20
 """What moving a value into a row costs."""
 
 _VECTOR, _ALIASED = 16, 512

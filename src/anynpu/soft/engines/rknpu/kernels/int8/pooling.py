@@ -19,6 +19,9 @@ _SIGNS = {PoolingMethod.MAX: 1, PoolingMethod.MIN: -1}
 _LEAST = {PoolingMethod.MAX: -128.0, PoolingMethod.MIN: -127.0}
 """What padding has to be at most, with its sign, so that it never is a window's result."""
 
+_WORK_OF_AN_ATOM = 400
+"""What a place of a window costs, in products of a dense convolution."""
+
 
 def plan_pooling(task: PoolingTask) -> Plan | None:
     """A plan for int8 that doesn't write into its own input."""
@@ -43,9 +46,6 @@ class _Pooling(Plan):
             pooled_window(task),
             _SIGNS[task.method],
         )
-        work = float(source.channels) * task.height * task.width * task.kernel[0] * task.kernel[1]
-        return [
-            KernelStep(
-                kernels.kernel("pool"), arguments, source.surfaces, work, keeps=(self, memory)
-            )
-        ]
+        rows, places = source.surfaces * task.height, task.kernel[0] * task.kernel[1]
+        work = float(rows) * task.width * places * _WORK_OF_AN_ATOM
+        return [KernelStep(kernels.kernel("pool"), arguments, rows, work, keeps=(self, memory))]
