@@ -181,10 +181,12 @@ EXPORT void anynpu_npu_general_gather(const void *arguments, int64_t first, int6
 EXPORT void anynpu_npu_general_dense(const void *arguments, int64_t first, int64_t end,
                                      void *scratch) {
     const struct dense *a = arguments;
-    if (a->rows) {
-        multiply_groups(a, first, end, 0, a->window.out_height * a->window.out_width, a->rows,
+    const int64_t all = a->window.out_height * a->window.out_width;
+    const int64_t parts = (all + a->tile - 1) / a->tile;
+    for (; a->rows && first < end; first++) {
+        const int64_t g = first / parts, from = first % parts * a->tile;
+        multiply_groups(a, g, g + 1, from, least(all - from, a->tile), a->rows + from * a->depth,
                         scratch);
-        return;
     }
     const int64_t groups = (a->writer.channels + GROUP - 1) / GROUP;
     float *rows = (float *)scratch + (CHUNK + a->together * (a->dpu.is_integer ? 3 : 1)) * GROUP;

@@ -50,6 +50,9 @@ _WIDEST = 512
 _MANY_GROUPS = 8
 """Groups of channels that threads share, rather than rows of all of them."""
 
+_PARTS_OF_A_GROUP = 2
+"""In how many parts pixels of fewer groups are shared."""
+
 _ROWS_OF_A_PART = 4
 """How often as many rows as both of two neighbours read are computed by one of them."""
 
@@ -274,8 +277,11 @@ class _Dense(_Convolution):
         if self._depth - _SKEW <= structures.CHUNK and not self._is_gathered:
             self._tile = _parts(pixels, most * _TOGETHER)
             self._together = _parts(self._tile, most)
-        totals = 1 if convolution.source.element.is_float else 3
         self._row_bytes = self._tile * self._depth * 4
+        if self._is_gathered and self._groups < _MANY_GROUPS:
+            parts = min(_PARTS_OF_A_GROUP, thread_count())
+            self._together = self._tile = _parts(pixels, -(-pixels // parts))
+        totals = 1 if convolution.source.element.is_float else 3
         self.own_bytes = (structures.CHUNK + self._together * totals) * structures.GROUP * 4
         if self._is_gathered:
             self.shared_bytes += self._row_bytes
@@ -308,7 +314,8 @@ class _Dense(_Convolution):
             kernels.kernel("gather"), arguments, self._pixels,
             pixels * self._depth * _WORK_OF_GATHERING, keeps=keeps,
         )  # fmt: skip
-        return [gather, KernelStep(dense, arguments, self._groups, work, keeps=keeps), *after]
+        units = self._groups * -(-self._pixels // self._tile)
+        return [gather, KernelStep(dense, arguments, units, work, keeps=keeps), *after]
 
 
 class _Lines(_Convolution):
@@ -341,6 +348,12 @@ class _Lines(_Convolution):
             keeps=(self, memory, scratch),
         )  # fmt: skip
         return [step, *after]
+
+
+def _evenly(units: int, least: int) -> int:
+    """Units of parts that threads share evenly, each of at least `least`."""
+    parts, threads = units // least, thread_count()
+    return -(-units // (parts - parts % threads if parts >= threads else parts))
 
 
 def _parts(pixels: int, most: int) -> int:
@@ -383,6 +396,8 @@ def channel_step(arguments: structures.Depthwise, work: float, keeps: object) ->
     reach = (window.height - 1) * window.dilation_y + 1
     multiple = _ROWS_OF_A_PART * -(-reach // max(window.stride_y, 1))
     arguments.by_rows = groups < _MANY_GROUPS and window.out_height >= 2 * multiple
+    if arguments.by_rows:
+        multiple = _evenly(window.out_height, multiple)
     units = window.out_height if arguments.by_rows else groups
     return KernelStep(
         kernels.kernel("depthwise"), arguments, units, work,
