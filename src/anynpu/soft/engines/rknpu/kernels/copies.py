@@ -50,9 +50,7 @@ class _Copy(Plan):
             atom,
         )
         work = float(surfaces) * height * width * _WORK_OF_AN_ATOM
-        return KernelStep(
-            kernels.kernel("move"), arguments, surfaces * height, work, keeps=memory
-        )
+        return KernelStep(kernels.kernel("move"), arguments, surfaces * height, work, keeps=memory)
 
 
 def _moves(task: CopyTask, target: Strided) -> Iterator[tuple[Strided, Strided]]:

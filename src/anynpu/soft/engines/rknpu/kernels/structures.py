@@ -412,11 +412,11 @@ class Dense(Structure):
     """A convolution as rows times weights.
 
     Where there are few pixels, `rows` are gathered by a step of their own and units are groups of
-    kernels, of `tile` pixels each; otherwise units are pixels, whose rows are gathered `tile` at a time. Or units are
-    output rows, `tile` at a time, and rows those of the padded input, with `columns` pixels. Sums
-    of `together` pixels are kept. `depth` is from row to row. `fused`: products are exact. Integer
-    sums are multiplied by `truncate` before the stages, and halves go up with `truncate_up`, else
-    to the even number.
+    kernels, of `tile` pixels each; otherwise units are pixels, whose rows are gathered `tile` at a
+    time. Or units are output rows, `tile` at a time, and rows those of the padded input, with
+    `columns` pixels. Sums of `together` pixels are kept. `depth` is from row to row. `fused`:
+    products are exact. Integer sums are multiplied by `truncate` before the stages, and halves go
+    up with `truncate_up`, else to the even number.
     """
 
     _fields_ = [
