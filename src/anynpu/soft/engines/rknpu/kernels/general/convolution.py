@@ -69,6 +69,9 @@ _WORK_OF_A_PRODUCT = 2
 _WORK_OF_A_PLACE = 8
 """The same for a depthwise product."""
 
+_WORK_OF_A_GROUP = 3e4
+"""What has to be prepared for each group of channels."""
+
 _WORK_OF_GATHERING = 40
 """The same for a float of the rows that kernels see, where they are gathered beforehand."""
 
@@ -400,6 +403,6 @@ def channel_step(arguments: structures.Depthwise, work: float, keeps: object) ->
         multiple = _evenly(window.out_height, multiple)
     units = window.out_height if arguments.by_rows else groups
     return KernelStep(
-        kernels.kernel("depthwise"), arguments, units, work,
+        kernels.kernel("depthwise"), arguments, units, work + groups * _WORK_OF_A_GROUP,
         multiple=multiple if arguments.by_rows else 1, keeps=keeps,
     )  # fmt: skip
