@@ -207,8 +207,10 @@ static int begin_helper(struct shared_run *run, const struct processors *process
     const int is_begun = !pthread_create(&thread, &attributes, help, helper);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!is_begun)
+    if (!is_begun) {
+        pthread_cond_destroy(&helper->wake);
         free(helper);
+    }
     return is_begun;
 }
 
