@@ -10,6 +10,8 @@ from ..rounding import TABLE_BITS, Reals, nearest
 from ..tasks import Table
 
 _ENTRIES = 1024
+_LEAST = 2.0**-15
+"""What an entry without an exponent stands for, where an argument of 0 finds it."""
 
 
 def look_up(table: Table, values: Reals) -> Reals:
@@ -36,6 +38,9 @@ def look_up(table: Table, values: Reals) -> Reals:
     # At zero it is between what both halves begin with, an odd function's half of that: measured.
     zero = int(_places(table, np.array(0)) * steps)
     middle = (table.values[zero] + (table.values[half + zero] if table.is_signed else 0.0)) / 2
+    if table.slopes is None and table.is_flipped and not (table.is_signed or table.values[zero]):
+        # The sign of T527's zero is that of odd functions' negative half: measured in int16.
+        middle = -_LEAST
     is_last = (exponent == highest) & (step == steps - 1)
     if table.slopes is None:
         # Behind the last entry there is nothing to go on to.
