@@ -14,6 +14,7 @@ enum {
     TURNED_QUADS = 4,
     FEWER_QUADS = 2,
     FEWEST = 2,
+    FETCHED = 2048,        /* bytes to what is fetched where memory is read in its order */
     TURNED_ROWS = 32,      /* of B, in a unit of work */
     TURNED_COLUMNS = 4096, /* the same: less of a row at a time takes longer to read */
 };
@@ -138,11 +139,13 @@ static void multiply_few_columns(const struct few *few, struct share share, cons
     const size_t depth = VECTOR / columns, vectors = vectors_for(p);
     const struct lie lie = {k / depth, k % depth, columns == 1 ? VECTOR : block * depth,
                             columns == 1 ? k : VECTOR};
+    const int in_order = lie.part == vectors * VECTOR;
     for (size_t j = share.begin, next; j < share.end; j = next) {
         next = j + vectors * columns;
         /* Blocks lie one after the other. */
         const int8_t *here = b + j / block * block * k + j % block * depth;
-        const int8_t *there = b + next / block * block * k + next % block * depth;
+        const int8_t *there =
+            in_order ? here + FETCHED : b + next / block * block * k + next % block * depth;
         add_columns(few, lie, here, there, j, vectors, columns);
     }
 }
