@@ -69,11 +69,11 @@ _WORK_OF_A_PRODUCT = 2
 _WORK_OF_A_PLACE = 8
 """The same for a depthwise product."""
 
-_WORK_OF_A_GROUP = 3e4
-"""What has to be prepared for each group of channels."""
-
 _WORK_OF_GATHERING = 40
 """The same for a float of the rows that kernels see, where they are gathered beforehand."""
+
+_WORK_OF_A_GROUP = 3e4
+"""The same for what has to be prepared for each group of channels."""
 
 
 def plan_convolution(task: ConvolutionTask) -> Plan | None:
